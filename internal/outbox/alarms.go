@@ -7,10 +7,10 @@ import (
 	"countersign/internal/db"
 )
 
-// quietFor is how long nothing like an alarm came before it ends, of the kinds that end so.
+// quietFor is how long an alarm must not have been raised again before it ends, for the kinds that end by themselves.
 const quietFor db.Millis = 3_600_000
 
-// ending are the kinds about merchants that end when what they are about is looked at.
+// ending are the kinds about merchants that end when their cause is found to be over.
 var ending = func() (kinds []client.AlarmKind) {
 	for _, k := range client.AlarmKind("").AtService() {
 		if k.Ended() != "" {
@@ -21,17 +21,17 @@ var ending = func() (kinds []client.AlarmKind) {
 }()
 
 const (
-	// Below 0: an exchange has not reached the merchant for BreakerStays.
+	// Below 0: no exchange has reached the merchant for BreakerStays.
 	brokenSQL = `SELECT DISTINCT merchant FROM lanes WHERE failing < 0 AND merchant {in}$1{end}`
 
-	// Of the newest in a state: how many there are, and how many ended since a time.
+	// How many of the newest callbacks are in a state, and how many of them ended since a time.
 	endedSinceSQL = `
 SELECT COUNT(*), CAST(COALESCE(SUM(CASE WHEN settled >= $2 AND lane = 0 THEN 1 ELSE 0 END), 0) AS BIGINT)
 FROM (SELECT settled, lane FROM outbox WHERE merchant || '' = $1 AND state || '' = $3 AND settled > 0 ORDER BY id DESC LIMIT 1000) AS newest`
 )
 
-// endAlarms ends the alarms whose cause is over. It reads them first: one that is raised while
-// it looks stays open.
+// endAlarms ends the alarms whose cause is over. It reads the alarms first, so that one raised while it looks at the
+// causes stays open.
 func (o *Outbox) endAlarms(ctx context.Context, now db.Millis) error {
 	standing, err := o.StandingAlarms(ctx, ending...)
 	if err != nil || len(standing) == 0 {

@@ -11,8 +11,8 @@ import (
 	"countersign/internal/db"
 )
 
-// SealedAnswers is the table of what confirmed withdrawals, with its data keys. It is sealed because the body
-// has the merchant's API key.
+// SealedAnswers is the table of the answers that confirmed withdrawals, with its data keys. It is sealed because the
+// body holds the merchant's API key.
 var SealedAnswers = db.SealedTable{Name: "answers", Key: "id", DataKey: "data_key"}
 
 var answerPurpose = []string{"answer"}
@@ -27,18 +27,18 @@ const (
 
 var insertAnswers = db.NewInsert(keepAnswerSQL, 50, 5)
 
-// evidence is a row of answers: why a withdrawal is confirmed. Whoever writes the database cannot
-// make one. The zero value is none.
+// evidence is a row of answers: why a withdrawal is confirmed. It is sealed, so that nobody who can only write to the
+// database can forge one. The zero value is no evidence.
 type evidence struct {
 	Answer *client.SignedAnswer `json:"answer,omitempty"`
-	// Key is the public part that Answer was verified with when it came: the merchant may have
-	// another key by the time a permit that was given is asked for again.
+	// Key is the public part that Answer was verified with when it came. The merchant may have another key by the time
+	// the permit is asked for again.
 	Key string `json:"key,omitempty"`
-	// Unsigned are the details of an answer that came while the merchant had no answerKey. It stays
-	// what it was when the merchant gets one.
+	// Unsigned are the details of an answer that came while the merchant had no answerKey. They stay when the merchant
+	// gets one.
 	Unsigned *client.Details `json:"unsigned,omitempty"`
-	// Adopted stands in place of an answer that a restore lost: reconcile recorded that the core has
-	// the permit for these details.
+	// Adopted replaces an answer that a restore lost: reconcile recorded that the core has the permit for these
+	// details.
 	Adopted *client.Details `json:"adopted,omitempty"`
 }
 
@@ -52,7 +52,7 @@ func (o *Outbox) sealEvidence(id string, e evidence) ([]any, error) {
 	return []any{id, key, sealed[0]}, nil
 }
 
-// settleAnswers keeps why the batch confirmed withdrawals.
+// settleAnswers keeps the answers with which the batch confirmed withdrawals.
 func (o *Outbox) settleAnswers(ctx context.Context, t *db.Tx, batch []*settling) error {
 	var args []any
 	for _, b := range batch {
@@ -77,15 +77,15 @@ func (o *Outbox) settleAnswers(ctx context.Context, t *db.Tx, batch []*settling)
 	return t.Batch(ctx, insertAnswers.Statements(args, nil))
 }
 
-// keptAnswer is a row of answers as it is stored. The zero value is none.
+// keptAnswer is a stored row of answers. The zero value is no row.
 type keptAnswer struct{ key, sealed []byte }
 
-// read is the statement that reads the row of the withdrawal id.
+// read returns the statement that reads the row of the withdrawal id.
 func (k *keptAnswer) read(id string) db.Statement {
 	return db.Statement{SQL: readAnswerSQL, Args: []any{id}, Row: func(r db.Rows) error { return r.Scan(&k.key, &k.sealed) }}
 }
 
-// open returns the evidence. What does not open is as good as none.
+// open returns the evidence. A row that does not open counts as no evidence.
 func (k *keptAnswer) open(d *db.DB, id string) (e evidence) {
 	if k.sealed == nil {
 		return e
@@ -97,8 +97,8 @@ func (k *keptAnswer) open(d *db.DB, id string) (e evidence) {
 	return e
 }
 
-// bears reports whether e shows that a merchant, which now has these keys, has confirmed w. again:
-// w has its permit, so the key of the answer counts as well, and so does what reconcile recorded.
+// bears reports whether e shows that the merchant, whose keys these are, confirmed w. again means that w has its
+// permit: then the key that verified the answer counts as well, and so does what reconcile recorded.
 func (e evidence) bears(w *Withdrawal, again bool, keys []*envelope.SigningKey) bool {
 	if w.Details == nil {
 		return false

@@ -8,7 +8,7 @@ import (
 	"countersign/internal/journal"
 )
 
-// digest is of all that is approved of w, which does not change once it is confirmed.
+// digest is the hash of everything that a person approves in w. None of it changes once w is confirmed.
 func (w *Withdrawal) digest() string {
 	d := w.Details
 	return db.Digest(w.ID, w.CallBackID, w.TenantUserID, d.Address, d.ChainName, d.Symbol, d.Amount.String(), w.Created, w.Decided)
@@ -19,19 +19,19 @@ func (w *Withdrawal) Large(limits client.AmountLimits) bool {
 	return w.Details != nil && limits.Exceeded(w.Details.Symbol, w.Details.Amount)
 }
 
-// Approval of a withdrawal: whether a person must approve it, who asked for it, and who has.
+// Approval says whether a person must approve a withdrawal, who asked for it, and who has approved it.
 type Approval struct {
 	Needed bool
 	By     string // the token whose call added the withdrawal; empty: no call did
 	Given  []db.Approval
 }
 
-// Judge says why approvals do not suffice for a release; empty: they do.
+// Judge returns why the approvals do not suffice for a release, or "" if they do.
 type Judge func(context.Context, db.Querier, Withdrawal, Approval) (why string, err error)
 
 const addedBySQL = `SELECT added_by FROM callbacks WHERE merchant = $1 AND id = $2`
 
-// approvalOf reads who asked for a withdrawal and who approved it.
+// approvalOf reads who added a withdrawal and who approved it.
 func approvalOf(ctx context.Context, q db.Querier, w *Withdrawal) (a Approval, err error) {
 	merchant, rest, err := splitID(w.ID)
 	if err != nil {
@@ -43,8 +43,8 @@ func approvalOf(ctx context.Context, q db.Querier, w *Withdrawal) (a Approval, e
 	return a, err
 }
 
-// awaitsPerson says why a person must approve w, which is confirmed and locked, before it gets a
-// permit; empty: nobody must.
+// awaitsPerson returns why a person must still approve w before it gets a permit, or "" if nobody must. w is confirmed
+// and its row is locked.
 func awaitsPerson(ctx context.Context, t *db.Tx, w *Withdrawal, limits client.AmountLimits, approved Judge) (string, error) {
 	if !w.Large(limits) {
 		return "", nil
@@ -56,8 +56,7 @@ func awaitsPerson(ctx context.Context, t *db.Tx, w *Withdrawal, limits client.Am
 	return approved(ctx, t, *w, a)
 }
 
-// WithdrawalApproval says whether a person must approve a withdrawal before it is released, and
-// who has.
+// WithdrawalApproval returns whether a person must approve a withdrawal before its release, and who has.
 func (o *Outbox) WithdrawalApproval(ctx context.Context, w Withdrawal) (a Approval, err error) {
 	if w.Details == nil {
 		return a, nil
@@ -71,9 +70,9 @@ func (o *Outbox) WithdrawalApproval(ctx context.Context, w Withdrawal) (a Approv
 	return a, err
 }
 
-// ApproveWithdrawal records that a person approves the release of a confirmed withdrawal whose
-// amount is above its limit. vote says whether the approval must be kept, or why it does not count;
-// nil: it must. Any other state, and one that needs no approval, is a *ConflictError.
+// ApproveWithdrawal records that a person approves the release of a confirmed withdrawal above its limit. vote says
+// whether the approval is to be kept, or why it does not count; if vote is nil, it is kept. A withdrawal in another
+// state, or one that needs no approval, is a *ConflictError.
 func (o *Outbox) ApproveWithdrawal(ctx context.Context, id string, a db.Approval, vote func(context.Context, db.Querier, Withdrawal, Approval) (keep bool, err error)) (w Withdrawal, err error) {
 	merchant, rest, err := splitID(id)
 	if err != nil {
@@ -116,7 +115,7 @@ func (o *Outbox) ApproveWithdrawal(ctx context.Context, id string, a db.Approval
 	return w, err
 }
 
-// Limits returns the limits of the merchants that have some.
+// Limits returns the limits of the merchants that have any.
 func (o *Outbox) Limits(ctx context.Context) (map[string]client.AmountLimits, error) {
 	limits := map[string]client.AmountLimits{}
 	for after := ""; ; {

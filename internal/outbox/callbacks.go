@@ -20,8 +20,8 @@ const (
 	COALESCE(o.failed, a.failed, 0), COALESCE(o.due, 0), COALESCE(o.lease_until, 0),
 	COALESCE(o.last_reason, a.reason, ''), COALESCE(o.settled, a.settled, 0), COALESCE(o.repeated, 0)`
 
-	// "'' ||": where c.merchant is given, PostgreSQL would read all rows of the merchant
-	// for each row of c, and compare their ids.
+	// "'' ||": without it, where c.merchant is fixed, PostgreSQL reads all rows of the merchant for each row of c and
+	// compares their ids.
 	joinOutbox = ` LEFT JOIN outbox o ON o.merchant = '' || c.merchant AND o.id = c.id`
 	// LEFT: the rows of o come first, and in their order.
 	joinCallbacks = ` LEFT JOIN callbacks c ON c.merchant = '' || o.merchant AND c.id = o.id`
@@ -106,15 +106,15 @@ func (o *Outbox) Attempts(ctx context.Context, id string) ([]Attempt, error) {
 	return list, err
 }
 
-// repeats reports whether the attempt that follows those of list repeats what the
-// merchant had accepted: only Repeat makes one after an accepted attempt.
+// repeats reports whether the attempt after those of list repeats what the merchant had accepted. Only Repeat makes an
+// attempt after an accepted one.
 func repeats(list []Attempt) bool {
 	return slices.ContainsFunc(list, func(a Attempt) bool { return a.Result == client.AttemptAccepted && !a.Late })
 }
 
-// Callbacks lists callbacks of the merchants of, newest first, beginning at cursor. Nil stands for
-// the merchant of f, and an empty text for all. next is empty at the end. A page looks at db.PageRows rows at most: it may have fewer than limit
-// callbacks, also none, and a next page.
+// Callbacks lists callbacks of the merchants of, newest first, beginning at cursor. If of is nil, the merchant of f
+// counts; an empty text in it means all merchants. next is empty at the end. A page reads at most db.PageRows rows, so
+// it may have fewer callbacks than limit, or none, and still have a next page.
 func (o *Outbox) Callbacks(ctx context.Context, of []string, f client.CallbackFilter, limit int, cursor string) (list []Callback, next string, err error) {
 	ls, err := callbackListings(of, f, cursor)
 	if err != nil {
@@ -147,13 +147,12 @@ func callbackListings(of []string, f client.CallbackFilter, cursor string) (all 
 // callbackFilter selects callbacks of one merchant, or of all.
 type callbackFilter client.CallbackFilter
 
-// listings chooses the index by the members of f that select the fewest rows. The
-// other members are filters. COALESCE in them keeps the planner from another index,
-// and from reading the joined table first.
+// listings chooses the index by the member of f that selects the fewest rows. The other members are filters. COALESCE
+// keeps the planner from using another index for them, and from reading the joined table first.
 func (f callbackFilter) listings(cursor string) ([]db.Listing, error) {
 	ls := []db.Listing{f.walk()}
 	if f.TrackingID != "" && f.TxID == "" && f.CallBackID == "" {
-		// Of a deposit it is the event's id, which has its own index.
+		// For a deposit it is the event's id, which has its own index.
 		switch first := f.walkEvents(); f.Type {
 		case countersign.TypeUnknown:
 			ls = append(ls, first)
@@ -172,8 +171,8 @@ func (f callbackFilter) listings(cursor string) ([]db.Listing, error) {
 	return ls, nil
 }
 
-// looks are the members that have an index, the first to be walked first. That of trackingId leaves
-// out deposits: walkEvents has them.
+// looks are the members that have an index, the most selective first. The index of trackingId leaves deposits out;
+// walkEvents finds those.
 func (f callbackFilter) looks() []struct{ column, indexed, value string } {
 	return []struct{ column, indexed, value string }{
 		{"c.tx_id", "c.tx_id <> ''", f.TxID}, {"c.call_back_id", "c.call_back_id <> ''", f.CallBackID}, {"c.tracking_id", "c.type <> 1", f.TrackingID},
@@ -181,7 +180,7 @@ func (f callbackFilter) looks() []struct{ column, indexed, value string } {
 	}
 }
 
-// walk returns the index, without filters.
+// walk returns the listing by the chosen index, without filters.
 func (f callbackFilter) walk() db.Listing {
 	l := db.Listing{Table: "callbacks c", Joins: joinOutbox + joinAttempts}
 	outbox := db.Listing{Table: "outbox o", Joins: joinCallbacks + joinAttempts}
@@ -218,13 +217,13 @@ func (f callbackFilter) walk() db.Listing {
 		}
 		return outbox
 	case f.Type > countersign.TypeDeposited:
-		// A literal: PostgreSQL sees whether the type is rare.
+		// A literal, so that PostgreSQL sees whether the type is rare.
 		l.Add(fmt.Sprintf("c.type <> 1 AND c.type = %d", f.Type))
 	}
 	return l
 }
 
-// walkEvents finds the deposits with the trackingId: at most one of each merchant.
+// walkEvents finds the deposits with the trackingId, at most one for each merchant.
 func (f callbackFilter) walkEvents() db.Listing {
 	l := db.Listing{Table: "callbacks c", Joins: joinOutbox + joinAttempts, Sorted: true}
 	l.Add("c.type = 1 AND c.event_id = ?", f.TrackingID)
@@ -237,7 +236,7 @@ func (f callbackFilter) walkEvents() db.Listing {
 	return l
 }
 
-// filter adds what the index of l does not have.
+// filter adds the conditions that the index of l does not cover.
 func (f callbackFilter) filter(l *db.Listing) {
 	served := l.Where()
 	has := func(column string) bool { return strings.Contains(served, column+" = ") }

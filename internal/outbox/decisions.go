@@ -7,10 +7,10 @@ import (
 	"countersign/internal/db"
 )
 
-// FeedOfDecisions numbers the decisions. Every transaction locks it after the alarms.
+// FeedOfDecisions numbers the decisions. Every transaction locks it after the feed of alarms.
 const FeedOfDecisions = "decisions"
 
-// feedEntries gathers what a transaction appends to the feeds at its end.
+// feedEntries gathers what a transaction appends to the feeds when it ends.
 type feedEntries struct {
 	alarms    []client.Alarm
 	decisions [][2]string // merchant and the withdrawal's part of the id
@@ -26,7 +26,6 @@ func (f *feedEntries) decision(merchant, id string) {
 
 const insertDecisionSQL = `INSERT INTO decisions (seq, merchant, withdrawal) VALUES ($1, $2, $3)`
 
-// write appends everything.
 func (f *feedEntries) write(ctx context.Context, t *db.Tx) error {
 	if err := db.RaiseAlarms(ctx, t, f.alarms); err != nil || len(f.decisions) == 0 {
 		return err
@@ -58,8 +57,8 @@ func (o *Outbox) Decisions(ctx context.Context, after int64, limit int) ([]FeedD
 	return o.decisions(ctx, listDecisionsSQL, after, limit)
 }
 
-// DecisionsOf returns the decisions on withdrawals of some merchants after seq after, in
-// order, and the number to read on after.
+// DecisionsOf returns the decisions after seq after on withdrawals of some merchants, in order, and the number after
+// which to continue.
 func (o *Outbox) DecisionsOf(ctx context.Context, merchants []string, after int64, limit int) ([]FeedDecision, int64, error) {
 	return db.FeedOf(ctx, o, FeedOfDecisions, merchants, after, limit, func(d FeedDecision) int64 { return d.Seq },
 		func(m string) ([]FeedDecision, error) { return o.decisions(ctx, decisionsOfSQL, m, after, limit) })

@@ -10,11 +10,11 @@ import (
 	"countersign/internal/db"
 )
 
-// newestFound bounds what a part of a search reads. A bound token finds what is its merchants' among these rows.
+// newestFound bounds the rows that a part of a search reads. A bound token sees those of its own merchants among them.
 const newestFound = ` ORDER BY id DESC, merchant DESC LIMIT 5000`
 
-// finds are the parts of a search, each read by an index. $1 is the text; $2 and $3 are the merchant
-// and the rest if it is an id or MERCHANT/CALLBACKID.
+// finds are the parts of a search, each read by an index. $1 is the text. If the text is an id or MERCHANT/CALLBACKID,
+// $2 and $3 are the merchant and the rest.
 var finds = []struct {
 	by   client.MatchedBy
 	read string
@@ -35,7 +35,7 @@ var finds = []struct {
 	{client.MatchedRequestUUID, `SELECT merchant, callback AS id FROM attempts WHERE accepted = 0 AND request_uuid = LOWER($1) LIMIT 50`},
 }
 
-// searchText is the statement of a search. of are the merchants whose rows are found; an empty text among them: of all.
+// searchText returns the statement of a search. of are the merchants whose rows count; an empty text in it means all.
 func searchText(of []string, text string) (string, []any) {
 	merchant, rest, err := splitID(text)
 	if err != nil {
@@ -62,8 +62,8 @@ FROM h LEFT JOIN withdrawals w ON w.merchant = '' || h.merchant AND w.id = h.id 
 UNION ALL SELECT 0, 'merchant', x.merchant, '', x.state, x.created, '' FROM (SELECT id AS merchant, state, created FROM merchants) x` + q.Where() + ` ORDER BY 1`, q.Args
 }
 
-// Search finds merchants, withdrawals and callbacks that have a text, what matched first. A callback
-// of a withdrawal that is found is left out: the withdrawal's page has it.
+// Search finds merchants, withdrawals and callbacks that have a text, the best match first. It leaves out the callbacks
+// of a withdrawal that it found: the withdrawal's page shows them.
 func (o *Outbox) Search(ctx context.Context, of []string, text string) ([]client.Found, error) {
 	statement, args := searchText(of, text)
 	withdrawals := map[string]bool{} // MERCHANT/CALLBACKID

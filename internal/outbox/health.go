@@ -13,15 +13,15 @@ import (
 
 const (
 	minute       db.Millis = 60_000
-	healthPeriod           = 5 * minute // attempts of the one before count half, of earlier ones nothing
+	healthPeriod           = 5 * minute // attempts of the period before count half, earlier ones not at all
 	failingAfter           = 10 * minute
 	failingShare           = 20 // attempts of which half failed
 	failingAll             = 10 // attempts that failed, and none was accepted
 	failingNew             = 3  // attempts that failed at a merchant that never accepted one
 )
 
-// counts says whether an attempt says something of its merchant, and whether it failed. What
-// ended because of this node or of a person here says nothing.
+// counts reports whether an attempt counts for its merchant's health, and whether it failed. An attempt that ended
+// because of this node or of one of our own people does not count.
 func (b *settling) counts() (counts, failed bool) {
 	switch b.Attempt.Reason {
 	case client.ReasonStopped, client.ReasonOpenFiles, client.ReasonInternal, client.ReasonFrozen, client.ReasonPaused, client.ReasonOlderVersion,
@@ -51,8 +51,8 @@ ON CONFLICT (merchant) DO UPDATE SET period = excluded.period,
 	facts = CASE WHEN excluded.failed > 0 THEN excluded.facts ELSE health.facts END,
 	failed = CASE WHEN excluded.failed > 0 THEN excluded.failed ELSE health.failed END`, 50, 10)
 
-// settleHealth returns the statements that count the attempts of a batch. They come after the
-// lanes, in the order of the merchants.
+// settleHealth returns the statements that count the attempts of a batch. They run after those of the lanes, in the
+// order of the merchants.
 func settleHealth(batch []*settling, now db.Millis) []db.Statement {
 	type ended struct {
 		attempts, failures int64
@@ -98,7 +98,7 @@ func settleHealth(batch []*settling, now db.Millis) []db.Statement {
 
 const readHealthSQL = `SELECT merchant, reached, accepted, failing, told, failed, callback, reason, facts FROM health WHERE merchant {in}$1{end}`
 
-// Health returns the health of those merchants of list that were called.
+// Health returns the health of those merchants of list that have been called.
 func (o *Outbox) Health(ctx context.Context, list []string) (map[string]*client.MerchantHealth, error) {
 	all := map[string]*client.MerchantHealth{}
 	return all, db.Each(ctx, o, readHealthSQL, []any{o.Dialect().List(list)}, func(r db.Rows) error {
@@ -120,15 +120,14 @@ func (o *Outbox) Health(ctx context.Context, list []string) (map[string]*client.
 const (
 	activeMerchant = `EXISTS (SELECT 1 FROM merchants m WHERE m.id = h.merchant AND m.state = 'active')`
 
-	// Merchants of whose attempts none was accepted for a time, or too few, or none ever.
+	// Merchants with no accepted attempt for a time, with too few of them, or with none ever.
 	failingSQL = `
 SELECT h.merchant, h.reason, h.facts FROM health h WHERE h.told = 0 AND ` + activeMerchant + `
 	AND (h.failing > 0 AND h.failing <= $1 OR h.period >= $2 AND (h.attempts >= $3 AND 2 * h.failures >= h.attempts
 		OR h.failing > 0 AND (h.attempts >= $4 AND h.failures = h.attempts OR h.accepted = 0 AND h.failures >= $5)))`
 
-	// A merchant has recovered when its last answer was taken and fewer than a quarter of its
-	// attempts failed: at a half, the alarm would come and go. One that is not active any more
-	// has nothing to recover.
+	// A merchant has recovered when its last answer was taken and fewer than a quarter of its attempts failed. With one
+	// half as the bound, the alarm would come and go. A merchant that is no longer active has nothing to recover.
 	recoveredSQL = `
 SELECT h.merchant FROM health h WHERE h.told = 1 AND (NOT ` + activeMerchant + `
 	OR h.failing = 0 AND (h.period < $1 OR h.attempts < $2 OR 4 * h.failures < h.attempts))`

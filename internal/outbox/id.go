@@ -8,10 +8,10 @@ import (
 	"countersign/internal/db"
 )
 
-// joinID makes the id that callers see.
+// joinID returns the id that callers see.
 func joinID(merchant, id string) string { return merchant + "." + id }
 
-// splitID inverts joinID. Any other text is ErrNotFound.
+// splitID inverts joinID. It returns ErrNotFound for any other text.
 func splitID(id string) (merchant, rest string, err error) {
 	merchant, rest, ok := strings.Cut(id, ".")
 	if !ok || !db.ValidID(rest) || !ValidMerchantID(merchant) {
@@ -20,8 +20,8 @@ func splitID(id string) (merchant, rest string, err error) {
 	return merchant, rest, nil
 }
 
-// from continues a list after a cursor, which names a row by its id and is empty at the
-// beginning, and keeps it to a time: ids sort by theirs. It precedes EndWalk.
+// from continues a list after a cursor and limits it to a time. The cursor is the id of a row, or empty at the
+// beginning; ids sort by time. from must precede EndWalk.
 func from(l *db.Listing, cursor string, since, end db.Millis) error {
 	until := ""
 	if end != 0 {
@@ -54,8 +54,7 @@ func cursorPlace(cursor string) (db.Place, error) {
 	return db.Place{ID: id, Owner: merchant}, nil
 }
 
-// readPage is db.ReadListing of rows with an id that joinID made, which idOf gives. next is
-// the cursor of the next page.
+// readPage is db.ReadListing for rows whose id joinID made; idOf returns that id. next is the cursor of the next page.
 func readPage[T any](ctx context.Context, o *Outbox, columns string, ls []db.Listing, limit int, idOf func(T) string,
 	scan func(db.Rows) (T, error)) (list []T, next string, err error) {
 	list, last, err := db.ReadListing(ctx, o, columns, ls, limit, func(r db.Rows) (v db.Placed[T], err error) {

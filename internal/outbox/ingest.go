@@ -16,17 +16,15 @@ import (
 	"countersign/internal/journal"
 )
 
-// Ingest keeps callbacks, all or none, and returns after a durable commit. A known
-// (merchant, type, event) with the same payload gives the known row, as Duplicate;
-// with another payload it is a *ConflictError that names the item. An unknown
-// merchant is an *ItemError that wraps ErrNotFound. Type 2 is ErrInvalid: see
-// CreateWithdrawal. Repeating a call gives duplicates, but an event without id is a
-// new one each time.
+// Ingest keeps callbacks, all or none, and returns after a durable commit. A known (merchant, type, event) with the
+// same payload returns the known row, as Duplicate; with another payload it is a *ConflictError that names the item. An
+// unknown merchant is an *ItemError that wraps ErrNotFound. Type 2 is ErrInvalid: see CreateWithdrawal. Repeating a
+// call returns duplicates, but an event without id is a new one each time.
 func (o *Outbox) Ingest(ctx context.Context, items []NewCallback, now db.Millis) ([]client.Accepted, error) {
 	return o.IngestWithin(ctx, items, Quota{}, now)
 }
 
-// IngestWithin is Ingest by a token with a limit. Beyond it the error is a *QuotaError, and
+// IngestWithin is Ingest for a token with a limit. If the batch exceeds the limit, the error is a *QuotaError and
 // nothing is kept. Repetitions do not count.
 func (o *Outbox) IngestWithin(ctx context.Context, items []NewCallback, quota Quota, now db.Millis) ([]client.Accepted, error) {
 	if len(items) == 0 {
@@ -66,8 +64,8 @@ type newRow struct {
 	id   string // the part after the merchant
 }
 
-// sortRows sorts a batch where others write at the same time, so that two batches with the same
-// events lock them in the same order.
+// sortRows sorts a batch if others write at the same time, so that two batches with the same events lock them in the
+// same order.
 func (o *Outbox) sortRows(batch []newRow) {
 	if o.Dialect().ConcurrentWriters {
 		slices.SortStableFunc(batch, func(a, b newRow) int {
@@ -76,7 +74,7 @@ func (o *Outbox) sortRows(batch []newRow) {
 	}
 }
 
-// newRows checks callbacks of any type but 2.
+// newRows checks callbacks of any type but 2 and returns their rows.
 func (o *Outbox) newRows(ctx context.Context, items []NewCallback, now db.Millis) ([]newRow, error) {
 	batch := make([]newRow, len(items))
 	for i, item := range items {
@@ -121,8 +119,8 @@ func (o *Outbox) newRow(item int, n NewCallback, now db.Millis) (newRow, error) 
 
 const hasMerchantSQL = `SELECT 1 FROM merchants WHERE id = $1`
 
-// knownMerchant fails if there is no such merchant. Their rows are never deleted, so it
-// asks the database once for each.
+// knownMerchant fails if there is no such merchant. Rows of merchants are never deleted, so it asks the database once
+// for each.
 func (o *Outbox) knownMerchant(ctx context.Context, item int, id string) error {
 	if _, ok := o.known.Load(id); ok {
 		return nil
@@ -154,9 +152,9 @@ INSERT INTO outbox (merchant, id, lane, state, due, deadline) VALUES ($1, $2, $3
 
 	dropCallbackSQL = `DELETE FROM callbacks WHERE merchant = $1 AND id = $2`
 
-	// A duplicate is acknowledged like a new row, so its row is locked: PostgreSQL then
-	// makes the commit wait for the standby. Otherwise, after a restart, a row that the
-	// standby does not have could be acknowledged, and a failover would lose it.
+	// A duplicate is acknowledged like a new row, so its row is locked: PostgreSQL then makes the commit wait for the
+	// standby. Otherwise, after a restart, a row that the standby does not have could be acknowledged, and a failover
+	// would lose it.
 	sameEventSQL = `
 SELECT c.id, c.payload,
 	COALESCE((SELECT o.state FROM outbox o WHERE o.merchant = c.merchant AND o.id = c.id), 'accepted')
@@ -168,8 +166,7 @@ var (
 	insertOutbox    = db.NewInsert(insertOutboxSQL, 100, 10)
 )
 
-// insert keeps the rows of batch and writes the result of each to done. more runs with
-// its statements.
+// insert keeps the rows of batch and writes the result of each to done. more runs together with its statements.
 func (o *Outbox) insert(ctx context.Context, t *db.Tx, batch []newRow, done []client.Accepted, now db.Millis, more ...db.Statement) error {
 	inserted, differs, err := o.insertRows(ctx, t, batch, done, now, more...)
 	if err != nil {
@@ -187,15 +184,15 @@ func (o *Outbox) insert(ctx context.Context, t *db.Tx, batch []newRow, done []cl
 	return o.addWorks(ctx, t, batch, inserted, now)
 }
 
-// insertRows keeps the rows of batch, writes the result of each to done, and says which were
-// inserted, and of those that are known with other content in what they differ. addWorks must follow.
+// insertRows keeps the rows of batch and writes the result of each to done. It returns which were inserted and, for
+// known rows with other content, where they differ. addWorks must follow.
 func (o *Outbox) insertRows(ctx context.Context, t *db.Tx, batch []newRow, done []client.Accepted, now db.Millis, more ...db.Statement) (inserted []bool, differs []string, err error) {
 	inserted, known, err := o.insertCallbacks(ctx, t, batch, now)
 	if err != nil {
 		return nil, nil, err
 	}
 	for i := range batch {
-		if known[i] != nil && inserted[i] { // it was purged, so it is no new one
+		if known[i] != nil && inserted[i] { // it was purged, so it is not new
 			inserted[i] = false
 			more = append(more, db.Statement{SQL: dropCallbackSQL, Args: []any{batch[i].Merchant, batch[i].id}})
 		}
@@ -235,7 +232,7 @@ func (o *Outbox) insertRows(ctx context.Context, t *db.Tx, batch []newRow, done 
 	if err := t.Batch(ctx, statements); err != nil {
 		return nil, nil, err
 	}
-	// What was purged between the two batches.
+	// Some may have been purged between the two batches.
 	gone := eventsOf(batch)
 	for i := range batch {
 		if done[batch[i].item].ID != "" {
@@ -260,8 +257,8 @@ func (o *Outbox) insertRows(ctx context.Context, t *db.Tx, batch []newRow, done 
 	return inserted, differs, nil
 }
 
-// difference says in which member two payloads differ, with both values, as far as the known one is
-// still there.
+// difference names the first member in which two payloads differ, with both values, as far as the known one is still
+// kept.
 func difference(known, came []byte) string {
 	var a, b map[string]json.RawMessage
 	if json.Unmarshal(known, &a) == nil && json.Unmarshal(came, &b) == nil {
@@ -282,8 +279,7 @@ func difference(known, came []byte) string {
 	return "other content"
 }
 
-// insertCallbacks says of each row whether it was inserted, and what is known of it if it
-// was purged before.
+// insertCallbacks reports for each row whether it was inserted, and what is left of it if it was purged before.
 func (o *Outbox) insertCallbacks(ctx context.Context, t *db.Tx, batch []newRow, now db.Millis) (inserted []bool, known []*purgedRow, err error) {
 	inserted, known = make([]bool, len(batch)), make([]*purgedRow, len(batch))
 	places := make(map[string]int, len(batch))
@@ -304,8 +300,7 @@ func (o *Outbox) insertCallbacks(ctx context.Context, t *db.Tx, batch []newRow, 
 	return inserted, known, t.Batch(ctx, append(statements, lookPurged(o.Dialect(), eventsOf(batch), known)...))
 }
 
-// eventsOf names what the callbacks tell of. One without an id of its own is never a
-// repetition.
+// eventsOf returns the events of the callbacks. A callback without an id of its own is never a repetition.
 func eventsOf(batch []newRow) []purgedKey {
 	list := make([]purgedKey, len(batch))
 	for i, n := range batch {
@@ -316,11 +311,10 @@ func eventsOf(batch []newRow) []purgedKey {
 	return list
 }
 
-// addWorks notes new pending callbacks in their lanes. With concurrent writers it does so
-// after the commit. Inside the transaction, every ingest would keep the lanes' rows locked until
-// its commit, and claims, which skip locked rows, would find nothing. The order also closes a
-// race: a claim that looked for rows before the ingest's commit either commits before its lane
-// is woken, or looks again after its own commit (recheck). After a crash in between, Sweep
+// addWorks notes new pending callbacks in their lanes. With concurrent writers it does so after the commit. Inside the
+// transaction, every ingest would keep the lanes' rows locked until its commit, and claims, which skip locked rows,
+// would find nothing. The order also closes a race: a claim that looked for rows before the ingest's commit either
+// commits before its lane is woken, or looks again after its own commit (recheck). After a crash in between, Sweep
 // finds the work.
 func (o *Outbox) addWorks(ctx context.Context, t *db.Tx, batch []newRow, inserted []bool, now db.Millis) error {
 	var earliest [laneCount]map[string]db.Millis // by merchant
@@ -361,7 +355,7 @@ func (o *Outbox) addWorks(ctx context.Context, t *db.Tx, batch []newRow, inserte
 	return nil
 }
 
-// eventMember is the member of a request that holds the event's id.
+// eventMember returns the name of the request's member that holds the event's id.
 func eventMember(t countersign.Type) string {
 	switch t {
 	case countersign.TypeRequestWithdraw:

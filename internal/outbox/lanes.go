@@ -23,7 +23,7 @@ func scanLane(r db.Rows) (l Pace, err error) {
 // finalStates are the final states in the order of their columns.
 var finalStates = [Finals]client.CallbackState{client.CallbackAccepted, client.CallbackRefused, client.CallbackExhausted, client.CallbackCancelled}
 
-// finalIndex is the index of state in finalStates, -1 if state is not final.
+// finalIndex returns the index of state in finalStates, or -1 if state is not final.
 func finalIndex(state client.CallbackState) int {
 	for i, f := range finalStates {
 		if f == state {
@@ -39,8 +39,7 @@ type laneKey struct {
 	lane     countersign.Lane
 }
 
-// laneChanges gathers a transaction's changes of lanes, so that it locks their rows
-// once, in one order, and late.
+// laneChanges gathers a transaction's changes of lanes, so that it locks their rows once, in one order, and late.
 type laneChanges map[laneKey]*PaceChange
 
 func (c laneChanges) of(merchant string, lane countersign.Lane) *PaceChange {
@@ -62,7 +61,7 @@ func (c laneChanges) back(merchant string, lane countersign.Lane, due db.Millis)
 	change.Due = min(change.Due, due)
 }
 
-// alarms adds those of merchants that are not reached, after the changes were applied.
+// alarms adds the alarms about merchants that no exchange reaches. Apply must have run.
 func (c laneChanges) alarms(feed *feedEntries, now db.Millis) {
 	for k, change := range c {
 		if change.Stays {
@@ -73,7 +72,7 @@ func (c laneChanges) alarms(feed *feedEntries, now db.Millis) {
 
 const (
 	lockLaneSQL = `SELECT ` + laneColumns + ` FROM lanes WHERE merchant = $1 AND lane = $2{lock}`
-	// lane + 0 leaves only the index by merchant, whatever the statistics say.
+	// "lane + 0" leaves the planner only the index by merchant, whatever the statistics say.
 	lockLanesSQL = `
 SELECT ` + laneColumns + ` FROM lanes WHERE merchant {in}$1{end} AND lane + 0 = $2 ORDER BY merchant{lock}`
 
@@ -83,8 +82,8 @@ UPDATE lanes SET in_flight = $1, next_due = $2, failures = $3, open_until = $4,
 WHERE merchant = $10 AND lane = $11`
 )
 
-// changeLanes applies c and wakes this node if something can be claimed now or later.
-// The statements more run in the same batch.
+// changeLanes applies c, and wakes this node if something can be claimed now or later. The statements more run in the
+// same batch.
 func (o *Outbox) changeLanes(ctx context.Context, t *db.Tx, c laneChanges, now db.Millis, more ...db.Statement) error {
 	lanes, err := o.lockLanes(ctx, t, c)
 	if err != nil {
@@ -105,8 +104,8 @@ func (o *Outbox) changeLanes(ctx context.Context, t *db.Tx, c laneChanges, now d
 
 const laneCount = Lanes
 
-// lockLanes reads the lanes of c, one lane's after the other's, each in order of
-// the merchants: everybody locks them so.
+// lockLanes reads and locks the lanes of c: one lane after the other, and in each the merchants in order. All
+// transactions lock them so.
 func (o *Outbox) lockLanes(ctx context.Context, t *db.Tx, c laneChanges) ([]Pace, error) {
 	var merchants [laneCount][]string
 	for k := range c {
@@ -133,11 +132,11 @@ func (o *Outbox) lockLanes(ctx context.Context, t *db.Tx, c laneChanges) ([]Pace
 }
 
 const (
-	// Where no others write at the same time.
+	// Used if nobody else writes at the same time.
 	touchSQL = `UPDATE lanes SET next_due = $3 WHERE merchant = $1 AND lane = $2 AND next_due > $3`
 
-	// The lanes of the merchants $2 in which something is due before next_due. Those with a
-	// next_due of $4 or before are left out: a claim looks there anyway. lane + 0: see lockLanesSQL.
+	// The lanes of the merchants $2 in which something is due before next_due. Lanes with a next_due of at most $4 are
+	// left out: a claim looks there anyway. For lane + 0 see lockLanesSQL.
 	asleepSQL = `
 SELECT merchant FROM lanes
 WHERE merchant {in}$2{end} AND lane + 0 = $3 AND next_due > $4 AND next_due > ` + nextDueOfLaneSQL
@@ -147,13 +146,12 @@ UPDATE lanes SET next_due = ` + nextDueOfLaneSQL + `
 WHERE merchant = ANY(ARRAY(` + asleepSQL + `{skip})) AND lane + 0 = $3`
 )
 
-// wakeLanes sets next_due of the lanes in which something is due earlier, and gives how many
-// those were. There must be concurrent writers. due is the earliest time at which any of the
-// work can be due.
+// wakeLanes sets next_due of the lanes in which something is due earlier, and returns how many those were. It is for
+// databases with concurrent writers. due is the earliest time at which any of the work can be due.
 //
-// It wakes at once what nobody has locked, and waits for each of the others with no lock held.
-// With all in one transaction, lanes that were woken stayed locked while it waited for the next:
-// claims found nothing, settlements waited for it, and it waited for settlements.
+// It first updates the lanes that nobody has locked, and then waits for each of the others with no lock held. In a
+// single transaction, lanes that were woken stayed locked while it waited for the next: claims found nothing,
+// settlements waited for it, and it waited for settlements.
 func (o *Outbox) wakeLanes(ctx context.Context, lane countersign.Lane, merchants []string, due, now db.Millis) (woken int64, err error) {
 	for len(merchants) > 0 {
 		args := []any{int64(now), o.Dialect().List(merchants), int64(lane), int64(due)}

@@ -16,15 +16,14 @@ import (
 	"countersign/internal/journal"
 )
 
-// Merchant is what the service knows of one merchant: beside what client.Merchant shows, its
-// secrets, which no answer of the API may have. They are sealed at rest and are empty in lists;
-// Merchant (by id) opens them.
+// Merchant is what the service knows of one merchant: what client.Merchant shows, and the secrets, which no answer of
+// the API may have. Secrets are sealed at rest and empty in lists; the method Merchant opens them.
 type Merchant struct {
 	ID                      string // 1 to 64 of a–z 0–9 _ -
 	State                   client.MerchantState
 	PausedReason            string // why, if State is MerchantPaused
 	Scheme                  client.Scheme
-	client.MerchantSettings       // those that are zero are kept as their defaults
+	client.MerchantSettings       // zero members are kept as their defaults
 	Version                 int64 // grows with every change; caches compare it
 	Created                 db.Millis
 	Updated                 db.Millis
@@ -34,16 +33,16 @@ type Merchant struct {
 
 	Since KeySince
 
-	// Rotation is there while keys are replaced. Nil: there is one set of keys.
+	// Rotation is set while keys are replaced. Nil: there is one set of keys.
 	Rotation *Rotation
 
-	MerchantKeys // those that seal; never logged, never listed
+	MerchantKeys // those that seal requests; never logged, never listed
 }
 
 // keyKinds are the kinds of a merchant's keys.
 var keyKinds = [...]client.KeyKind{client.KeyRequest, client.KeyResponse, client.KeyAPI, client.KeyCallbackAPI}
 
-// KeySince is since when a merchant has each of its keys, in the order of keyKinds. 0: it has no such key.
+// KeySince is when a merchant got each of its keys, in the order of keyKinds. 0: it has no such key.
 type KeySince struct{ Key, ResponseKey, APIKey, CallbackAPIKey db.Millis }
 
 func (s *KeySince) all() [len(keyKinds)]*db.Millis {
@@ -104,7 +103,7 @@ func (s *sealedKeys) open(d *db.DB, table, id string) (k MerchantKeys, err error
 	return k, nil
 }
 
-// KeyPEM returns all parts of k, which ReadKey reads again; of nil no bytes.
+// KeyPEM returns all parts of k in the form that ReadKey reads, or no bytes if k is nil.
 func KeyPEM(k *envelope.Key) ([]byte, error) {
 	switch {
 	case k == nil:
@@ -123,7 +122,7 @@ func ReadKey(b []byte) (*envelope.Key, error) {
 	return envelope.ParseKey(b)
 }
 
-// check checks the members that this package relies on; the API checks the rest.
+// check checks the members that this package relies on. The API checks the rest.
 func (m *Merchant) check() error {
 	switch {
 	case !ValidMerchantID(m.ID):
@@ -150,8 +149,8 @@ func (m *Merchant) check() error {
 		"scheme", string(m.Scheme), "contentType", m.ContentType, "body", string(m.Body))
 }
 
-// row checks m, sets its fingerprints, and returns its row and that of its rotation, nil if there is none.
-// The secrets are bound to its Version, which never comes again.
+// row checks m, sets its fingerprints, and returns its row and its rotation's, which is nil if there is none. The
+// secrets are bound to m's Version, which is never used again.
 func (m *Merchant) row(d *db.DB) (row, rotation []any, err error) {
 	m.SetDefaults()
 	if err := m.check(); err != nil {
@@ -178,11 +177,11 @@ func (m *Merchant) row(d *db.DB) (row, rotation []any, err error) {
 	return row, rotation, nil
 }
 
-// keptMerchant is a merchant as its row has it.
+// keptMerchant is a stored merchant.
 type keptMerchant struct {
 	Merchant
 	settings   string
-	own, other sealedKeys // its secrets and those of its rotation, where the query reads them
+	own, other sealedKeys // its secrets and its rotation's, if the query reads them
 }
 
 // scan reads a row of merchantSelect, or of sealedMerchantSelect.
@@ -206,7 +205,7 @@ func (k *keptMerchant) scan(sealed bool, r db.Rows) error {
 	return nil
 }
 
-// whole returns the merchant with its settings, which it reads once.
+// whole returns the merchant with its settings, which it parses once.
 func (k *keptMerchant) whole() (Merchant, error) {
 	if k.settings != "" {
 		if err := json.Unmarshal([]byte(k.settings), &k.MerchantSettings); err != nil {
@@ -217,8 +216,7 @@ func (k *keptMerchant) whole() (Merchant, error) {
 	return k.Merchant, nil
 }
 
-// ofMerchants returns the statement that reads merchants, with neither settings nor secrets, into
-// to by their ids.
+// ofMerchants returns the statement that reads merchants into to by their ids, without settings and secrets.
 func ofMerchants(d *db.Dialect, ids []string, to map[string]*keptMerchant) db.Statement {
 	return db.Statement{SQL: merchantsByIDSQL, Args: []any{d.List(ids)}, Row: func(r db.Rows) error {
 		k := &keptMerchant{}
@@ -234,7 +232,7 @@ var secretPurposes = []string{"api_key", "callback_api_key", "request_key", "res
 const merchantColumns = `id, state, paused_reason, scheme, settings, version, created, updated, fingerprint, response_fingerprint,
 	request_key_since, response_key_since, api_key_since, callback_api_key_since`
 
-// merchantSelect reads merchants with their rotations; sealedMerchantSelect their secrets as well.
+// merchantSelect reads merchants with their rotations. sealedMerchantSelect reads their secrets as well.
 const (
 	merchantSelected = `SELECT m.id, m.version, m.state, m.paused_reason, m.scheme, m.settings, m.created, m.updated, m.fingerprint, m.response_fingerprint,
 	m.request_key_since, m.response_key_since, m.api_key_since, m.callback_api_key_since,
@@ -311,8 +309,8 @@ const (
 	listMerchantsOfSQL = merchantSelect + `WHERE m.id > $1 AND m.id {in}$2{end} ORDER BY m.id LIMIT CAST($3 AS BIGINT)`
 )
 
-// Merchants lists the merchants after id after, in order of id, without their secrets: those of ids
-// alone, nil for all.
+// Merchants lists the merchants after id after, in order of id, without their secrets. If ids is not nil, it lists only
+// those.
 func (o *Outbox) Merchants(ctx context.Context, ids []string, after string, limit int) ([]Merchant, error) {
 	text, args := listMerchantsSQL, []any{after, limit}
 	if ids != nil {
@@ -327,8 +325,8 @@ func (o *Outbox) Merchants(ctx context.Context, ids []string, after string, limi
 	})
 }
 
-// Texts are the settings and keys of a merchant for people and records: secrets and keys by
-// their fingerprints, and only what there is.
+// Texts returns the settings and keys of a merchant that are set, for people and records. Secrets and keys are shown by
+// their fingerprints.
 func (m *Merchant) Texts() map[string]string {
 	all := map[string]string{"scheme": string(m.Scheme), "requestKey": m.Fingerprint, "responseKey": m.ResponseFingerprint,
 		"apiKey": journal.Fingerprint(m.APIKey.Reveal()), "callbackApiKey": journal.Fingerprint(m.CallbackAPIKey.Reveal())}
@@ -341,7 +339,7 @@ func (m *Merchant) Texts() map[string]string {
 	return all
 }
 
-// merchantMembers is a merchant as records have it.
+// merchantMembers returns a merchant in the form that records have.
 func merchantMembers(m *Merchant) map[string]any {
 	all := map[string]any{"state": string(m.State), "pausedReason": m.PausedReason}
 	for name, text := range m.Texts() {
@@ -350,7 +348,7 @@ func merchantMembers(m *Merchant) map[string]any {
 	return all
 }
 
-// recordMerchant adds a record about a change of a merchant, from was; nil: it is new.
+// recordMerchant adds a record about a change of a merchant. was is nil if the merchant is new.
 func recordMerchant(ctx context.Context, t *db.Tx, was, is *Merchant, now db.Millis) error {
 	c := journal.Changed{Version: is.Version, After: merchantMembers(is)}
 	if was != nil {
@@ -367,7 +365,7 @@ SELECT COALESCE(MIN(CASE WHEN request_key_since > 0 THEN request_key_since END),
 FROM (SELECT request_key_since, response_key_since, api_key_since, callback_api_key_since FROM merchants
 	UNION ALL SELECT request_key_since, response_key_since, api_key_since, callback_api_key_since FROM rotations) all_keys`
 
-// OldestKeys returns since when the oldest key of each kind is in use. 0: there is none.
+// OldestKeys returns when the oldest key of each kind came into use. 0: there is none.
 func (o *Outbox) OldestKeys(ctx context.Context) (s KeySince, err error) {
 	_, err = db.One(ctx, o, oldestKeysSQL, nil, &s.Key, &s.ResponseKey, &s.APIKey, &s.CallbackAPIKey)
 	return s, err
@@ -376,7 +374,7 @@ func (o *Outbox) OldestKeys(ctx context.Context) (s KeySince, err error) {
 const endedRotationsSQL = `
 SELECT merchant FROM rotations WHERE activated > 0 AND activated + overlap <= $1 ORDER BY merchant LIMIT 100`
 
-// EndedRotations returns merchants whose older keys have come to their end.
+// EndedRotations returns the merchants whose older keys have reached their end.
 func (o *Outbox) EndedRotations(ctx context.Context, now db.Millis) ([]string, error) {
 	return db.List(ctx, o, endedRotationsSQL, []any{int64(now)}, func(r db.Rows) (id string, err error) {
 		err = r.Scan(&id)

@@ -11,7 +11,7 @@ import (
 	"countersign/internal/journal"
 )
 
-// ErrVersion means that a merchant has another version than the caller has seen.
+// ErrVersion means that the merchant's version is not the one that the caller has seen.
 var ErrVersion = errors.New("the merchant was changed meanwhile")
 
 const createLaneSQL = `
@@ -51,21 +51,21 @@ func (o *Outbox) CreateMerchant(ctx context.Context, m Merchant, now db.Millis) 
 	return m, nil
 }
 
-// A changed rate starts with the callbacks of one second.
+// A changed rate starts with a bucket of one second's callbacks.
 const updateLanesSQL = `
 UPDATE lanes SET active = $2, concurrency = $3,
 	bucket = CASE WHEN rate = $4 THEN bucket ELSE 0 END, rate_ready = CASE WHEN rate = $4 THEN rate_ready ELSE 0 END,
 	rate = $4
 WHERE merchant = $1`
 
-// ChangeMerchant calls change with the merchant, secrets opened, and keeps the changed merchant with
-// Version one higher. It must have the given version, 0 for any; another one, or another change
-// meanwhile, is ErrVersion. ID, Created and Version cannot be changed. also, which may be nil, runs in
-// the same transaction, after the change; where it fails nothing is changed. When it has returned, no
-// answer to a question that was asked under an earlier version decides on any node.
+// ChangeMerchant calls change with the merchant, secrets opened, and keeps the result with a Version one higher. The
+// merchant must have the given version, 0 for any. If it has another one, or is changed meanwhile, the error is
+// ErrVersion. ID, Created and Version cannot be changed. also, which may be nil, runs in the same transaction after the
+// change; if it fails, nothing is changed. Once ChangeMerchant has returned, no answer to a question asked under an
+// earlier version decides on any node.
 func (o *Outbox) ChangeMerchant(ctx context.Context, id string, version int64, now db.Millis, change func(*Merchant) error,
 	also func(context.Context, *db.Tx) error) (Merchant, error) {
-	// Outside the transaction, because change and the key wrapper may take long.
+	// Outside the transaction, because change and the key wrapper may be slow.
 	was, err := o.Merchant(ctx, id)
 	if err != nil {
 		return Merchant{}, err
@@ -119,7 +119,7 @@ func (o *Outbox) ChangeMerchant(ctx context.Context, id string, version int64, n
 	return m, nil
 }
 
-// active is the stored form of a state in lanes.
+// active returns the form of a state that lanes store.
 func active(s client.MerchantState) int64 { return flag(s == client.MerchantActive) }
 
 const (
@@ -136,9 +136,9 @@ const forgetFailuresSQL = `DELETE FROM open_failures WHERE merchant = $1`
 
 const closeBreakersSQL = `UPDATE lanes SET failures = 0, failing = 0, open_until = 0 WHERE merchant = $1`
 
-// SetMerchantState pauses or resumes a merchant. When a pause has returned, nothing of
-// the merchant is decided or released on any node. Resuming also forgets its
-// opening failures, closes its breakers and raises AlarmControlChanged. Repeating it changes nothing.
+// SetMerchantState pauses or resumes a merchant. Once a pause has returned, nothing of the merchant is decided or
+// released on any node. Resuming also forgets its opening failures, closes its breakers and raises AlarmControlChanged.
+// Repeating it changes nothing.
 func (o *Outbox) SetMerchantState(ctx context.Context, id string, state client.MerchantState, reason string, now db.Millis) (Merchant, error) {
 	if state != client.MerchantActive && state != client.MerchantPaused {
 		return Merchant{}, fmt.Errorf("merchant state is %w", db.ErrInvalid)
@@ -162,8 +162,8 @@ func (o *Outbox) SetMerchantState(ctx context.Context, id string, state client.M
 	return o.Merchant(ctx, id)
 }
 
-// setState sets the state by the statement text, and reports whether anything changed. It locks the
-// merchant's row and then its lanes.
+// setState sets the state by the statement text, and reports whether anything changed. It locks the merchant's row
+// first and then its lanes.
 func (o *Outbox) setState(ctx context.Context, t *db.Tx, text, id string, state client.MerchantState, reason string, now db.Millis) (bool, error) {
 	var version int64
 	changed, err := db.One(ctx, t, text, []any{id, string(state), reason, int64(now)}, &version)
@@ -197,9 +197,8 @@ func (o *Outbox) setState(ctx context.Context, t *db.Tx, text, id string, state 
 	return true, nil
 }
 
-// pause pauses an active merchant for opening failures. It reports whether the
-// merchant was active. It is part of a settlement and cannot wait for others, so a
-// decision that is being made beside it can still be kept.
+// pause pauses an active merchant because of opening failures, and reports whether the merchant was active. It is part
+// of a settlement and cannot wait for others, so a decision that is being made at the same time may still be kept.
 func (o *Outbox) pause(ctx context.Context, t *db.Tx, id string, now db.Millis) (bool, error) {
 	return o.setState(ctx, t, setActiveStateSQL, id, client.MerchantPaused, pausedForOpenFailures, now)
 }

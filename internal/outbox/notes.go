@@ -7,7 +7,7 @@ import (
 	"countersign/internal/journal"
 )
 
-// AboutWithdrawal begins what approvals and notes are about; the id follows.
+// AboutWithdrawal is the prefix of an approval's or note's subject; the id follows.
 const AboutWithdrawal = "withdrawal/"
 
 func aboutWithdrawal(id string) string { return AboutWithdrawal + id }

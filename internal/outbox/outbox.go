@@ -13,26 +13,26 @@ import (
 //go:embed migrations
 var migrations embed.FS
 
-// End opens the service's database, with db.Open.
+// End returns the service's end, for db.Open.
 func End() db.End {
 	return db.End{Name: "service", Migrations: []fs.FS{db.Common, journal.Migrations, migrations}, Keep: journal.Keep, Acked: journal.Acked,
 		Sealed: []db.SealedTable{{Name: "audit_key", Key: "id", DataKey: "data_key"}, {Name: "signing_key", Key: "id", DataKey: "data_key"}, {Name: "changes", Key: "id", DataKey: "data_key"}, {Name: "sessions", Key: "id", DataKey: "data_key"}, {Name: "merchants", Key: "id", DataKey: "data_key"}, rotations, SealedAnswers}}
 }
 
-// Outbox is the service's database and the operations on it. Its methods may be used
-// from several goroutines and, with PostgreSQL, from several processes at once.
+// Outbox is the service's database and the operations on it. Its methods may be used by several goroutines and, with
+// PostgreSQL, by several processes at once.
 type Outbox struct {
 	*db.DB
 	ids   db.IDs
-	known sync.Map // ids of merchants that were seen; the row of a deleted one stays
+	known sync.Map // ids of merchants that were seen; their rows are never deleted
 	swept struct {
 		mu     sync.Mutex
-		after  string    // the merchant behind whom the next sweep continues to look at lanes
-		looked db.Millis // for what raises and ends alarms by the clock
+		after  string    // the merchant after which the next sweep continues with the lanes
+		looked db.Millis // when alarms that depend on the clock were last looked at
 	}
 }
 
-// New returns the outbox in d, which was opened for End.
+// New returns the outbox in d, which was opened with End.
 func New(d *db.DB) *Outbox { return &Outbox{DB: d} }
 
 // TopicOf is the topic of due work in lane l: the lane's own number.

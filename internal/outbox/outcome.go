@@ -15,24 +15,22 @@ const recordOutcomeSQL = `
 UPDATE withdrawals SET state = $4, tx_id = $5, fail_reason = $6, ended = $7
 WHERE merchant = $1 AND id = $2 AND permit = $3 AND state = 'released'`
 
-// Recorded is what became of an Outcome.
+// Recorded is the result of recording an Outcome.
 type Recorded struct {
 	Withdrawal Withdrawal
 	Duplicate  bool
-	Err        error // why it was not recorded; nil: it is
+	Err        error // why it was not recorded; nil: it was
 }
 
-// RecordOutcomes ends released withdrawals and queues the Callback of each in the same
-// transaction. The callback's event id is the withdrawal's callBackId, whatever its
-// EventID, or a new id if another callback uses that. The same outcome again is a
-// duplicate; another outcome, or another permit, is a *ConflictError. Another end or
-// transaction under the right permit is recorded and raises outcome_differs. One that
-// names a transaction is told to the merchant, since funds may have moved.
+// RecordOutcomes ends released withdrawals and queues the Callback of each in the same transaction. The callback's
+// event id is the withdrawal's callBackId, whatever its EventID, or a new id if another callback uses that. The same
+// outcome again is a duplicate; another outcome, or another permit, is a *ConflictError. A different end or transaction
+// under the right permit is recorded and raises outcome_differs. If it names a transaction, the merchant is told, since
+// funds may have moved.
 //
-// All are done in one transaction. Each has its own
-// result, in the order of list, and is recorded or refused whatever becomes of the others; an
-// error means that nothing was recorded. A withdrawal that list names again has the result
-// ErrInvalid there. Rows are locked in the order of ReleaseMany.
+// All are done in one transaction. Each has its own result, in the order of list, and is recorded or refused whatever
+// becomes of the others. An error means that nothing was recorded. If list names a withdrawal again, the result there
+// is ErrInvalid. Rows are locked in the order of ReleaseMany.
 func (o *Outbox) RecordOutcomes(ctx context.Context, list []Outcome, now db.Millis) ([]Recorded, error) {
 	done := make([]Recorded, len(list))
 	batch, named := make([]*reported, 0, len(list)), make(map[string]bool, len(list))
@@ -66,7 +64,7 @@ func (o *Outbox) RecordOutcomes(ctx context.Context, list []Outcome, now db.Mill
 	return done, nil
 }
 
-// reported is one Outcome while it is worked on.
+// reported is one Outcome that is being recorded.
 type reported struct {
 	*Outcome
 	merchant, rest string
@@ -76,13 +74,13 @@ type reported struct {
 	reportedNow
 }
 
-// reportedNow is what a try of the transaction finds and does.
+// reportedNow is what one try of the transaction finds and does.
 type reportedNow struct {
 	recorded int64
 	found    bool
 	w        Withdrawal
 	permit   string // that was given
-	waits    bool   // it says that nothing moved, while a restore is not reconciled
+	waits    bool   // it reports a failure while a restore is not reconciled
 }
 
 func (o *Outbox) newReported(n *Outcome, now db.Millis) (*reported, error) {
@@ -95,7 +93,7 @@ func (o *Outbox) newReported(n *Outcome, now db.Millis) (*reported, error) {
 	return e, err
 }
 
-// refusal says after the commit why e was not recorded; nil: it was, now or before.
+// refusal returns, after the commit, why e was not recorded. It is nil if e was recorded, now or before.
 func (e *reported) refusal() error {
 	w := &e.w
 	switch {
@@ -115,7 +113,7 @@ func (e *reported) refusal() error {
 	return nil
 }
 
-// recordOutcomes is RecordOutcomes in its transaction.
+// recordOutcomes does the work of RecordOutcomes in its transaction.
 func (o *Outbox) recordOutcomes(ctx context.Context, t *db.Tx, batch []*reported, now db.Millis) error {
 	open := false
 	if slices.ContainsFunc(batch, func(e *reported) bool { return e.state == client.WithdrawalFailed }) {
@@ -126,8 +124,8 @@ func (o *Outbox) recordOutcomes(ctx context.Context, t *db.Tx, batch []*reported
 	}
 	statements := make([]db.Statement, 0, 2*len(batch))
 	for _, e := range batch {
-		// What was executed may be released again in a backup. Nobody is told that it failed
-		// before the books of the core are compared.
+		// A withdrawal that was executed may be released again in a backup. Nobody is told of a failure before the
+		// books of the core are compared.
 		if e.waits = open && e.state == client.WithdrawalFailed; !e.waits {
 			statements = append(statements, db.Statement{SQL: recordOutcomeSQL, N: &e.recorded,
 				Args: []any{e.merchant, e.rest, e.Permit, string(e.state), e.TxID, e.FailReason, int64(now)}})
@@ -178,12 +176,12 @@ func (o *Outbox) recordOutcomes(ctx context.Context, t *db.Tx, batch []*reported
 	return db.RaiseAlarms(ctx, t, alarms)
 }
 
-// contradicts reports whether e has the right permit and another end or transaction.
+// contradicts reports whether e has the right permit but a different end or transaction.
 func (e *reported) contradicts() bool {
 	return e.recorded == 0 && e.w.State != client.WithdrawalReleased && e.permit != "" && e.permit == e.Permit && (e.w.State != e.state || countersign.FoldTxID(e.w.TxID) != countersign.FoldTxID(e.TxID))
 }
 
-// callback is the callback that tells of e, as the n-th of a list.
+// callback returns the callback that tells the merchant of e, the n-th of a list.
 func (e *reported) callback(n int) newRow {
 	row, w := e.row, &e.w
 	row.item = n
@@ -194,9 +192,8 @@ func (e *reported) callback(n int) newRow {
 // toldOfSQL finds the callback that tells the merchant of a transaction.
 const toldOfSQL = `SELECT 1 FROM callbacks WHERE merchant = $1 AND call_back_id = $2 AND tx_id = $3 AND type = 3`
 
-// contradict records an outcome that contradicts how its withdrawal ended, and says whether the
-// merchant is told: only if it names a transaction. That nothing moved is not said of funds that
-// were told as moved.
+// contradict records an outcome that contradicts how its withdrawal ended, and reports whether the merchant is to be
+// told. It is told of a transaction only: after funds were reported as moved, it is never told that nothing moved.
 func contradict(ctx context.Context, t *db.Tx, e *reported, now db.Millis) (tells bool, err error) {
 	w := &e.w
 	differs := journal.Withdrawal{Merchant: w.Merchant, CallBackID: w.CallBackID, Permit: journal.Fingerprint(e.Permit),
@@ -209,10 +206,9 @@ func contradict(ctx context.Context, t *db.Tx, e *reported, now db.Millis) (tell
 	return !told && err == nil, err
 }
 
-// RecordWaiting queues n, which says that a released withdrawal waits, and gives
-// the callback's id. Each call queues one more: n is an event
-// without an id of its own. A withdrawal that is not released any more, or not
-// yet, is a *db.ConflictError.
+// RecordWaiting queues n, which says that a released withdrawal waits, and returns the withdrawal and the callback's
+// id. Each call queues one more, because n is an event without an id of its own. A withdrawal that is not released yet,
+// or no longer, is a *db.ConflictError.
 func (o *Outbox) RecordWaiting(ctx context.Context, id string, n NewCallback, now db.Millis) (w Withdrawal, callback string, err error) {
 	merchant, rest, err := splitID(id)
 	if err != nil {
@@ -227,8 +223,7 @@ func (o *Outbox) RecordWaiting(ctx context.Context, id string, n NewCallback, no
 		return Withdrawal{}, "", err
 	}
 	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		// The lock keeps an outcome from being recorded before this has been
-		// queued.
+		// The lock keeps an outcome from being recorded before this has been queued.
 		if w, err = findWithdrawal(ctx, t, readWithdrawalSQL+"{lock}", merchant, rest); err != nil || w.State != client.WithdrawalReleased {
 			return err
 		}

@@ -13,7 +13,7 @@ import (
 // overdueAfter is how long work waits before a person is told.
 const overdueAfter db.Millis = 900_000
 
-// A merchant that is not reached has an alarm of its own.
+// A merchant that no exchange reaches has an alarm of its own.
 var overdueSQL = fmt.Sprintf(`
 SELECT merchant, due FROM (
 	SELECT l.merchant, (
@@ -23,16 +23,16 @@ SELECT merchant, due FROM (
 	AND NOT EXISTS (SELECT 1 FROM frozen WHERE id = 'service' AND at <> 0)) waiting
 WHERE due <= $3 ORDER BY due LIMIT 1`, BreakerThreshold)
 
-// sweepOverdue raises AlarmOverdue about the merchant of each lane whose work waits for
-// longest. One alarm stands for all, or an overloaded node would raise one for every
-// merchant. It ends when nothing waits for half as long: at the same time, it would come and go.
+// sweepOverdue raises AlarmOverdue about the merchant of each lane whose work has waited longest. One alarm stands for
+// all, because an overloaded node would otherwise raise one for every merchant. It ends when nothing has waited for
+// half that time; with the same bound it would come and go.
 func (o *Outbox) sweepOverdue(ctx context.Context, now db.Millis) error {
 	standing, err := o.StandingAlarms(ctx, client.AlarmOverdue)
 	if err != nil {
 		return err
 	}
 	for lane := range countersign.Lane(Lanes) {
-		var merchant string // whose work has been due for longest
+		var merchant string // whose work has been due longest
 		var due db.Millis
 		until := int64(now - overdueAfter/2)
 		if _, err := db.One(ctx, o, overdueSQL, []any{int64(lane), until, until}, &merchant, &due); err != nil {

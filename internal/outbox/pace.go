@@ -7,9 +7,8 @@ import (
 	"countersign/internal/db"
 )
 
-// Pace is what is kept of a merchant's lane.
-// It says how many callbacks of the lane may be sent now, and when the next may: its concurrency,
-// its rate and its breaker. It is pure.
+// Pace is the row of a merchant's lane. From its concurrency, rate and breaker it says how many callbacks may be sent
+// now and when the next may. It is pure.
 type Pace struct {
 	Merchant    string
 	Lane        countersign.Lane
@@ -21,30 +20,29 @@ type Pace struct {
 	NextDue   db.Millis
 	Served    db.Millis // the last claim
 	Failures  int       // exchanges in a row that did not reach the merchant
-	Since     db.Millis // when the first of those was; below 0 once BreakerStays was over
+	Since     db.Millis // when the first of those was; below 0 once BreakerStays has passed
 	OpenUntil db.Millis
 	Bucket    float64 // milliseconds: when the bucket was or will be empty
 	RateReady db.Millis
 	Final     [Finals]int64
 }
 
-// Finals is how many final states callbacks have. Pace and PaceChange count each, in one order.
+// Finals is the number of final states of callbacks. Pace and PaceChange count each, in one order.
 const Finals = 4
 
-// BreakerThreshold is how many exchanges in a row that do not reach a merchant open its
-// lane's breaker.
+// BreakerThreshold is how many exchanges in a row must fail to reach the merchant to open its lane's breaker.
 const BreakerThreshold = 5
 
-// BreakerMost is the longest time for which a breaker opens. The first is breakerFirst,
-// and each failure doubles it; in the lane of withdrawals up to breakerMostWithdraw.
+// BreakerMost is the longest time for which a breaker opens. The first time is breakerFirst, and each failure doubles
+// it, in the lane of withdrawals up to breakerMostWithdraw.
 const (
 	BreakerMost         db.Millis = 60_000
 	breakerFirst        db.Millis = 5_000
 	breakerMostWithdraw db.Millis = 10_000
 )
 
-// limit is how many exchanges there may be at once. After a breaker was open it is
-// one, to test whether the merchant is back.
+// limit returns how many exchanges may run at once. After a breaker was open it is one, to test whether the merchant is
+// back.
 func (l *Pace) limit() int {
 	if l.Failures >= BreakerThreshold {
 		return 1
@@ -52,8 +50,7 @@ func (l *Pace) limit() int {
 	return l.Concurrency
 }
 
-// Ready is when the next callback may be sent, Never if none may. The generated column of
-// that name mirrors it.
+// Ready returns when the next callback may be sent, or Never if none may. The generated column of that name mirrors it.
 func (l *Pace) Ready() db.Millis {
 	if !l.Active || l.InFlight >= l.limit() {
 		return db.Never
@@ -61,19 +58,17 @@ func (l *Pace) Ready() db.Millis {
 	return max(l.NextDue, l.Served, l.OpenUntil, l.RateReady)
 }
 
-// burst is how many callbacks may be sent at once under a rate: those of a tenth of a
-// second.
+// burst returns how many callbacks may be sent at once under a rate: those of a tenth of a second.
 func (l *Pace) burst() float64 { return max(1, math.Floor(l.Rate/10)) }
 
-// Free is how many callbacks can be claimed at now.
+// Free returns how many callbacks can be claimed at now.
 func (l *Pace) Free(now db.Millis) int {
 	if l.Ready() > now {
 		return 0
 	}
 	free := l.limit() - l.InFlight
 	if l.Rate > 0 {
-		// The small term corrects rounding in the millisecond in which one more
-		// callback is allowed.
+		// The small term corrects rounding in the millisecond in which one more callback is allowed.
 		held := min(l.burst(), (float64(now)-l.Bucket)*l.Rate/1000)
 		free = min(free, int(held+1e-6))
 	}
@@ -94,9 +89,8 @@ func (l *Pace) Take(n int, now db.Millis) {
 	}
 }
 
-// exchanged updates the breaker after one exchange. Failures do not change an open
-// breaker, because their exchanges began before it opened. It reports, once, that none has
-// reached the merchant for BreakerStays.
+// exchanged updates the breaker after one exchange. Failures do not change an open breaker, because their exchanges
+// began before it opened. It reports, once, that no exchange has reached the merchant for BreakerStays.
 func (l *Pace) exchanged(reached bool, now db.Millis) (stays bool) {
 	switch {
 	case reached:
@@ -117,7 +111,7 @@ func (l *Pace) exchanged(reached bool, now db.Millis) (stays bool) {
 	return stays
 }
 
-// openTime is how long a breaker opens at so many failures in a row.
+// openTime returns how long a breaker opens after so many failures in a row.
 func openTime(lane countersign.Lane, failures int) db.Millis {
 	most := BreakerMost
 	if lane == countersign.LaneWithdraw {
@@ -126,11 +120,11 @@ func openTime(lane countersign.Lane, failures int) db.Millis {
 	return min(breakerFirst<<min(failures-BreakerThreshold, 10), most)
 }
 
-// BreakerStays is how long no exchange has reached a merchant before a person is told, by
-// the clock: where few are due, few fail.
+// BreakerStays is how long no exchange must have reached a merchant before a person is told. It is a time and not a
+// number of failures: a merchant with few callbacks has few failures.
 const BreakerStays db.Millis = 600_000
 
-// Lanes is how many lanes there are, each a number below it.
+// Lanes is the number of lanes. They are numbered from 0.
 const Lanes = 2
 
 // PaceChange is the effect of settled attempts on a lane.
@@ -138,11 +132,11 @@ type PaceChange struct {
 	Freed   int       // exchanges that ended
 	Due     db.Millis // earliest new pending row; Never if there is none
 	Reached []bool    // of each exchange, in order: the merchant was reached
-	Stays   bool      // set by Apply: none reached the merchant for BreakerStays now
+	Stays   bool      // set by Apply: no exchange has reached the merchant for BreakerStays
 	Final   [Finals]int64
 }
 
-// Apply changes the row.
+// Apply applies c to the row.
 func (l *Pace) Apply(c *PaceChange, now db.Millis) {
 	l.InFlight = max(0, l.InFlight-c.Freed)
 	l.NextDue = min(l.NextDue, c.Due)

@@ -11,10 +11,10 @@ import (
 	"countersign/internal/journal"
 )
 
-// NewPurger purges callbacks that are settled, with their attempts. A callback that was
-// accepted leaves a row in purged, so that its repetition is known. The question about a
-// withdrawal goes when the withdrawal has ended, and so do the approvals of its release; the
-// withdrawal itself stays, and the feed of decisions too. What was refused or exhausted stays until somebody resends it.
+// NewPurger returns a purger of settled callbacks and their attempts. An accepted callback leaves a row in purged, so
+// that a repetition of it is known. The question about a withdrawal is purged when the withdrawal has ended, and so are
+// the approvals of its release. The withdrawal itself and the feed of decisions stay. Refused and exhausted callbacks
+// stay until somebody resends them.
 func NewPurger(c db.PurgeConfig) (*db.Purger, error) {
 	return db.NewPurger(c, db.Purging{
 		Find:    findSettled,
@@ -43,7 +43,7 @@ type settledRow struct {
 	ended    db.Millis // the withdrawal
 }
 
-// may reports whether a callback was settled before a time and is never needed again.
+// may reports whether a callback was settled before a time and will not be needed again.
 func (r *settledRow) may(before db.Millis) bool {
 	if r.last >= before || r.settled >= before {
 		return false
@@ -63,8 +63,8 @@ func (r *settledRow) may(before db.Millis) bool {
 	return false // awaiting, confirmed, released
 }
 
-// findSettledSQL reads callbacks in the order of their time. Subselects keep PostgreSQL from
-// reading whole tables for a join.
+// findSettledSQL reads callbacks in the order of their time. Subselects keep PostgreSQL from reading whole tables for a
+// join.
 const findSettledSQL = `
 SELECT c.merchant, c.id, c.type, c.event_id, c.payload,
 	COALESCE((SELECT o.state FROM outbox o WHERE o.merchant = c.merchant AND o.id = c.id), ''),
@@ -99,12 +99,11 @@ func findSettled(ctx context.Context, q db.Querier, s db.PurgeState, cutoff db.M
 }
 
 const (
-	// lockSettledSQL leaves out what somebody else works on, such as who is about to send it once
-	// more. The statements after it see what was committed before.
+	// lockSettledSQL leaves out rows that others have locked, for instance to send them once more. The statements after
+	// it see what those have committed.
 	lockSettledSQL = `SELECT 1 FROM callbacks WHERE merchant = $1 AND id = $2{skip}`
 
-	// purgeSettledSQL leaves out what was made due again, or settled once more, since it was
-	// found.
+	// purgeSettledSQL leaves out callbacks that were made due or settled again since they were found.
 	purgeSettledSQL = `
 DELETE FROM callbacks WHERE merchant = $1 AND id = $2
 	AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.merchant = $1 AND o.id = $2 AND (o.state IN ('pending', 'sending') OR o.lane = 0))`

@@ -9,13 +9,13 @@ import (
 	"countersign/internal/db"
 )
 
-// Quota is how much a token may add. The zero one has no bound.
+// Quota is how much a token may add. The zero Quota has no bound.
 type Quota struct {
 	Token  string
 	Hourly int64 // new callbacks in an hour of UTC, over all nodes of the database; 0: no bound
 }
 
-// QuotaError refuses a batch that is beyond a Quota.
+// QuotaError means that a batch exceeds a Quota.
 type QuotaError struct {
 	Quota Quota
 	Left  int64     // how many may still be added in this hour
@@ -41,8 +41,8 @@ ON CONFLICT (token, hour) DO UPDATE SET n = added.n + excluded.n WHERE added.n +
 	forgetQuotaSQL = `DELETE FROM added WHERE token = $1 AND hour < $2 - 1`
 )
 
-// spend counts what a batch has added. It comes last in its transaction: other batches of
-// the token wait from here on.
+// spend counts what a batch has added. It comes last in its transaction, because other batches of the token wait from
+// then on.
 func (q Quota) spend(ctx context.Context, t *db.Tx, done []client.Accepted, now db.Millis) error {
 	fresh := int64(0)
 	for i := range done {

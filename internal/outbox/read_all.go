@@ -11,8 +11,7 @@ import (
 	"countersign/internal/db"
 )
 
-// eachMost is how many rows one read of EachDeposit or EachWithdrawal takes, so that no
-// read is long.
+// eachMost is how many rows one read of EachDeposit or EachWithdrawal takes. It keeps reads short.
 const eachMost = 1000
 
 const (
@@ -31,8 +30,8 @@ FROM callbacks c`
 	eachRestoredSQL   = fromWithdrawals + ` AND w.restored <> 0` + byMerchantAndID
 )
 
-// ToldDeposits lists the deposits of the merchants of, which is one empty text for all,
-// by merchant and then by time, beginning behind cursor. next is empty at the end.
+// ToldDeposits lists the deposits of the merchants of, by merchant and then by time, beginning after cursor. A single
+// empty text in of means all merchants. next is empty at the end.
 func (o *Outbox) ToldDeposits(ctx context.Context, of []string, cursor string, limit int) (list []client.ToldDeposit, next string, err error) {
 	var from db.Place
 	if cursor != "" {
@@ -81,8 +80,7 @@ func (o *Outbox) ToldDeposits(ctx context.Context, of []string, cursor string, l
 	return list, "", nil
 }
 
-// EachDeposit calls fn for every deposit of a merchant, of all if it is empty, by
-// merchant. fn may use o.
+// EachDeposit calls fn for every deposit of a merchant, or of all by merchant if it is empty. fn may use o.
 func (o *Outbox) EachDeposit(ctx context.Context, merchant string, fn func(client.ToldDeposit) error) error {
 	return eachOf(func(cursor string) ([]client.ToldDeposit, string, error) {
 		return o.ToldDeposits(ctx, []string{merchant}, cursor, eachMost)
@@ -112,8 +110,7 @@ func (o *Outbox) EachWithdrawal(ctx context.Context, fn func(Withdrawal) error) 
 	return o.eachWithdrawal(ctx, eachWithdrawalSQL, fn)
 }
 
-// EachRestored calls fn for every withdrawal from before a restore of which nobody has said
-// what became of it. fn may use o.
+// EachRestored calls fn for every withdrawal from before a restore whose fate nobody has stated yet. fn may use o.
 func (o *Outbox) EachRestored(ctx context.Context, fn func(Withdrawal) error) error {
 	return o.eachWithdrawal(ctx, eachRestoredSQL, fn)
 }

@@ -24,9 +24,8 @@ WHERE merchant = $1 AND id = $2 AND state = 'awaiting' AND restored = 0`
 UPDATE outbox SET state = $3, lease_until = 0, last_reason = $4, settled = $5 WHERE merchant = $1 AND id = $2`
 )
 
-// CancelWithdrawal makes an awaiting withdrawal and its callback cancelled. Repeating
-// it gives the same result; any other state is a *ConflictError, and so is what may have been
-// executed before a restore.
+// CancelWithdrawal makes an awaiting withdrawal and its callback cancelled. Repeating it returns the same result. A
+// withdrawal in any other state is a *ConflictError, and so is one that may have been executed before a restore.
 func (o *Outbox) CancelWithdrawal(ctx context.Context, id string, now db.Millis) (Withdrawal, error) {
 	merchant, rest, err := splitID(id)
 	if err != nil {
@@ -55,10 +54,9 @@ func (o *Outbox) CancelWithdrawal(ctx context.Context, id string, now db.Millis)
 	return w, nil
 }
 
-// endWithdrawal decides an awaiting withdrawal without an answer, by the statement
-// text, which makes its state to, and ends its callback in any state; a result that
-// comes later is late. If the question was sent, the merchant is told of the end. It reports
-// whether the withdrawal was awaiting.
+// endWithdrawal decides an awaiting withdrawal without an answer. The statement text sets its state to to; its callback
+// ends in any state, and a result that comes later is late. If the question was sent, the merchant is told of the end.
+// It reports whether the withdrawal was awaiting.
 func (o *Outbox) endWithdrawal(ctx context.Context, t *db.Tx, merchant, id, text string, to client.WithdrawalState, state client.CallbackState, reason client.Reason, now db.Millis) (bool, error) {
 	var was client.CallbackState
 	var attempts int
@@ -108,11 +106,11 @@ WHERE merchant = $1 AND id = $2 AND state = 'confirmed' AND release_by > $6 AND 
 	AND NOT EXISTS (SELECT 1 FROM frozen WHERE id = 'service' AND at <> 0)
 	AND EXISTS (SELECT 1 FROM merchants m WHERE m.id = $1 AND m.state = 'active')`
 
-// A permit that was given before a restore belongs to whoever repeats its claim first.
+// A permit that was issued before a restore belongs to whoever repeats its claim first.
 const takeOriginSQL = `UPDATE withdrawals SET origin = $3 WHERE merchant = $1 AND id = $2 AND origin = ''`
 
-// readPermitSQL locks the row, so that a failover does not lose a permit that is given again, and
-// of two calls one gives it.
+// readPermitSQL locks the row, so that a failover does not lose a permit that is returned again, and only one of two
+// calls issues it.
 const readPermitSQL = `SELECT w.permit, ` + withdrawalColumns + ` FROM withdrawals w WHERE w.merchant = $1 AND w.id = $2{lock}`
 
 // ReleaseRequest asks for the permit of one withdrawal.
@@ -122,35 +120,33 @@ type ReleaseRequest struct {
 	Permit string // for a new one
 }
 
-// Released is what became of a ReleaseRequest.
+// Released is the result of a ReleaseRequest.
 type Released struct {
 	Given Permit
-	Err   error // why there is none; nil: there is one
+	Err   error // why there is no permit; nil: there is one
 }
 
-// ReleaseMany returns the one permit to execute each of several confirmed withdrawals to its holder
-// (PROTOCOL.md, D6). The same holder gets the same permit again as a duplicate, whatever
-// the Permit of the request, also after the outcome. Any other holder gets a *ConflictError
-// for ever and raises AlarmWalletDiffers. A withdrawal without a permit is not released at
-// its ReleaseBy or later. While the merchant is paused, the service is frozen or a restored
-// database is not reconciled nobody gets a permit, the holder of one included. All of these are *ConflictErrors.
+// ReleaseMany issues the one permit to execute each of several confirmed withdrawals to its holder (PROTOCOL.md, D6).
+// The same holder gets the same permit again as a duplicate, whatever the Permit of the request, also after the
+// outcome. Any other holder gets a *ConflictError for ever and raises AlarmWalletDiffers. A withdrawal without a permit
+// is not released at its ReleaseBy or later. While the merchant is paused, the service is frozen or a restored database
+// is not reconciled, nobody gets a permit, not even its holder. All of these are *ConflictErrors.
 //
-// A merchant that signs its answers must have signed this one: if the answer that is kept does not
-// confirm what the row says under a key that the merchant has now, there is no permit and
-// AlarmEvidenceDiffers is raised (PROTOCOL.md, D9). So it is for a permit that the row says was
-// given, except that the key which the answer came with counts too. An answer from before the
-// merchant had a key needs no signature.
+// A merchant that signs its answers must have signed this one. If the kept answer does not confirm what the row says
+// under a key that the merchant has now, no permit is issued and AlarmEvidenceDiffers is raised (PROTOCOL.md, D9). The
+// same holds for a permit that, by the row, was issued before, except that the key that verified the answer counts too.
+// An answer from before the merchant had a key needs no signature.
 //
-// What is above the merchant's ApproveAbove, and which no person has approved, gets no permit: a
-// *ConflictError with the code awaiting_approval.
+// A withdrawal above the merchant's ApproveAbove that no person has approved gets no permit: it is a *ConflictError
+// with the code awaiting_approval.
 //
-// All are done in one transaction. Each has its own result, in
-// the order of list, and is given or refused whatever becomes of the others; an error means that
-// nothing was given. A withdrawal that list names again has the result ErrInvalid there. approved
-// judges the approvals of a withdrawal that a person must approve before; nil: none is enough.
+// All are done in one transaction. Each has its own result, in the order of list, and is released or refused whatever
+// becomes of the others. An error means that no permit was issued. If list names a withdrawal again, the result there
+// is ErrInvalid. approved judges the approvals of a withdrawal that a person must approve first; if it is nil, none
+// suffice.
 //
-// Rows are locked in one order: withdrawals by merchant and id, then the feed of alarms, and the
-// head of the journal last.
+// Rows are locked in one order: withdrawals by merchant and id, then the feed of alarms, and the head of the journal
+// last.
 func (o *Outbox) ReleaseMany(ctx context.Context, list []ReleaseRequest, approved Judge, now db.Millis) ([]Released, error) {
 	var done []Released
 	err := o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
@@ -175,16 +171,16 @@ func (o *Outbox) ReleaseMany(ctx context.Context, list []ReleaseRequest, approve
 	return done, nil
 }
 
-// errNamedAgain is the result of an item of a list that names the withdrawal of an earlier one.
+// errNamedAgain is the result of an item whose withdrawal an earlier item of the list names.
 var errNamedAgain = fmt.Errorf("the withdrawal is %w: the list names it before", db.ErrInvalid)
 
-// releasing is one ReleaseRequest and what is read for it.
+// releasing is one ReleaseRequest with what is read for it.
 type releasing struct {
 	ReleaseRequest
 	merchant, rest string
 	found          bool
 	answer         keptAnswer
-	gave           int64 // 1: the guarded statement gave the permit
+	gave           int64 // 1: the guarded statement issued the permit
 	*Released
 }
 
@@ -202,8 +198,8 @@ func newReleasing(n ReleaseRequest, out *Released) (*releasing, error) {
 	return &releasing{ReleaseRequest: n, merchant: merchant, rest: rest, Released: out}, nil
 }
 
-// release is ReleaseMany in its transaction. Each row is locked before it is looked at, so the
-// guarded statement finds what refusal found.
+// release does the work of ReleaseMany in its transaction. It locks each row before it looks at it, so the guarded
+// statement finds what refuse found.
 func (o *Outbox) release(ctx context.Context, t *db.Tx, batch []*releasing, approved Judge, now db.Millis) error {
 	var merchants []string
 	reads := make([]db.Statement, 0, 2*len(batch))
@@ -276,7 +272,7 @@ func (o *Outbox) release(ctx context.Context, t *db.Tx, batch []*releasing, appr
 	return db.RaiseAlarms(ctx, t, alarms)
 }
 
-// read is the statement that locks and reads the withdrawal.
+// read returns the statement that locks and reads the withdrawal.
 func (r *releasing) read() db.Statement {
 	return db.Statement{SQL: readPermitSQL, Args: []any{r.merchant, r.rest}, Row: func(rows db.Rows) (err error) {
 		r.found = true
@@ -285,7 +281,7 @@ func (r *releasing) read() db.Statement {
 	}}
 }
 
-// refuse sets r.Err to why there is no permit for r, and gives the alarm that this raises.
+// refuse sets r.Err if there is no permit for r, and returns the alarm that this raises.
 func (o *Outbox) refuse(ctx context.Context, t *db.Tx, r *releasing, look *stopLook, approved Judge, now db.Millis) (alarm client.AlarmKind, err error) {
 	p, w := &r.Given, &r.Given.Withdrawal
 	if !r.found {
@@ -299,7 +295,7 @@ func (o *Outbox) refuse(ctx context.Context, t *db.Tx, r *releasing, look *stopL
 	if stop == "" && w.Restored {
 		stop = client.ReasonRestored
 	}
-	answerKeys, err := envelope.ParseSigningKeys(m.AnswerKey) // nil: it does not sign its answers
+	answerKeys, err := envelope.ParseSigningKeys(m.AnswerKey) // nil: the merchant does not sign its answers
 	if err != nil {
 		return "", fmt.Errorf("answerKey of merchant %s: %w", r.merchant, err)
 	}
@@ -315,7 +311,7 @@ func (o *Outbox) refuse(ctx context.Context, t *db.Tx, r *releasing, look *stopL
 	case stop != "":
 		r.Err = &db.ConflictError{Reason: stopTexts[stop]}
 		return "", nil
-	case p.Permit == "" && w.ReleaseBy <= now: // the sweep will make it so
+	case p.Permit == "" && w.ReleaseBy <= now: // the sweep will make it lapse
 		r.Err = &db.ConflictError{Reason: "the withdrawal is " + string(client.WithdrawalLapsed)}
 		return "", nil
 	case answerKeys != nil && !kept.bears(w, p.Permit != "", answerKeys): // before a permit is repeated: the row may say that it was given
@@ -334,27 +330,27 @@ func (o *Outbox) refuse(ctx context.Context, t *db.Tx, r *releasing, look *stopL
 	return "", err
 }
 
-// What ends the subjects of AlarmWalletDiffers: what the wallet did.
+// The ends of the subjects of AlarmWalletDiffers: what the wallet did.
 const (
 	foreignClaim   = " foreign_claim"
 	outcomeDiffers = " outcome_differs"
 )
 
-// unsignedText and unsignedAgainText tell callers why no permit is given.
+// unsignedText and unsignedAgainText tell callers why there is no permit.
 const (
 	unsignedWhy       = "the merchant signs its answers, and no answer is kept that its answerKey signed and that confirms these details (alarm " + string(client.AlarmEvidenceDiffers) + "): "
 	unsignedText      = unsignedWhy + "if the merchant has replaced its key, put the earlier one back beside the new one; otherwise block the withdrawal, and have a new one ordered if it is still wanted"
 	unsignedAgainText = unsignedWhy + "the permit is not given again; execute nothing, and find out on the chain whether this claim has moved the funds"
 )
 
-// stopLook is a look at all that stops releases.
+// stopLook is the state of everything that stops releases.
 type stopLook struct {
 	merchants map[string]*keptMerchant
 	frozen    client.Freeze
 	epoch     db.Epoch // the present one
 }
 
-// lookAt looks at what stops the releases of merchants, before anything else in a transaction.
+// lookAt reads what stops the releases of merchants. It comes first in a transaction.
 func (o *Outbox) lookAt(ctx context.Context, t *db.Tx, merchants []string) (stopLook, error) {
 	l := stopLook{merchants: map[string]*keptMerchant{}}
 	var epochs db.Epochs
@@ -363,8 +359,7 @@ func (o *Outbox) lookAt(ctx context.Context, t *db.Tx, merchants []string) (stop
 	return l, err
 }
 
-// of returns why nothing of a merchant is released, empty if nothing stops it, and the merchant
-// without its keys.
+// of returns why nothing of a merchant is released, or "" if nothing stops it, and the merchant without its keys.
 func (l *stopLook) of(merchant string) (stop client.Reason, m Merchant, err error) {
 	m.State = client.MerchantPaused
 	if kept := l.merchants[merchant]; kept != nil {
@@ -378,7 +373,7 @@ func (l *stopLook) of(merchant string) (stop client.Reason, m Merchant, err erro
 	return stop, m, nil
 }
 
-// stopTexts tell callers why no permit is given at the moment.
+// stopTexts tell callers why there is no permit at the moment.
 var stopTexts = map[client.Reason]string{
 	client.ReasonFrozen:   "the service is frozen: nothing is released until it is thawed",
 	client.ReasonPaused:   "the merchant is paused: nothing of it is released until it is resumed",

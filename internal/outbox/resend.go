@@ -9,7 +9,7 @@ import (
 	"countersign/internal/journal"
 )
 
-// A deadline that has passed no longer applies: a person wants the callback sent.
+// A deadline that has passed no longer applies, because a person wants the callback sent.
 const resendSQL = `
 UPDATE outbox SET state = 'pending', due = $4, failed = 0, held = 0, settled = 0,
 	deadline = CASE WHEN deadline <= $4 THEN 4611686018427387904 ELSE deadline END
@@ -19,10 +19,9 @@ WHERE merchant = $1 AND id = $2 AND state = $3 AND lane = 0`
 const moveUpSQL = `
 UPDATE outbox SET due = $3, failed = 0, held = 0 WHERE merchant = $1 AND id = $2 AND state = 'pending' AND due > $3 RETURNING lane`
 
-// Resend makes a refused, exhausted or pending callback due at once and restarts its
-// schedule. A pending one that is due already stays as it is. Any other state is a
-// *ConflictError; for an accepted one see Repeat. So is type 2 unless it is pending:
-// its question is asked once.
+// Resend makes a refused, exhausted or pending callback due at once and restarts its schedule. A pending one that is
+// already due stays as it is. Any other state is a *ConflictError; for an accepted callback see Repeat. Type 2 is a
+// *ConflictError unless it is pending: its question is asked once.
 func (o *Outbox) Resend(ctx context.Context, id string, now db.Millis) (Callback, error) {
 	merchant, rest, err := splitID(id)
 	if err != nil {
@@ -55,7 +54,7 @@ func (o *Outbox) Resend(ctx context.Context, id string, now db.Millis) (Callback
 }
 
 const (
-	// The attempts go on counting behind the accepted one.
+	// The numbers of the attempts continue after the accepted one.
 	repeatSQL = `
 INSERT INTO outbox (merchant, id, lane, state, due, attempts, deadline, last_reason, repeated)
 SELECT c.merchant, c.id, 0, 'pending', CAST($3 AS BIGINT), a.number, 4611686018427387904, a.reason, 1
@@ -66,10 +65,9 @@ ON CONFLICT (merchant, id) DO NOTHING`
 	unacceptSQL = `UPDATE attempts SET accepted = 0 WHERE merchant = $1 AND callback = $2 AND accepted = 1`
 )
 
-// Repeat sends an accepted callback once more, for a merchant that has lost it. A
-// merchant that has it answers as to any repetition: the trackingId is the same. It reports
-// whether it does: not if the callback is not accepted. A callback that is
-// not known is ErrNotFound, and one of type 2 a *ConflictError: its question is asked once.
+// Repeat sends an accepted callback once more, for a merchant that has lost it. A merchant that still has it answers as
+// to any repetition, because the trackingId is the same. It reports whether the callback was accepted, and so is sent
+// again. An unknown callback is ErrNotFound. One of type 2 is a *ConflictError: its question is asked once.
 func (o *Outbox) Repeat(ctx context.Context, id string, now db.Millis) (repeated bool, err error) {
 	merchant, rest, err := splitID(id)
 	if err != nil {
@@ -111,10 +109,10 @@ const typeOfSQL = `SELECT type FROM callbacks WHERE merchant = $1 AND id = $2{lo
 
 var errAskedOnce = &db.ConflictError{Reason: "a withdrawal's question is asked once; its withdrawal is decided or still awaiting"}
 
-// resend makes those callbacks of list due that are in state was.
+// resend makes the callbacks of list due that are in the state was.
 func (o *Outbox) resend(ctx context.Context, t *db.Tx, list []swept, was client.CallbackState, now db.Millis) (int64, error) {
 	resent := make([]int64, len(list))
-	lanes := make([]countersign.Lane, len(list)) // zero: the lane of everything but type 2
+	lanes := make([]countersign.Lane, len(list)) // zero: the lane of all types but 2
 	statements := make([]db.Statement, len(list))
 	for i, f := range list {
 		if was == client.CallbackPending {
@@ -150,11 +148,10 @@ func (o *Outbox) resend(ctx context.Context, t *db.Tx, list []swept, was client.
 	return total, o.changeLanes(ctx, t, changes, now)
 }
 
-// ResendMatching does what Resend does for all callbacks that of and f select, as in Callbacks, and gives their
-// number; with dryRun it only counts. It leaves out what Resend would refuse, and what
-// is due already. It works in bounded
-// steps, so that other transactions do not wait long. If it fails, it gives the number
-// that were resent.
+// ResendMatching does what Resend does for all callbacks that of and f select, as in Callbacks, and returns their
+// number. With dryRun it only counts. It leaves out callbacks that Resend would refuse or that are already due. It
+// works in bounded steps, so that other transactions do not wait long. If it fails, it returns the number of those
+// resent so far.
 func (o *Outbox) ResendMatching(ctx context.Context, of []string, f client.CallbackFilter, dryRun bool, now db.Millis) (int64, error) {
 	total := int64(0)
 	for _, state := range []client.CallbackState{client.CallbackRefused, client.CallbackExhausted, client.CallbackPending} {
@@ -198,7 +195,7 @@ func (o *Outbox) matching(ctx context.Context, of []string, f client.CallbackFil
 		if f.State == client.CallbackPending {
 			ls[i].Add("COALESCE(o.due, 0) > ?", int64(now))
 		} else {
-			// What the merchant had accepted is sent again by its name alone.
+			// What the merchant had accepted is sent again only if it is named.
 			ls[i].Add("COALESCE(o.lane, 0) = 0 AND COALESCE(o.repeated, 0) = 0")
 		}
 	}

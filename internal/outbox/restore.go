@@ -12,26 +12,25 @@ import (
 	"countersign/internal/journal"
 )
 
-// Feeds are the feeds that readers follow by their numbers.
+// Feeds are the feeds whose readers continue after a number.
 var Feeds = []string{db.FeedOfAlarms, FeedOfDecisions}
 
 const restoredWithdrawalsSQL = `UPDATE withdrawals SET restored = 1 WHERE state IN ('awaiting', 'confirmed')`
 
-// Restored begins an epoch after a restore: until Reconcile nothing is released. Withdrawals that
-// had not ended stay so until somebody says what became of them: Adopt, AdoptEnd, AdoptNothing or
-// ResumeWithdrawal. least is the number of the last epoch that is known from elsewhere, or 0.
+// Restored begins an epoch after a restore. Nothing is released until Reconcile. Withdrawals that had not ended stay as
+// they are until Adopt, AdoptEnd, AdoptNothing or ResumeWithdrawal says what became of them. least is the number of the
+// last epoch that is known from elsewhere, or 0.
 func (o *Outbox) Restored(ctx context.Context, least int64, now db.Millis) (db.Epoch, error) {
 	return journal.BeginEpoch(ctx, o.DB, journal.Restore{Kind: journal.ServiceRestored, Feeds: Feeds, Least: least, At: now, MarkSQL: restoredWithdrawalsSQL})
 }
 
-// Executed is a withdrawal for which the wallet core got a permit, as the core recorded
-// it.
+// Executed is a withdrawal for which the wallet core got a permit, as the core recorded it.
 type Executed struct {
 	Merchant     string
 	CallBackID   string
-	TenantUserID string          // needed where the database does not know the withdrawal
+	TenantUserID string          // required if the database does not know the withdrawal
 	Details      *client.Details // what was executed; nil: what was confirmed or ordered here
-	Claim        string          // who has the permit; empty: client.ReasonRestored
+	Claim        string          // who holds the permit; empty: client.ReasonRestored
 	Permit       string          // empty: a new one, which its holder gets when it asks again
 }
 
@@ -42,8 +41,8 @@ type Adoption struct {
 	Held       bool                   // its permit was recorded already
 }
 
-// inDoubt is a condition on a withdrawal: something may have become of it before a restore. open
-// says whether that is not reconciled.
+// inDoubt returns the condition on a withdrawal that it may have been executed or ended before a restore. open means
+// that the restore is not reconciled.
 func inDoubt(open bool) string {
 	if open {
 		return "1 = 1"
@@ -60,11 +59,10 @@ const presumeSQL = `
 UPDATE withdrawals SET state = 'confirmed', decision = 'confirmed', reason = 'restored', decided = $3
 WHERE merchant = $1 AND id = $2 AND state = 'awaiting' AND `
 
-// Adopt records that a permit was given before the restore, so that no other one is
-// given. It does so whatever the state is, since what was executed cannot be undone;
-// Adoption.Was says how it disagrees. A withdrawal with a permit stays as it is, and if
-// that is another permit or holder, Adopt gives a *ConflictError. It works only while an
-// epoch is open, or for a withdrawal from before a restore of which nobody said what became of it.
+// Adopt records that a permit was issued before the restore, so that no other one is. It does so in every state, since
+// an execution cannot be undone; Adoption.Was shows a disagreement. A withdrawal with a permit stays as it is; if its
+// permit or holder is another one, the error is a *ConflictError. Adopt works only while an epoch is open, or for a
+// withdrawal from before a restore whose fate nobody has stated.
 func (o *Outbox) Adopt(ctx context.Context, x Executed, permit string, now db.Millis) (a Adoption, err error) {
 	if err := db.CheckTexts("claim", x.Claim, "permit", x.Permit, "callBackId", x.CallBackID); err != nil {
 		return a, err
@@ -131,7 +129,7 @@ func (o *Outbox) Adopt(ctx context.Context, x Executed, permit string, now db.Mi
 	return a, err
 }
 
-// recreate makes a withdrawal that came after the backup anew, from what the core says.
+// recreate makes a withdrawal that is newer than the backup again, from what the core says.
 func (o *Outbox) recreate(ctx context.Context, x Executed, now db.Millis) (Withdrawal, error) {
 	payload, err := (&countersign.WithdrawalRequest{
 		Head:       countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: x.CallBackID, TenantUserID: x.TenantUserID},
@@ -148,8 +146,8 @@ func (o *Outbox) recreate(ctx context.Context, x Executed, now db.Millis) (Withd
 	return made[0].Withdrawal, nil
 }
 
-// Reconcile ends the open epoch: what was not adopted may be released again. It reports whether one
-// was open.
+// Reconcile ends the open epoch: withdrawals that were not adopted may be released again. It reports whether one was
+// open.
 func (o *Outbox) Reconcile(ctx context.Context, now db.Millis) (open bool, err error) {
 	return journal.EndEpoch(ctx, o.DB, journal.ServiceReconciled, now, nil)
 }

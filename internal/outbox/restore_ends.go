@@ -9,7 +9,7 @@ import (
 	"countersign/internal/journal"
 )
 
-// adoptDecisionSQL makes a withdrawal that awaits a decision have the one that it had.
+// adoptDecisionSQL returns the beginning of a statement that gives an awaiting withdrawal the decision it had.
 func adoptDecisionSQL(to client.WithdrawalState) string {
 	return `
 UPDATE withdrawals SET state = '` + string(to) + `', decision = '` + string(to) + `', reason = 'restored', decided = $3, restored = 0
@@ -24,13 +24,11 @@ WHERE merchant = $1 AND id = $2 AND state = 'confirmed' AND `
 	resumeSQL = `UPDATE withdrawals SET restored = 0 WHERE merchant = $1 AND id = $2 AND restored <> 0`
 )
 
-// AdoptEnd records that a withdrawal ended before the restore without a release, as the
-// core or the merchant says, so that it is neither asked for nor released again. One that
-// awaits a decision gets the one that it had, so that who reads the decisions is not told
-// otherwise than before: declined, expired, or confirmed for one that was blocked or lapsed, and
-// else cancelled. who says so is its reason. x makes one anew that is lost here. It gives what
-// it was before, empty where it was not known, and whether it has ended: one with a permit has
-// not.
+// AdoptEnd records that a withdrawal ended before the restore without a release, as the core or the merchant says, so
+// that it is neither asked for nor released again. If it awaits a decision, it gets the one it had, so that readers of
+// the decisions learn the same as before: declined or expired, confirmed if it was blocked or lapsed, and else
+// cancelled. who says so; it is recorded as the reason. A withdrawal that is lost here is made again from x. AdoptEnd
+// returns the state before, empty if the withdrawal was not known, and whether it has ended: one with a permit has not.
 func (o *Outbox) AdoptEnd(ctx context.Context, x Executed, had client.WithdrawalState, who string, now db.Millis) (was client.WithdrawalState, ended bool, err error) {
 	w, err := o.WithdrawalByCallBackID(ctx, x.Merchant, x.CallBackID)
 	switch {
@@ -74,14 +72,13 @@ func (o *Outbox) AdoptEnd(ctx context.Context, x Executed, had client.Withdrawal
 	return was, ended, err
 }
 
-// ResumeWithdrawal records that a person has looked: nothing became of a withdrawal that was
-// restored, so it is decided and released as any other. Repeating it changes nothing. It
-// fails while the restore is not reconciled.
+// ResumeWithdrawal records that, as a person found, nothing became of a restored withdrawal, so that it is decided and
+// released like any other. Repeating it changes nothing. It fails while the restore is not reconciled.
 func (o *Outbox) ResumeWithdrawal(ctx context.Context, id, reason, by string, now db.Millis) (Withdrawal, error) {
 	return o.resumeRestored(ctx, id, reason, by, false, now)
 }
 
-// AdoptNothing is ResumeWithdrawal for what the core says, also while the restore is not reconciled.
+// AdoptNothing is ResumeWithdrawal on the word of the core, also while the restore is not reconciled.
 func (o *Outbox) AdoptNothing(ctx context.Context, id string, now db.Millis) error {
 	_, err := o.resumeRestored(ctx, id, string(client.ReasonRestored), "reconcile", true, now)
 	return err

@@ -21,31 +21,31 @@ type MerchantKeys struct {
 	ResponseKey    *envelope.Key      // response key with private part; nil: same as Key
 }
 
-// response is the key that opens answers.
+// response returns the key that opens answers.
 func (k MerchantKeys) response() *envelope.Key { return cmp.Or(k.ResponseKey, k.Key) }
 
-// texts tell keys of one kind apart, in the order of keyKinds: of RSA keys the fingerprints, of API keys
-// the keys themselves. Empty: there is none.
+// texts returns a text for each kind of key, in the order of keyKinds, that differs from key to key: the fingerprint of
+// an RSA key, an API key itself. Empty: there is none.
 func (k MerchantKeys) texts() [len(keyKinds)]string {
 	return [...]string{k.Key.Fingerprint(), k.response().Fingerprint(), k.APIKey.Reveal(), k.CallbackAPIKey.Reveal()}
 }
 
-// Rotation is the time in which a merchant has two sets of keys. Answers under both
-// count. One of them seals requests: the older one until the newer one is activated.
+// Rotation is the time in which a merchant has two sets of keys. Answers under both count. One of them seals requests:
+// the older one until the newer one is activated.
 type Rotation struct {
 	Staged    db.Millis     // when the newer keys were made
 	Active    bool          // the newer keys seal
 	Activated db.Millis     // since when
 	Overlap   time.Duration // how long after that the older keys still count
 
-	// Other are the keys that do not seal: the newer ones, or if Active the older ones.
-	// Since and the fingerprints are theirs.
+	// Other are the keys that do not seal: the newer ones, or if Active the older ones. Since and the fingerprints are
+	// theirs.
 	Other                            MerchantKeys
 	Since                            KeySince
 	Fingerprint, ResponseFingerprint string
 }
 
-// Until is when the older keys end.
+// Until returns when the older keys end.
 func (r *Rotation) Until() db.Millis {
 	if !r.Active {
 		return db.Never
@@ -58,11 +58,10 @@ func (m *Merchant) setKeys(k MerchantKeys) {
 	m.Fingerprint, m.ResponseFingerprint = k.Key.Fingerprint(), k.response().Fingerprint()
 }
 
-// ErrRotating: the merchant has two sets of keys already, so it is not clear which of
-// them would change.
+// ErrRotating means that the merchant already has two sets of keys, so it is not clear which of them would change.
 var ErrRotating = &db.ConflictError{Reason: "keys of the merchant are being replaced: finish or cancel that first"}
 
-// Stage returns m a second set of keys. What k does not have is as in the present set.
+// Stage gives m a second set of keys. Keys that k lacks are those of the present set.
 func (m *Merchant) Stage(k MerchantKeys) error {
 	if m.Rotation != nil {
 		return ErrRotating
@@ -76,7 +75,7 @@ func (m *Merchant) Stage(k MerchantKeys) error {
 	return nil
 }
 
-// Activate makes the newer keys seal. The older ones count for overlap from then on.
+// Activate makes the newer keys seal. The older ones still count for the time overlap.
 func (m *Merchant) Activate(overlap time.Duration) error {
 	r := m.Rotation
 	if r == nil || r.Active {
@@ -88,7 +87,7 @@ func (m *Merchant) Activate(overlap time.Duration) error {
 	return nil
 }
 
-// Finish ends the older keys, after the newer ones were activated.
+// Finish ends the older keys once the newer ones are activated.
 func (m *Merchant) Finish() error {
 	if m.Rotation == nil || !m.Rotation.Active {
 		return &db.ConflictError{Reason: "no newer keys of the merchant are active"}
@@ -97,7 +96,7 @@ func (m *Merchant) Finish() error {
 	return nil
 }
 
-// Cancel ends the newer keys: the older ones seal, alone.
+// Cancel drops the newer keys, so that the older ones are the only set.
 func (m *Merchant) Cancel() error {
 	r := m.Rotation
 	if r == nil {
@@ -110,9 +109,8 @@ func (m *Merchant) Cancel() error {
 	return nil
 }
 
-// Aged dates the keys of m: a key that was has, in either of its sets, keeps its date, any
-// other gets now. was may be nil. Two keys that follow each other never have the same
-// date, even if the clock was set back, so a date identifies a key.
+// Aged dates the keys of m: a key that was has, in either of its sets, keeps its date, any other gets now. was may be
+// nil. Two successive keys never have the same date, even if the clock was set back, so a date identifies a key.
 func (m *Merchant) Aged(was *Merchant, now db.Millis) {
 	type dated struct {
 		text string
@@ -161,8 +159,8 @@ func (m *Merchant) Aged(was *Merchant, now db.Millis) {
 	m.Rotation = &r
 }
 
-// Others are the keys of the other set that differ from those that seal. Of a list of merchants
-// those of API keys have no fingerprint: the secrets were not read.
+// Others returns the keys of the other set that differ from those that seal. In a list of merchants, API keys have no
+// fingerprint: the secrets were not read.
 func (m *Merchant) Others() []client.Key {
 	if m.Rotation == nil {
 		return nil
@@ -189,8 +187,8 @@ func (r *Rotation) differ(m *Merchant) (list []client.Key) {
 	return list
 }
 
-// RotationTexts says for people and records how far a replacement of keys is: which keys
-// are next, or old, by their fingerprints. Nil: there is none.
+// RotationTexts returns, for people and records, how far a replacement of keys is: which keys are next, or old, by
+// their fingerprints. Nil: there is none.
 func (m *Merchant) RotationTexts() map[string]string {
 	r := m.Rotation
 	if r == nil {

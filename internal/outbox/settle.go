@@ -28,7 +28,7 @@ type settling struct {
 	out      *Settled
 	id       string // the part after the merchant
 	state    client.CallbackState
-	found    bool // the callback was sending this attempt
+	found    bool // the callback was still sending this attempt
 	lane     countersign.Lane
 	failed   int // attempts that count, this one included
 	deadline db.Millis
@@ -37,26 +37,23 @@ type settling struct {
 	decided  countersign.Decision
 	awaiting int64         // 1: the withdrawal was awaiting
 	stopped  client.Reason // why the answer cannot decide; empty if it can
-	within   db.Millis     // how long it can be released if it is confirmed
+	within   db.Millis     // how long it can be released once it is confirmed
 	signs    bool          // the merchant has an answerKey
 	now      db.Millis
 }
 
-// Settle ends attempts in one transaction and gives the result of each, in the same
-// order. A settlement that has lost its lease changes nothing and does not affect the
-// others; its attempt is recorded as late. Repeating a call changes nothing and gives
-// the same Applied, but Late and Differs only the first time.
+// Settle ends attempts in one transaction and returns the result of each, in the same order. A settlement that has lost
+// its lease changes nothing and does not affect the others; its attempt is recorded as late. Repeating a call changes
+// nothing and returns the same Applied, but Late and Differs only the first time.
 //
-// A confirmation that arrives at its withdrawal's deadline or later expires the
-// withdrawal instead. A confirmation of an attempt that has lost its lease never
-// decides. An answer decides nothing while its merchant is paused or the service is
-// frozen, or if its question was asked under an older version of the merchant: its
-// callback is due again at once and nothing counts against it. So is any callback whose
-// answer was judged under a key that the merchant does not have any more. A withdrawal from
-// before a restore is not decided until somebody has said what became of it.
+// A confirmation that arrives at its withdrawal's deadline or later expires the withdrawal instead. A confirmation of
+// an attempt that has lost its lease never decides. An answer decides nothing while its merchant is paused or the
+// service is frozen, or if its question was asked under an older version of the merchant: its callback is due again at
+// once and nothing counts against it. The same holds for any callback whose answer was judged under a key that the
+// merchant no longer has. A withdrawal from before a restore is not decided until somebody has said what became of it.
 //
-// Rows are locked in one order: callbacks by merchant and id, each with its
-// withdrawal, then merchants, lanes, and the feeds last.
+// Rows are locked in one order: callbacks by merchant and id, each with its withdrawal, then merchants, lanes, and the
+// feeds last.
 func (o *Outbox) Settle(ctx context.Context, settlements []Settlement, now db.Millis) ([]Settled, error) {
 	if len(settlements) == 0 {
 		return nil, nil
@@ -166,8 +163,8 @@ func (o *Outbox) settle(ctx context.Context, t *db.Tx, batch []*settling, now db
 	return feed.write(ctx, t)
 }
 
-// subject is the subject of b's alarm: the callback with the reason of the attempt; of what was
-// refused for good the merchant's code, so that one alarm stands for all with it.
+// subject returns the subject of b's alarm: the callback with the reason of the attempt. If it was refused for good,
+// the subject is the merchant's code, so that one alarm stands for all callbacks with that code.
 func (b *settling) subject() string {
 	if b.Alarm == client.AlarmDepositRefused && b.Attempt.ErrCode != nil {
 		return "errCode " + strconv.FormatInt(*b.Attempt.ErrCode, 10)
@@ -185,15 +182,14 @@ UPDATE outbox SET state = $4, due = $5, failed = failed + $6, lease_until = 0, l
 WHERE merchant = $1 AND id = $2 AND state = 'sending' AND attempts = $3
 RETURNING lane, failed, deadline`
 
-	// A decision needs the deadline first, and whether anything stops it.
+	// A decision needs to know the deadline, and whether anything stops it.
 	settleDecisionSQL = `
 SELECT c.lane, c.failed, c.deadline,
 	(SELECT COUNT(*) FROM withdrawals w WHERE w.merchant = c.merchant AND w.id = c.id AND w.restored <> 0)
 FROM outbox c WHERE c.merchant = $1 AND c.id = $2 AND c.state = 'sending' AND c.attempts = $3{lock c}`
 )
 
-// settleCallbacks ends the attempts that still have their lease and makes their
-// decisions.
+// settleCallbacks ends the attempts that still have their lease and makes their decisions.
 func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settling, feed *feedEntries) error {
 	statements := make([]db.Statement, 0, len(batch)+2)
 	of := map[string]*keptMerchant{}
@@ -213,7 +209,7 @@ func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settlin
 	add := func(b *settling, text string, args ...any) {
 		statements = append(statements, db.Statement{SQL: text, Args: key(b, args...), Row: b.scan})
 	}
-	// Each guarded statement runs once; reading for a decision only locks.
+	// Each guarded statement runs once. The read for a decision only locks.
 	end := func(b *settling) {
 		if b.state == client.CallbackAccepted {
 			add(b, settleAcceptedSQL)
@@ -280,8 +276,8 @@ func (b *settling) scan(r db.Rows) error {
 	return r.Scan(&b.lane, &b.failed, &b.deadline)
 }
 
-// withdrawn returns why the answer does not count any more: the keys under which
-// the answer was judged are not the merchant's. A time stands for a key (Aged).
+// withdrawn returns the reason if the answer no longer counts: the keys under which it was judged are not the
+// merchant's any more. A date stands for a key (see Aged).
 func (b *settling) withdrawn(m *keptMerchant) client.Reason {
 	switch {
 	case !b.keysCount():
@@ -293,13 +289,13 @@ func (b *settling) withdrawn(m *keptMerchant) client.Reason {
 	return ""
 }
 
-// has reports whether m has the key of this time, in either of its sets.
+// has reports whether m has the key of this date, in either of its sets.
 func (m *Merchant) has(at db.Millis, since func(KeySince) db.Millis) bool {
 	return at == 0 || since(m.Since) == at || m.Rotation != nil && since(m.Rotation.Since) == at
 }
 
-// keysCount reports whether the keys of the answer must still be the merchant's. A
-// decision looks at the merchant's version.
+// keysCount reports whether the merchant must still have the keys of the answer. A decision checks the merchant's
+// version instead.
 func (b *settling) keysCount() bool {
 	return b.Decision == countersign.DecisionNone && (b.state == client.CallbackAccepted || b.state == client.CallbackRefused) && (b.APIKey != 0 || b.ResponseKey != 0)
 }
@@ -323,8 +319,8 @@ func (b *settling) scanDecision(r db.Rows, kept *keptMerchant, frozen client.Fre
 	return err
 }
 
-// askAgain makes b the settlement of an answer that decides nothing. Its alarm, which
-// may say what was decided, comes with the answer that decides.
+// askAgain makes b the settlement of an answer that decides nothing. Its alarm may say what was decided, so it is left
+// to the answer that decides.
 func (b *settling) askAgain() {
 	b.Decision, b.decided, b.Alarm = countersign.DecisionNone, countersign.DecisionNone, ""
 	b.state, b.Due, b.Counts, b.Held = client.CallbackPending, b.now, false, false
@@ -335,8 +331,8 @@ func (b *settling) askAgain() {
 	b.out.Stopped = b.stopped
 }
 
-// restoredPause is after how many milliseconds a question is asked again of which nobody has
-// said what became of it before a restore.
+// restoredPause is how many milliseconds pass before a question is asked again whose withdrawal's fate before a restore
+// nobody has stated.
 const restoredPause db.Millis = 10_000
 
 const decideSQL = `
@@ -375,8 +371,7 @@ func unhex(text string) []byte {
 	return b
 }
 
-// sortedByID returns the indexes of n items in order of their ids; items of one id keep
-// their order.
+// sortedByID returns the indexes of n items in order of their ids. Items with the same id keep their order.
 func sortedByID(n int, id func(int) string) []int {
 	order := make([]int, n)
 	for i := range order {

@@ -15,7 +15,7 @@ INSERT INTO attempts (merchant, callback, number, request_uuid, started, duratio
 	node, request_hash, response_hash, late, accepted, settled, failed, facts)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`
 
-// attemptParams is how many parameters it has.
+// attemptParams is how many parameters insertAttemptSQL has.
 const attemptParams = 18
 
 var insertAttempts = db.NewInsert(insertAttemptSQL, 100, 10)
@@ -31,8 +31,7 @@ SELECT request_uuid, late FROM attempts WHERE merchant = $1 AND callback = $2 AN
 
 const hasCallbackSQL = `SELECT 1 FROM callbacks WHERE merchant = $1 AND id = $2`
 
-// settleAttempts records the attempts. It detects settlements that were applied by an
-// earlier call that failed afterwards.
+// settleAttempts records the attempts. It detects settlements that an earlier call applied before it failed.
 func (o *Outbox) settleAttempts(ctx context.Context, t *db.Tx, batch []*settling) error {
 	var looks []db.Statement
 	known := make([]bool, len(batch))
@@ -87,7 +86,7 @@ func (b *settling) attempt(to []any, late bool) []any {
 		flag(late), flag(!late && b.state == client.CallbackAccepted), int64(b.now), b.failed, a.factsText())
 }
 
-// factsText is the stored form of a's facts.
+// factsText returns the stored form of a's facts.
 func (a *Attempt) factsText() string {
 	if a.Facts == nil {
 		return ""
@@ -96,7 +95,7 @@ func (a *Attempt) factsText() string {
 	return db.Clean(string(text))
 }
 
-// factsOf reads what factsText stored; nil: nothing, or what it cannot read.
+// factsOf inverts factsText. It returns nil for an empty text and for one that it cannot read.
 func factsOf(text string) *client.Fact {
 	var f client.Fact
 	if text == "" || json.Unmarshal([]byte(text), &f) != nil {
@@ -105,8 +104,7 @@ func factsOf(text string) *client.Fact {
 	return &f
 }
 
-// settleLate compares answers that came after the decision with it. The first decision
-// stands (PROTOCOL.md, D4).
+// settleLate compares answers that came after the decision with it. The first decision stands (PROTOCOL.md, D4).
 func (o *Outbox) settleLate(ctx context.Context, t *db.Tx, batch []*settling, feed *feedEntries) error {
 	var reads []db.Statement
 	for _, b := range batch {
@@ -119,8 +117,7 @@ func (o *Outbox) settleLate(ctx context.Context, t *db.Tx, batch []*settling, fe
 				return err // awaiting: another attempt will decide
 			}
 			b.out.Late = true
-			// A deadline or a cancel decided without an answer, so an answer that was under way then
-			// contradicts none.
+			// A deadline or a cancel decided without an answer, so no answer that was under way contradicts another.
 			b.out.Differs = answered(w.Decision) && answered(b.Decision) && (w.Decision != b.Decision ||
 				b.Decision == countersign.DecisionConfirmed && (w.Details == nil || b.Details.Differs(countersign.Details(*w.Details)) != ""))
 			if b.out.Differs {
@@ -137,7 +134,7 @@ func answered(d countersign.Decision) bool {
 	return d == countersign.DecisionConfirmed || d == countersign.DecisionDeclined
 }
 
-// settleEnds tells merchants of the withdrawals that the batch declined or let expire.
+// settleEnds queues the callbacks about the withdrawals that the batch declined or let expire.
 func (o *Outbox) settleEnds(ctx context.Context, t *db.Tx, batch []*settling, now db.Millis) error {
 	var reads []db.Statement
 	var ended []Withdrawal
@@ -171,8 +168,8 @@ const dropOpenFailuresSQL = `DELETE FROM open_failures WHERE merchant = $1 AND a
 
 const countOpenFailuresSQL = `SELECT COUNT(*) FROM open_failures WHERE merchant = $1`
 
-// settleOpenFailures counts opening failures and pauses a merchant with too many: an
-// attacker may be testing keys or paddings.
+// settleOpenFailures counts opening failures and pauses a merchant with too many of them: an attacker may be testing
+// keys or paddings.
 func (o *Outbox) settleOpenFailures(ctx context.Context, t *db.Tx, batch []*settling, feed *feedEntries, now db.Millis) error {
 	for _, b := range batch {
 		if !b.OpenFailure || !b.fresh {
@@ -190,7 +187,7 @@ func (o *Outbox) settleOpenFailures(ctx context.Context, t *db.Tx, batch []*sett
 			return err
 		}
 	}
-	// A repeated settlement is told the count too: its first call may have failed.
+	// A repeated settlement gets the count too, because its first call may have failed.
 	for _, b := range batch {
 		if !b.OpenFailure {
 			continue

@@ -10,8 +10,8 @@ import (
 	"countersign/internal/db"
 )
 
-// statsSQL reads the sums of a lane's rows and the kept numbers, in one snapshot. The
-// inner SELECT looks the oldest pending callback of each merchant up.
+// statsSQL reads the sums of a lane's rows and the kept numbers, in one snapshot. The inner SELECT looks up the oldest
+// pending callback of each merchant.
 var statsSQL = fmt.Sprintf(`%s UNION ALL %s UNION ALL
 SELECT name, -1, n, 0, 0, 0, 0, 0 FROM %s kept`, laneSumSQL(0), laneSumSQL(1), db.CountsSQL)
 
@@ -25,8 +25,8 @@ SELECT '', %d, COALESCE(CAST(SUM(in_flight) AS BIGINT), 0), COALESCE(CAST(SUM(ac
 FROM lanes WHERE lane = %[1]d`, lane)
 }
 
-// Stats counts callbacks by lane and state, each lane with every state, and
-// withdrawals by state. Its cost grows with the merchants and with nothing else.
+// Stats counts callbacks by lane and state, each lane with every state, and withdrawals by state. Its cost grows only
+// with the number of merchants.
 func (o *Outbox) Stats(ctx context.Context) (client.ServiceStats, error) {
 	s := client.ServiceStats{Withdrawals: map[client.WithdrawalState]int64{}}
 	var sums [laneCount]struct {
@@ -79,7 +79,7 @@ func (o *Outbox) Stats(ctx context.Context) (client.ServiceStats, error) {
 
 func laneWord(l countersign.Lane) client.Lane { return client.Lane(l.String()) }
 
-// A merchant that is not active is not called, so its last failure says nothing of now.
+// A merchant that is not active is not called, so its last failure says nothing about now.
 const (
 	failingNowSQL = `
 SELECT merchant, failing, reason, facts FROM health
@@ -90,8 +90,8 @@ WHERE told = 1 OR failing > 0 AND merchant IN (SELECT id FROM merchants WHERE st
 	longestFirst = ` ORDER BY CASE WHEN failing > 0 THEN failing ELSE 4611686018427387904 END, merchant`
 )
 
-// FailingMerchants lists all merchants whose last exchange failed, or of which AlarmMerchantFailing tells,
-// those that fail for longest first; alarmed: only the latter.
+// FailingMerchants lists the merchants whose last exchange failed or that have an AlarmMerchantFailing, those that have
+// failed longest first. If alarmed is set, only those with the alarm.
 func (o *Outbox) FailingMerchants(ctx context.Context, alarmed bool) ([]client.FailingMerchant, error) {
 	text := failingNowSQL
 	if alarmed {

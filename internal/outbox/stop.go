@@ -15,7 +15,7 @@ const freezeID = "service"
 
 const readFreezeSQL = `SELECT at, by_token, reason FROM frozen WHERE id = 'service'`
 
-// freezeStatement reads the freeze into f. Without a row there is none, and f stays zero.
+// freezeStatement returns the statement that reads the freeze into f. Without a row there is none, and f stays zero.
 func freezeStatement(f *client.Freeze) db.Statement {
 	return db.Statement{SQL: readFreezeSQL, Row: func(r db.Rows) error {
 		err := r.Scan(&f.At, &f.By, &f.Reason)
@@ -24,19 +24,19 @@ func freezeStatement(f *client.Freeze) db.Statement {
 	}}
 }
 
-// A decision and a release look at the freeze and at the merchant in their own
-// transaction, and a call that stops or changes merchants waits for those that have looked.
-// So once that call has returned, no decision and no release rests on the earlier state.
+// A decision and a release look at the freeze and at the merchant in their own transaction, and a call that stops or
+// changes merchants waits for those that have looked. So once that call has returned, no decision and no release relies
+// on the earlier state.
 //
-// The lock is on the table and not on rows: lockers of a row that share it can keep a
-// writer waiting for ever, while a table's lock is given in the order of asking.
-// Transactions take it before anything else. SQLite has one writer and needs none.
+// The lock is on the table and not on rows: transactions that share the lock of a row can keep a writer waiting for
+// ever, while the lock of a table is granted in the order of the requests. Transactions take it before anything else.
+// SQLite has one writer and needs none.
 const (
 	lookAtStopsSQL = `LOCK TABLE frozen IN ROW SHARE MODE`
 	changeStopsSQL = `LOCK TABLE frozen IN EXCLUSIVE MODE`
 )
 
-// lookAtStops adds to list what precedes a look at the freeze and at merchants.
+// lookAtStops adds the lock to list that must precede a look at the freeze and at merchants.
 func (o *Outbox) lookAtStops(list []db.Statement) []db.Statement {
 	if o.Dialect().ConcurrentWriters {
 		list = append(list, db.Statement{SQL: lookAtStopsSQL})
@@ -44,7 +44,7 @@ func (o *Outbox) lookAtStops(list []db.Statement) []db.Statement {
 	return list
 }
 
-// changeStops precedes every change of the freeze, and of a merchant by a person.
+// changeStops takes the lock that must precede every change of the freeze, and of a merchant by a person.
 func (o *Outbox) changeStops(ctx context.Context, t *db.Tx) error {
 	if !o.Dialect().ConcurrentWriters {
 		return nil
@@ -53,7 +53,7 @@ func (o *Outbox) changeStops(ctx context.Context, t *db.Tx) error {
 	return err
 }
 
-// stopped returns the reason why nothing is decided or released, empty if there is none.
+// stopped returns the reason why nothing is decided or released, or "" if there is none.
 func stopped(state client.MerchantState, frozen client.Freeze) client.Reason {
 	switch {
 	case frozen.At != 0:
@@ -74,10 +74,9 @@ func (o *Outbox) changeFreeze(ctx context.Context, t *db.Tx, f client.Freeze) er
 	return err
 }
 
-// Freeze freezes the service and raises AlarmFrozen. When it returns, no question is
-// asked any more and nothing is decided or released until Thaw, on any node. Deadlines
-// go on: what reaches its deadline expires. Repeating it changes nothing and gives the
-// freeze that there is.
+// Freeze freezes the service and raises AlarmFrozen. Once it has returned, no question is asked and nothing is decided
+// or released on any node until Thaw. Deadlines go on: a withdrawal that reaches its deadline expires. Repeating it
+// changes nothing and returns the present freeze.
 func (o *Outbox) Freeze(ctx context.Context, reason, by string, now db.Millis) (f client.Freeze, err error) {
 	for _, text := range []struct{ member, text string }{{"reason", reason}, {"by", by}} {
 		if err := db.CheckIdentifier(text.member, text.text); err != nil {
@@ -103,8 +102,8 @@ func (o *Outbox) Freeze(ctx context.Context, reason, by string, now db.Millis) (
 	return f, err
 }
 
-// Thaw ends the freeze and raises AlarmControlChanged. What is due is sent at once. Repeating it
-// changes nothing.
+// Thaw ends the freeze and raises AlarmControlChanged. Callbacks that are due are sent at once. Repeating it changes
+// nothing.
 func (o *Outbox) Thaw(ctx context.Context, now db.Millis) error {
 	return o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		if err := o.changeStops(ctx, t); err != nil {
@@ -126,11 +125,11 @@ func (o *Outbox) Thaw(ctx context.Context, now db.Millis) error {
 	})
 }
 
-// resumedText ends what the alarm says has ended.
+// resumedText ends an alarm's subject: what it names was ended.
 const resumedText = " was ended"
 
-// resumed tells what a person has let go on: who stole a token may undo what others stopped.
-// It ends the alarm about the stop.
+// resumed raises the alarm that a person has ended a stop, since a stolen token may be used to do so. It ends the alarm
+// about the stop itself.
 func resumed(ctx context.Context, t *db.Tx, merchant, what string, stop client.AlarmKind, now db.Millis) error {
 	subject := what + resumedText
 	if by := journal.Caller(ctx); by != "" {
@@ -142,7 +141,7 @@ func resumed(ctx context.Context, t *db.Tx, merchant, what string, stop client.A
 	return db.EndAlarms(ctx, t, []client.Alarm{{Merchant: merchant, Kind: stop, Ended: now}})
 }
 
-// Frozen returns the freeze, the zero Freeze if there is none.
+// Frozen returns the freeze, or the zero Freeze if there is none.
 func (o *Outbox) Frozen(ctx context.Context) (client.Freeze, error) { return readFreeze(ctx, o) }
 
 func readFreeze(ctx context.Context, q db.Querier) (f client.Freeze, err error) {
@@ -155,9 +154,9 @@ const blockSQL = `
 UPDATE withdrawals SET state = 'blocked', ended = $3, blocked_reason = $4, blocked_by = $5, restored = 0
 WHERE merchant = $1 AND id = $2 AND state = 'confirmed'`
 
-// BlockWithdrawal makes a confirmed withdrawal blocked, for ever: it is never released.
-// Its decision stays, and the merchant is told that it has ended. Repeating it gives
-// the same result, with the first reason; any other state is a *ConflictError.
+// BlockWithdrawal makes a confirmed withdrawal blocked for ever: it is never released. Its decision stays, and the
+// merchant is told that it has ended. Repeating it returns the same result, with the first reason. Any other state is a
+// *ConflictError.
 func (o *Outbox) BlockWithdrawal(ctx context.Context, id, reason, by string, now db.Millis) (Withdrawal, error) {
 	merchant, rest, err := splitID(id)
 	if err != nil {

@@ -31,7 +31,7 @@ type swept struct {
 	claimed      db.Millis
 }
 
-// callback is the id of the callback, and of the withdrawal of one of type 2.
+// callback returns the id of the callback, which for type 2 is the withdrawal's too.
 func (f swept) callback() string { return joinID(f.merchant, f.id) }
 
 func scanSwept(r db.Rows) (f swept, err error) {
@@ -39,10 +39,10 @@ func scanSwept(r db.Rows) (f swept, err error) {
 	return f, err
 }
 
-// Sweep makes callbacks with lost leases pending again. It expires withdrawals past
-// their deadline together with their callbacks, and lets confirmed ones lapse. It repairs
-// lanes after a crash between two statements. One call does a bounded amount of work. A lost lease does not count
-// against the callback's schedule; its attempt is recorded with the reason "lost".
+// Sweep makes callbacks with lost leases pending again. It expires withdrawals past their deadline together with their
+// callbacks, and lets confirmed ones lapse. It repairs lanes after a crash between two statements. One call does a
+// bounded amount of work. A lost lease does not count against the callback's schedule; its attempt is recorded with the
+// reason "lost".
 func (o *Outbox) Sweep(ctx context.Context, now db.Millis) (done Swept, err error) {
 	// Expiry comes first, so that an expired callback does not become pending.
 	for _, part := range []func(context.Context, db.Millis, *Swept) error{
@@ -58,8 +58,8 @@ func (o *Outbox) Sweep(ctx context.Context, now db.Millis) (done Swept, err erro
 	return done, o.FoldCounts(ctx)
 }
 
-// sweepAlarms looks each half minute for what raises and ends alarms by the clock. What waited while
-// no process ran is not overdue for the merchants' sake: the first look of a process leaves it out.
+// sweepAlarms raises and ends, every half minute, the alarms that depend on the clock. The first call of a process
+// leaves overdue work out: it may have waited because no process ran.
 func (o *Outbox) sweepAlarms(ctx context.Context, now db.Millis) error {
 	o.swept.mu.Lock()
 	last := o.swept.looked
@@ -79,8 +79,8 @@ func (o *Outbox) sweepAlarms(ctx context.Context, now db.Millis) error {
 	return o.sweepHealth(ctx, now)
 }
 
-// ReclaimAll ends every lease at once and gives their number. It does so only if no
-// other process can have the database open; otherwise it does nothing.
+// ReclaimAll ends every lease at once and returns how many it ended. It does nothing if another process can have the
+// database open.
 func (o *Outbox) ReclaimAll(ctx context.Context, now db.Millis) (int, error) {
 	if o.Dialect().Shared {
 		return 0, nil
@@ -110,9 +110,9 @@ func (o *Outbox) sweepWithdrawals(ctx context.Context, now db.Millis, done *Swep
 	return err
 }
 
-// sweepEach ends the withdrawals that text finds and gives the ids of those that end
-// did end. Each has a transaction of its own: few end so, and none should wait for the
-// others. While a restore is not reconciled none expires or lapses: it may have been executed.
+// sweepEach ends the withdrawals that text finds, and returns the ids of those that it ended. Each has a transaction of
+// its own: they are few, and none should wait for the others. While a restore is not reconciled none expires or lapses,
+// since it may have been executed.
 func (o *Outbox) sweepEach(ctx context.Context, text string, now db.Millis, done *Swept,
 	end func(context.Context, *db.Tx, swept) (bool, error)) (ids []string, err error) {
 	open, err := db.EpochIsOpen(ctx, o)
@@ -139,8 +139,7 @@ func (o *Outbox) sweepEach(ctx context.Context, text string, now db.Millis, done
 	return ids, nil
 }
 
-// find returns merchants and ids in the order in which all transactions lock them. The
-// last of args is sweepMost.
+// find returns merchants and ids in the order in which all transactions lock them. The last of args must be sweepMost.
 func (o *Outbox) find(ctx context.Context, done *Swept, text string, args ...any) ([]swept, error) {
 	list, err := db.List(ctx, o, text, args, scanSwept)
 	done.More = done.More || len(list) == sweepMost
@@ -179,14 +178,14 @@ func (o *Outbox) sweepDeadlines(ctx context.Context, now db.Millis, done *Swept)
 	return err
 }
 
-// then is what follows the change of a row.
+// then is what follows from the change of a row.
 type then struct {
 	statements []db.Statement
 	alarms     []client.Alarm
 }
 
-// sweepRows changes each row of list by the guarded statement text, in one transaction, and returns
-// those that it changed. follow says what follows each change, and notes it in its lane.
+// sweepRows changes each row of list by the guarded statement text, in one transaction, and returns those it changed.
+// follow returns what follows from each change, and notes the change in its lane.
 func (o *Outbox) sweepRows(ctx context.Context, list []swept, now db.Millis, text string, args func(swept) []any,
 	follow func(swept, laneChanges) then) (changed []swept, err error) {
 	n := make([]int64, len(list))
@@ -238,7 +237,7 @@ func (o *Outbox) sweepLeases(ctx context.Context, now db.Millis, done *Swept) er
 	return o.endLeases(ctx, now, now, done)
 }
 
-// endLeases makes callbacks pending whose lease ended by until.
+// endLeases makes callbacks pending whose lease ended at until or before.
 func (o *Outbox) endLeases(ctx context.Context, until, now db.Millis, done *Swept) error {
 	found, err := db.List(ctx, o, lostLeasesSQL, []any{int64(until), sweepMost}, func(r db.Rows) (f swept, err error) {
 		err = r.Scan(&f.merchant, &f.id, &f.number, &f.lane, &f.node, &f.claimed)
@@ -262,8 +261,8 @@ func (o *Outbox) endLeases(ctx context.Context, until, now db.Millis, done *Swep
 	return err
 }
 
-// lanesSQL reads of each lane whether something is due before next_due, whether it was written by a clock
-// that was since set back by more than clockStep, and when its last callback is due.
+// lanesSQL reads for each lane whether something is due before next_due, whether a clock wrote it that was since set
+// back by more than clockStep, and when its last callback is due.
 const lanesSQL = `
 SELECT l.merchant, l.lane,
 	CASE WHEN l.next_due > COALESCE((
@@ -280,16 +279,15 @@ FROM lanes l WHERE l.merchant > $1 ORDER BY l.merchant, l.lane LIMIT CAST($2 AS 
 // clockStep is how far clocks of nodes may differ, in milliseconds.
 const clockStep db.Millis = 1000
 
-// resetClockSQL resets times of a lane that lie in the future. Its callbacks would
-// otherwise wait for them.
+// resetClockSQL resets times of a lane that lie in the future, because its callbacks would wait for them.
 const resetClockSQL = `
 UPDATE lanes SET served = CASE WHEN served > $3 THEN 0 ELSE served END,
 	bucket = CASE WHEN bucket > $3 THEN 0 ELSE bucket END, rate_ready = CASE WHEN bucket > $3 THEN 0 ELSE rate_ready END,
 	open_until = CASE WHEN open_until > $4 THEN 0 ELSE open_until END
 WHERE merchant = $1 AND lane = $2`
 
-// sweepLanes looks at some lanes; the next call continues there. It repairs those with work that was
-// overlooked or that a clock delays, and pulls in what is due later than its schedule allows.
+// sweepLanes looks at some lanes; the next call continues after them. It repairs lanes whose work was overlooked or is
+// delayed by a clock, and pulls in callbacks that are due later than their schedule allows.
 func (o *Outbox) sweepLanes(ctx context.Context, now db.Millis, done *Swept) error {
 	o.swept.mu.Lock()
 	defer o.swept.mu.Unlock()
@@ -300,7 +298,7 @@ func (o *Outbox) sweepLanes(ctx context.Context, now db.Millis, done *Swept) err
 	}
 	var list []found
 	last, n := "", 0
-	const most = 2 * sweepMost // two lanes a merchant: never part of one
+	const most = 2 * sweepMost // two lanes a merchant, so that no merchant is split
 	latest, longestOpen := now+clockStep, now+clockStep+BreakerMost
 	soonest := latest + db.Millis(longestHold.Milliseconds()) // before it nothing is too far away
 	err := db.Each(ctx, o, lanesSQL, []any{o.swept.after, most, int64(now), int64(latest), int64(longestOpen)}, func(r db.Rows) error {

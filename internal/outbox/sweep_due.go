@@ -10,8 +10,8 @@ import (
 	"countersign/internal/db"
 )
 
-// Bounds of the default schedules and of a merchant's answer that it is not ready yet.
-// The schedules of dispatch keep to them.
+// Bounds of the default schedules and of the delay after a merchant's answer that it is not ready yet. The schedules of
+// package dispatch keep to them.
 const (
 	longestNotify   = 24 * time.Hour
 	longestWithdraw = time.Minute
@@ -19,8 +19,8 @@ const (
 	longestOwn      = 365 * 24 * time.Hour
 )
 
-// LongestDelay is the longest time between two attempts of a callback in a lane, by a
-// merchant's own schedule or the lane's default.
+// LongestDelay returns the longest time between two attempts of a callback in a lane, by the merchant's own schedule or
+// the lane's default.
 func LongestDelay(lane countersign.Lane, own *client.Schedule) time.Duration {
 	longest := longestNotify
 	if lane == countersign.LaneWithdraw {
@@ -42,8 +42,8 @@ ORDER BY due DESC LIMIT CAST($4 AS BIGINT)`
 UPDATE outbox SET due = $3 WHERE merchant = $1 AND id = $2 AND state = 'pending' AND due > $4`
 )
 
-// pullIn makes callbacks of a lane due whose next attempt is further away than their schedule allows,
-// as the last one's may be: a node with a wrong clock settled it.
+// pullIn makes callbacks of a lane due whose next attempt is later than their schedule allows. last is the latest due
+// time of the lane. A node with a wrong clock settled such callbacks.
 func (o *Outbox) pullIn(ctx context.Context, k laneKey, last, now db.Millis, done *Swept) error {
 	of, err := o.Merchants(ctx, []string{k.merchant}, "", 1)
 	if err != nil || len(of) == 0 {

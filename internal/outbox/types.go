@@ -8,8 +8,7 @@ import (
 	"countersign/internal/db"
 )
 
-// NewCallback is a callback to keep. Payload is canonical, with
-// countersign.UnboundUUID as its requestUUID.
+// NewCallback is a callback to keep. Payload is canonical, with countersign.UnboundUUID as its requestUUID.
 type NewCallback struct {
 	Merchant   string
 	Type       countersign.Type
@@ -17,23 +16,23 @@ type NewCallback struct {
 	TrackingID string
 	TxID       string // for look-ups; may be empty
 	CallBackID string // for look-ups; may be empty
-	// TenantUserID and Address are for look-ups and may be empty: the user that it is about,
-	// and the address that what it tells of goes to.
+	// TenantUserID is the user and Address the destination that the callback is about. Both are for look-ups and may be
+	// empty.
 	TenantUserID, Address string
 	Payload               []byte
 	Due                   db.Millis // earliest first attempt
 	Deadline              db.Millis // no attempt starts at or after it; Never or 0: none
 }
 
-// Callback is one thing that the service must say to a merchant, as the API shows it, and what it does not show.
+// Callback is one thing that the service must say to a merchant: what the API shows, and what it does not.
 type Callback struct {
 	client.Callback
 	EventID string
 	Payload []byte
 }
 
-// Claimed is a callback that only this node may attempt until its lease ends. Its Due and Deadline
-// are those of the row, which may be Never.
+// Claimed is a callback that only this node may attempt until its lease ends. Its Due and Deadline are the row's and
+// may be Never.
 type Claimed struct {
 	Callback
 	MerchantVersion int64
@@ -42,21 +41,19 @@ type Claimed struct {
 	AddedBy         string      // the token whose call added it; may be empty
 }
 
-// Attempt is one POST of a callback as the API shows it, and what it does not show.
+// Attempt is one POST of a callback: what the API shows, and what it does not.
 type Attempt struct {
-	client.Attempt               // the hashes are of what was sent and read; Repeated is set by the outbox
-	Duration       time.Duration // to the microsecond; DurationMs is made of it
-	Late           bool          // set by the outbox: it came after its lease was lost and changed nothing
+	client.Attempt               // the hashes are of the bodies sent and read; the outbox sets Repeated
+	Duration       time.Duration // to the microsecond; DurationMs follows from it
+	Late           bool          // set by the outbox: its lease was lost before it ended, so it changed nothing
 }
 
-// Settlement ends one attempt. It is applied only while the callback is sending that
-// attempt.
+// Settlement ends one attempt. It is applied only while the callback is sending that attempt.
 type Settlement struct {
 	Merchant   string
 	CallbackID string
 	Attempt    Attempt
-	// State is the callback's next state: pending, accepted, refused or
-	// exhausted.
+	// State is the callback's next state: pending, accepted, refused or exhausted.
 	State  client.CallbackState
 	Due    db.Millis // for pending
 	Counts bool      // the attempt counts against the schedule
@@ -67,44 +64,41 @@ type Settlement struct {
 	EventID  string
 	Payload  []byte
 	Repeated bool // the merchant had accepted it before
-	// Exchange is what that log keeps of a question about a withdrawal, nil if it is only
-	// counted among the attempts.
+	// Exchange is what the audit log keeps of a question about a withdrawal. Nil: it is only counted among the
+	// attempts.
 	Exchange *Exchange
-	// Reached is false if the merchant's server could not be reached or did not
-	// answer with status 200. Several such attempts in a row open the lane's
-	// breaker.
+	// Reached is false if the merchant's server could not be reached or did not answer with status 200. Several such
+	// attempts in a row open the lane's breaker.
 	Reached bool
 	// Decision, for type 2, is made in the same transaction.
 	Decision countersign.Decision
 	Details  countersign.Details // of a confirmed withdrawal
-	// MerchantVersion is the version of the merchant under which the question was asked.
-	// While it is not the merchant's, nothing is confirmed or declined.
+	// MerchantVersion is the version of the merchant under which the question was asked. If the merchant has another
+	// one by now, nothing is confirmed or declined.
 	MerchantVersion int64
-	// APIKey and ResponseKey say under which of the merchant's keys the answer was judged:
-	// since when it has them. 0: under none. While the merchant does not have one of them,
-	// the callback is neither accepted nor refused.
+	// APIKey and ResponseKey are the dates of the merchant's keys under which the answer was judged. 0: under none. If
+	// the merchant no longer has one of them, the callback is neither accepted nor refused.
 	APIKey, ResponseKey db.Millis
 	Alarm               client.AlarmKind // to raise; may be empty
-	// OpenFailure says that the answer did not open, opened to no answer, or was too
-	// large to be opened.
+	// OpenFailure means that the answer did not open, opened to no answer, or was too large to be opened.
 	// OpenFailureLimit of them in an hour pause the merchant.
 	OpenFailure bool
 }
 
-// Settled says what a settlement did.
+// Settled is the result of a settlement.
 type Settled struct {
 	Applied bool // false: the attempt had lost its lease, or the callback was final
 	Paused  bool // this settlement paused the merchant
 	Late    bool // type 2: there was a decision already
 	Differs bool // Late, and this answer contradicts the decision; an alarm was raised
-	// Stopped is why the settlement's decision was not made and the question is asked
-	// again: frozen, paused or older_version. Empty: nothing stopped it.
+	// Stopped is why the settlement's decision was not made and the question is asked again: frozen, paused or
+	// older_version. Empty: nothing stopped it.
 	Stopped client.Reason
-	// OpenFailures is how many failures to open of the merchant's answers count now,
-	// on all nodes; 0 if this settlement is not such a failure.
+	// OpenFailures is how many of the merchant's opening failures count now, on all nodes. It is 0 if this settlement
+	// is not such a failure.
 	OpenFailures int
-	// Decision is the decision that this settlement made, none for a repeated one.
-	// It is expired if a confirmation came at the deadline or later.
+	// Decision is the decision that this settlement made, none for a repeated one. It is expired if a confirmation came
+	// at the deadline or later.
 	Decision countersign.Decision
 }
 
@@ -120,10 +114,10 @@ type NewWithdrawal struct {
 	Payload      []byte // of its type 2 callback, canonical, unbound
 }
 
-// Withdrawal is a withdrawal as the API shows it. Its Holder is a secret to all but tokens of its Origin.
+// Withdrawal is a withdrawal as the API shows it. Its Holder is shown only to tokens of its Origin.
 type Withdrawal struct {
 	client.Withdrawal
-	Origin string // of the token that took the permit; empty: no token took it here yet
+	Origin string // of the token that took the permit; empty: none has taken it here
 }
 
 // Holder holds a permit, or asks for one.
@@ -137,29 +131,26 @@ func (w *Withdrawal) heldBy(h Holder) bool {
 	return w.Holder == h.Claim && (w.Origin == h.Origin || w.Origin == "")
 }
 
-// Permit is the one permit to execute a confirmed withdrawal, before it is signed: client.Permit has
-// the note, which the API makes of it.
+// Permit is the one permit to execute a confirmed withdrawal, before it is signed. The API makes client.Permit of it,
+// which has the signed note.
 type Permit struct {
 	Permit     string
 	Withdrawal Withdrawal
-	// Duplicate: the same holder was given this permit before, so whoever holds it
-	// may have executed already.
+	// Duplicate means that the same holder has got this permit before, and so may have executed already.
 	Duplicate bool
 	Epoch     int64 // of the database; 0: it was never restored
-	// Answer is the merchant's signed answer that confirmed it. Nil: it does not sign, or the answer
-	// was purged or came before a restore.
+	// Answer is the merchant's signed answer that confirmed the withdrawal. Nil: the merchant does not sign, or the
+	// answer was purged or came before a restore.
 	Answer *client.SignedAnswer
 }
 
-// Outcome is what the wallet core reports of a released withdrawal: exactly
-// one of TxID and FailReason is set.
+// Outcome is what the wallet core reports of a released withdrawal: exactly one of TxID and FailReason is set.
 type Outcome struct {
 	ID         string // of the withdrawal
 	Permit     string
 	TxID       string
 	FailReason string
-	// Callback is the type 3 or type 5 callback to queue in the same
-	// transaction.
+	// Callback is the type 3 or type 5 callback to queue in the same transaction.
 	Callback NewCallback
 }
 
@@ -169,6 +160,5 @@ type FeedDecision struct {
 	Withdrawal Withdrawal
 }
 
-// OpenFailureLimit is how many failures to open its answers within an hour pause a
-// merchant.
+// OpenFailureLimit is how many failures to open its answers within an hour pause a merchant.
 const OpenFailureLimit = 10

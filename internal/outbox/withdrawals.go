@@ -15,7 +15,7 @@ const withdrawalColumns = `w.merchant, w.id, w.call_back_id, w.tenant_user_id, w
 	w.ordered_address, w.ordered_chain, w.ordered_symbol, w.ordered_amount,
 	w.confirmed_address, w.confirmed_chain, w.confirmed_symbol, w.confirmed_amount`
 
-// scanWithdrawal reads withdrawalColumns and what stands before them.
+// scanWithdrawal reads the columns before and then withdrawalColumns.
 func scanWithdrawal(r db.Rows, before ...any) (Withdrawal, error) {
 	var w Withdrawal
 	var id string
@@ -59,16 +59,15 @@ ON CONFLICT DO NOTHING RETURNING merchant, id`
 
 var insertWithdrawals = db.NewInsert(insertWithdrawalSQL, 100, 10)
 
-// CreatedWithdrawal is one of CreateWithdrawals.
+// CreatedWithdrawal is the result of CreateWithdrawals for one withdrawal.
 type CreatedWithdrawal struct {
 	Withdrawal
-	Duplicate bool // it was there before, with the same content
+	Duplicate bool // it existed already, with the same content
 }
 
-// CreateWithdrawals keeps withdrawals and queues the type 2 callback of each, due at once, in
-// one transaction: all or none. A known callBackId with the same content gives the known
-// withdrawal, as a Duplicate; with other content it is a *ConflictError that names the item. The
-// deadline is not part of the content.
+// CreateWithdrawals keeps withdrawals and queues the type 2 callback of each, due at once, in one transaction: all or
+// none. A known callBackId with the same content returns the known withdrawal, as a Duplicate; with other content it is
+// a *ConflictError that names the item. The deadline is not part of the content.
 func (o *Outbox) CreateWithdrawals(ctx context.Context, list []NewWithdrawal, now db.Millis) ([]CreatedWithdrawal, error) {
 	if len(list) == 0 {
 		return nil, nil
@@ -137,7 +136,7 @@ func (o *Outbox) createWithdrawals(ctx context.Context, t *db.Tx, list []NewWith
 		return err
 	}
 	for i, n := range list {
-		if made[i].ID == "" { // it was not inserted, and no other has its callBackId
+		if made[i].ID == "" { // it was not inserted, and no other withdrawal has its callBackId
 			return &db.ConflictError{Item: i, Member: "trackingId", Reason: "is in use by another withdrawal: the merchant would take the end of one for that of the other"}
 		}
 		if differs := made[i].contentDiffers(n); differs != "" {
@@ -187,7 +186,7 @@ func targetOf(d *client.Details) string {
 	return d.Address
 }
 
-// contentDiffers says in which member n and w differ, with both values.
+// contentDiffers names the first member in which n and w differ, with both values.
 func (w *Withdrawal) contentDiffers(n NewWithdrawal) string {
 	switch {
 	case w.TenantUserID != n.TenantUserID:
@@ -231,8 +230,7 @@ func (o *Outbox) Withdrawal(ctx context.Context, id string) (Withdrawal, error) 
 	return findWithdrawal(ctx, o, readWithdrawalSQL, merchant, rest)
 }
 
-// WithdrawalByCallBackID returns the withdrawal that the service called
-// callBackID.
+// WithdrawalByCallBackID returns the withdrawal that the service called callBackID.
 func (o *Outbox) WithdrawalByCallBackID(ctx context.Context, merchant, callBackID string) (Withdrawal, error) {
 	if db.CheckText("", merchant) != nil || db.CheckText("", callBackID) != nil {
 		return Withdrawal{}, db.ErrNotFound
@@ -243,8 +241,7 @@ func (o *Outbox) WithdrawalByCallBackID(ctx context.Context, merchant, callBackI
 // CallBack names a withdrawal as its merchant does.
 type CallBack struct{ Merchant, ID string }
 
-// WithdrawalsCalled returns the withdrawal of each of list, in its order; the zero one where there
-// is none.
+// WithdrawalsCalled returns the withdrawal of each of list, in its order, and the zero one if there is none.
 func (o *Outbox) WithdrawalsCalled(ctx context.Context, list []CallBack) ([]Withdrawal, error) {
 	found := make([]Withdrawal, len(list))
 	var reads []db.Statement
@@ -260,8 +257,8 @@ func (o *Outbox) WithdrawalsCalled(ctx context.Context, list []CallBack) ([]With
 	return found, o.Batch(ctx, reads)
 }
 
-// Withdrawals lists withdrawals of the merchants of, newest first, beginning at cursor. Nil stands for
-// the merchant of f, and an empty text for all. next is empty at the end. As with Callbacks, a page may be short.
+// Withdrawals lists withdrawals of the merchants of, newest first, beginning at cursor. If of is nil, the merchant of f
+// counts; an empty text in it means all merchants. next is empty at the end. As with Callbacks, a page may be short.
 func (o *Outbox) Withdrawals(ctx context.Context, of []string, f client.WithdrawalFilter, limit int, cursor string) (list []Withdrawal, next string, err error) {
 	if of == nil {
 		of = []string{f.Merchant}
@@ -284,8 +281,8 @@ const (
 	joinWithdrawals = ` JOIN withdrawals w ON w.merchant = '' || c.merchant AND w.id = c.id`
 )
 
-// withdrawalListing walks the index of the member that selects the fewest rows. The others are
-// filters, in COALESCE so that the planner takes no other index.
+// withdrawalListing walks the index of the member that selects the fewest rows. The others are filters, in COALESCE so
+// that the planner uses no other index.
 func withdrawalListing(f client.WithdrawalFilter, cursor string) (db.Listing, error) {
 	l := db.Listing{Table: "withdrawals w"}
 	if err := db.CheckTexts("tenantUserId", f.TenantUserID, "address", f.Address, "txId", f.TxID, "merchant", f.Merchant, "callBackId", f.CallBackID); err != nil {
