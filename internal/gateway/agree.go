@@ -10,8 +10,8 @@ import (
 	"countersign/internal/policy"
 )
 
-// askedOf is what people must agree to before an order is confirmed that the policy rules so about.
-// Unless the policy lets the same token do both, who ordered it does not count.
+// askedOf returns whom the policy asks before it confirms an order. Whoever ordered it does not count, unless the
+// policy allows self-approval.
 func askedOf(p *policy.Rules, o book.Order, r policy.Ruling, at db.Millis) api.Asked {
 	asked := api.Asked{Needed: r.Approvals, At: at, Otherwise: ", or decline the order, or set self-approval = true in the policy file"}
 	if !p.SelfApproval() {
@@ -20,8 +20,7 @@ func askedOf(p *policy.Rules, o book.Order, r policy.Ruling, at db.Millis) api.A
 	return asked
 }
 
-// orderAgreed is who agrees to an order that the policy rules so about, for tokens as they are at
-// a time.
+// orderAgreed returns who agrees to an order under a ruling, with the tokens as they are at a time.
 func orderAgreed(ctx context.Context, q db.Querier, b *book.Book, p *policy.Rules, o book.Order, r policy.Ruling, at db.Millis) (api.Agreed, error) {
 	given, err := b.OrderApprovals(ctx, q, o)
 	if err != nil {
@@ -31,8 +30,8 @@ func orderAgreed(ctx context.Context, q db.Querier, b *book.Book, p *policy.Rule
 	return people.Agree(askedOf(p, o, r, at), given), err
 }
 
-// notAsked says why the approval of an order that the policy rules so about would change nothing;
-// empty: persons are asked, or the order itself says why not.
+// notAsked returns why an approval of an order would change nothing under a ruling. It is empty if persons are asked,
+// or if the order itself says why not.
 func notAsked(o book.Order, r policy.Ruling, now db.Millis) string {
 	if r.Effect == policy.Ask || o.WhyNotApproved(now) != "" {
 		return ""
@@ -40,8 +39,7 @@ func notAsked(o book.Order, r policy.Ruling, now db.Millis) string {
 	return "it needs no approval: the policy says " + r.Effect.String() + " about it now, when the service asks"
 }
 
-// approve adds the approval of the call's token: with it the order is approved if there are as
-// many as the policy wants now.
+// approve adds the approval of the call's token. The order is approved once it has as many as the policy wants now.
 func (a *server) approve(ctx context.Context, c *api.Call, o book.Order, reason string) (book.Order, error) {
 	ruling, err := a.decide(ctx, o, c.Now, nil)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"countersign/merchant"
 )
 
-// maxBody is the longest body of a request of the API, in bytes.
+// maxBody bounds the body of a request to the API, in bytes.
 const maxBody = 64 << 10
 
 // server is the private JSON API.
@@ -49,8 +49,8 @@ func newAPI(b *book.Book, c Config, retry func(context.Context, []byte, bool) me
 	return a, nil
 }
 
-// callTimeout bounds a call of the API, without the wait that it asks for, so that
-// a database that does not answer gives an error.
+// callTimeout bounds a call of the API, not counting the wait that it asks for. A database that does not answer then
+// causes an error.
 const callTimeout = 15 * time.Second
 
 // ServeHTTP answers within a bounded time.
@@ -66,7 +66,7 @@ func (a *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (a *server) stop() { a.base.Stop() }
 
-// problemOf names the member that the database could not keep.
+// problemOf names the member that the database could not store.
 func problemOf(err error) *client.Problem {
 	if !errors.Is(err, db.ErrInvalid) || errors.Is(err, db.ErrConflict) || errors.Is(err, db.ErrNotFound) {
 		return nil

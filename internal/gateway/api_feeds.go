@@ -9,8 +9,8 @@ import (
 	"countersign/internal/db"
 )
 
-// part reads a part of a feed. It starts after the number that is given, or after the one that the
-// cursor of a reader has acknowledged.
+// part reads a part of a feed. It starts after the given number, or after the one that a reader's cursor has
+// acknowledged.
 func part[T any](a *server, c *api.Call, q readerFeed, feed client.FeedName, topic db.Topic, seq func(T) int64,
 	read func(ctx context.Context, after int64, limit int) ([]T, error), check func(ctx context.Context, after int64, list []T) error) ([]T, int64, error) {
 	if q.Reader != "" {
@@ -54,7 +54,7 @@ func (a *server) cursor(c *api.Call, _ api.None, _ api.None) (client.Cursor, err
 	return a.lists.Cursor(c.R.Context(), c.R.PathValue("name"))
 }
 
-// maxCursorName is the longest name of a reader, in bytes.
+// maxCursorName bounds the name of a reader, in bytes.
 const maxCursorName = 100
 
 func (a *server) moveCursor(c *api.Call, _ api.None, in client.CursorMove) (client.Cursor, error) {

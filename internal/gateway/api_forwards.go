@@ -8,7 +8,7 @@ import (
 	"countersign/internal/book"
 )
 
-// mostFailed is how many of the entries that failed the state of the forwarding shows.
+// mostFailed is how many failed entries the state of the forwarding shows.
 const mostFailed = 100
 
 func (a *server) forwarding(c *api.Call, _ api.None, _ api.None) (client.Forwarding, error) {
@@ -26,8 +26,7 @@ func (a *server) retryForwards(c *api.Call, _ api.None, _ api.None) (client.Retr
 	return client.RetriedForwards{Retried: n}, err
 }
 
-// forwardBody returns the id and the body of the POST about f. The id is the same in
-// every attempt.
+// forwardBody returns the id and the body of the POST of f. The id is the same in every attempt.
 func forwardBody(f book.Forward) (id string, body []byte, err error) {
 	var b bytes.Buffer
 	if f.Feed == client.FeedOfEvents {

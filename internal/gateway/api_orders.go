@@ -31,7 +31,7 @@ const (
 	maxLabelValue = 200
 )
 
-// checkOrder names faults of n that a schema cannot find.
+// checkOrder returns faults of n that a schema cannot find.
 func (a *server) checkOrder(n client.NewOrder) error {
 	var faults api.Faults
 	if !countersign.Legible(n.Address) {

@@ -53,7 +53,7 @@ func (a *server) orderRuling(c *api.Call, _ api.None, _ api.None) (client.OrderR
 	return out, err
 }
 
-// ruling asks the policy as the service's question does, and changes nothing.
+// ruling asks the policy about an order as the service's question would, and changes nothing.
 func (a *server) ruling(ctx context.Context, o book.Order, now db.Millis) (client.Ruling, error) {
 	out := client.Ruling{Steps: []client.PolicyStep{}, At: api.TimeOf(now)}
 	ruling, err := a.decide(ctx, o, now, func(s policy.Step) {
@@ -63,12 +63,12 @@ func (a *server) ruling(ctx context.Context, o book.Order, now db.Millis) (clien
 	return out, err
 }
 
-// decide is ruling with the policy's own answer.
+// decide is ruling, but returns the policy's own answer.
 func (a *server) decide(ctx context.Context, o book.Order, now db.Millis, trace func(policy.Step)) (policy.Ruling, error) {
 	return a.c.decides(ctx, policy.Request{Order: o.Order, Now: now.Time(), Trace: trace, Spent: spentOf(a.lists)})
 }
 
-// shownSum returns a sum as an amount; none where it has more digits than one may have.
+// shownSum returns a sum as an amount, or no amount if it has too many digits for one.
 func shownSum(s countersign.Sum) countersign.Amount {
 	a, err := countersign.ParseAmount(s.String())
 	if err != nil || !a.IsPositive() {
@@ -77,7 +77,7 @@ func shownSum(s countersign.Sum) countersign.Amount {
 	return a
 }
 
-// spentOf reads the sums of limits.
+// spentOf returns the function by which limits read their sums.
 func spentOf(b *book.Book) policy.SpentFunc {
 	return func(ctx context.Context, symbol, tenantUserID string, since time.Time) (countersign.Sum, error) {
 		return b.Spent(ctx, symbol, tenantUserID, db.MillisOf(since))

@@ -17,7 +17,7 @@ const (
 	put  = http.MethodPut
 )
 
-// routes are those that the gateway alone has.
+// routes returns the routes that only the gateway has.
 func (a *server) routes() []route {
 	addOrder := api.Handle(a.addOrder)
 	addOrder.AlsoStatus = http.StatusOK
@@ -54,7 +54,7 @@ func (a *server) routes() []route {
 	}
 }
 
-// table returns all routes but /metrics, which is not JSON.
+// table returns all routes except /metrics, which is not JSON.
 func (a *server) table() (rows []api.Route) {
 	for _, r := range a.routes() {
 		rows = append(rows, api.Route(r))

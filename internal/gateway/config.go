@@ -22,69 +22,60 @@ import (
 	"countersign/merchant"
 )
 
-// DefaultGrace is Config.Grace where that is zero.
+// DefaultGrace is the default of Config.Grace.
 const DefaultGrace = 30 * time.Second
 
 // Config configures a Gateway.
 type Config struct {
-	// DB is required, opened for book.End. Several processes may share a
-	// PostgreSQL database.
+	// DB is required and must have been opened for book.End. Several processes may share a PostgreSQL database.
 	DB *db.DB
-	// Callbacks configures the public handler: keys, API keys, binding, paths,
-	// time-outs. A Key with its private part needs CallbackAPIKeys. Its Inbox, functions, Log, Now and Observer are the gateway's
-	// and are ignored here.
+	// Callbacks configures the public handler: keys, API keys, binding, paths, time-outs. A Key with its private part
+	// needs CallbackAPIKeys. Inbox, functions, Log, Now and Observer are ignored: the gateway sets its own.
 	Callbacks merchant.Config
-	// Learn books nothing: every callback is answered so that it comes again, and kept as refused.
+	// Learn books nothing: it asks for every callback again and keeps it as refused.
 	Learn bool
-	// Policy decides on orders that agree with what the service asks for. Nil:
-	// ExactOrders.
+	// Policy decides on orders that agree with the service's question. Nil: ExactOrders.
 	Policy *policy.Rules
-	// Grace is how long the service is told to ask again for an order that is
-	// not known, from its first question on. Zero: 30 s. Below zero: none.
+	// Grace is how long the service is told to ask again for an unknown order, from its first question on. Zero: 30 s.
+	// Below zero: none.
 	Grace time.Duration
-	// TakeAddresses lets a changed deposit address count at once. Otherwise it is held for
-	// a person.
+	// TakeAddresses lets a changed deposit address count at once. Otherwise it is held for a person.
 	TakeAddresses bool
-	// ConfirmWithin is how long the service waits for a confirmation, for people who
-	// approve. Nothing is decided by it. Zero: an hour with a service of this project;
-	// how long another one waits is not known.
+	// ConfirmWithin is how long the service waits for a confirmation. It is shown to approvers and decides nothing.
+	// Zero: an hour with a service of this project; how long another one waits is not known.
 	ConfirmWithin time.Duration
 	// ChangeApprovals is how many persons must approve a change. Zero: one.
 	ChangeApprovals int
-	// OIDC is the identity provider that people sign in with. Zero: they have tokens.
+	// OIDC is the identity provider with which people sign in. Zero: they use tokens.
 	OIDC api.OIDCConfig
-	// Forward tells the merchant's application of every deposit and event.
-	// Zero: nothing is forwarded. With it, BeginForwarding must be called before Run.
+	// Forward tells the merchant's application of every deposit and event; BeginForwarding must be called before Run.
+	// Zero: nothing is forwarded.
 	Forward Forwarding
-	// Verify asks the merchant's own check about every deposit before it counts. Zero:
-	// nobody is asked.
+	// Verify asks the merchant's own check about every deposit before it counts. Zero: no check is asked.
 	Verify Verifying
 	// Keys are the gateway's keys. Nil: none are shown.
 	Keys *api.Keys
 	// Audit is the merchant's audit log. Nil: its routes find nothing.
 	Audit *journal.Log
-	// Node is the id of this process among the nodes of the database. Empty: it is none of
-	// them.
+	// Node is the id of this process among the nodes of the database. Empty: it is not one of them.
 	Node string
 	// Dial opens the connections of Forward and Verify. Nil: the network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Random gives numbers from 0 to below 1, which spread retries. Nil: rand.Float64.
+	// Random returns numbers from 0 to below 1, which spread retries. Nil: rand.Float64.
 	Random func() float64
-	// TestAlarm is as in api.Common.
+	// TestAlarm is used as in api.Common.
 	TestAlarm func(ctx context.Context) (client.AlarmTest, error)
-	// Metrics answers /metrics of the private API, without a token. Nil: there
-	// is no such route.
+	// Metrics answers /metrics of the private API, without a token. Nil: the route does not exist.
 	Metrics http.Handler
 	// Bodies bounds the bodies of the private API, as in api.Config.
 	Bodies *bodies.Shares
-	// Observer counts. Nil: nothing is counted.
+	// Observer counts what the gateway does. Nil: nothing is counted.
 	Observer Observer
 	// Now is the clock of leases, expiry and records. Nil: time.Now.
 	Now func() time.Time
-	// Log gets one line for every callback and every call that changes
-	// something. Nil: discards.
+	// Log gets one line for every callback and for every call that changes something. Nil: discards.
 	Log *slog.Logger
-	// Version is told in the OpenAPI document. Empty: "dev".
+	// Version is the version in the OpenAPI document. Empty: "dev".
 	Version string
 
 	// For tests.
@@ -92,23 +83,20 @@ type Config struct {
 	decides func(context.Context, policy.Request) (policy.Ruling, error) // nil: Policy
 }
 
-// questionLease is how long others leave a question to the node that works on
-// it. A handler asks for more than the work can take; here, what a node does
-// with a question takes milliseconds, and two that work on one at once agree:
-// whatever they answer for good has been made the order's state before, by one
-// guarded statement, and the later of the two finds it. So a lease only spares
-// work, and a short one lets the next node answer soon, within the same request,
-// where one has died or lost its database.
+// questionLease is how long other nodes leave a question to the node that works on it. A handler asks for more than the
+// work can take, but a node's work on a question takes milliseconds here. Two that work on one at once agree: a final
+// answer is first made the order's state, by one guarded statement, and the later node finds that state. So a lease
+// only saves work. A short one lets the next node answer within the same request if one has died or lost its database.
 const questionLease = 5 * time.Second
 
 // Observer counts what a gateway does. Its methods must not block.
 type Observer interface {
 	merchant.Observer
-	// Forwarded is called after each attempt to tell the application.
+	// Forwarded is called after each attempt to forward an entry to the application.
 	Forwarded(result signed.Result, took time.Duration)
 }
 
-// Gateway is the merchant's end as a daemon. Make it with New.
+// Gateway is the merchant's end as a daemon. Use New to make one.
 type Gateway struct {
 	c        Config
 	book     *book.Book
@@ -119,7 +107,7 @@ type Gateway struct {
 	sender   *sender // nil where nothing is forwarded
 }
 
-// New checks c. It starts nothing.
+// New validates c and starts nothing.
 func New(c Config) (*Gateway, error) {
 	if c.DB == nil {
 		return nil, errors.New("gateway: Config.DB is missing")
@@ -186,8 +174,8 @@ func New(c Config) (*Gateway, error) {
 	return g, nil
 }
 
-// Callbacks takes the service's callbacks. It is what the public listener
-// serves. A balancer that reaches no other listener gets 200 for /healthz while the process runs.
+// Callbacks returns the handler of the public listener, which takes the service's callbacks. It also answers /healthz
+// with 200 while the process runs, for a balancer that reaches no other listener.
 func (g *Gateway) Callbacks() http.Handler {
 	var callbacks http.Handler = g.handler
 	if g.c.Learn {
@@ -201,22 +189,20 @@ func (g *Gateway) Callbacks() http.Handler {
 	})
 }
 
-// API answers the merchant's own systems. It is what the private listener
-// serves.
+// API returns the handler of the private listener, for the merchant's own systems.
 func (g *Gateway) API() http.Handler { return g.api }
 
-// Leave makes /readyz answer 503 while everything else goes on.
+// Leave makes /readyz answer 503. Everything else goes on.
 func (g *Gateway) Leave() { g.api.base.Leave() }
 
-// Stop makes waiting requests of the API and exchanges that are kept open answer at
-// once, and /readyz answer 503. Call it before http.Server.Shutdown, which would
-// otherwise wait for those requests.
+// Stop makes waiting API requests and open exchanges answer at once, and /readyz answer 503. It must be called before
+// http.Server.Shutdown, which would otherwise wait for those requests.
 func (g *Gateway) Stop() {
 	g.handler.Stop()
 	g.api.stop()
 }
 
-// What Run does besides forwarding, how often and how much at once.
+// The regular work of Run besides forwarding: how often, and how much at once.
 const (
 	expireEvery = time.Second
 	expireBatch = 100
@@ -226,9 +212,8 @@ const (
 	turnTimeout = 30 * time.Second // of one turn: a database that does not answer must not stop the later turns
 )
 
-// Run ends orders whose time is over, forgets old blocks, raises alarms and
-// forwards what happened. It returns when ctx has ended and everything under way is
-// done. Several processes of one database may run it.
+// Run ends expired orders, forgets old blocks, raises alarms and forwards deposits and events. It returns when ctx has
+// ended and the work under way is done. Several processes of one database may run it.
 func (g *Gateway) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	every := func(d time.Duration, what string, do func(context.Context, db.Millis) (more bool, err error)) {
@@ -257,7 +242,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	}
 	all.Go(func() { _ = g.api.changes.Run(ctx) }) // it ends without an error
 	all.Wait()
-	// Questions whose request has been answered with a time-out still decide.
+	// Questions whose requests have timed out are still being decided.
 	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	if err := g.handler.Wait(wait); err != nil {
@@ -269,8 +254,8 @@ func (g *Gateway) Run(ctx context.Context) error {
 	return nil
 }
 
-// regularly calls do in every turn, and at once again while there is more. A
-// failure is logged; the next turn tries again.
+// regularly calls do at each interval, and again at once while there is more. A failure is logged; the next interval
+// tries again.
 func (g *Gateway) regularly(ctx context.Context, every time.Duration, what string, do func(context.Context, db.Millis) (more bool, err error)) {
 	turn := time.NewTicker(g.c.DB.Every(every))
 	defer turn.Stop()

@@ -15,17 +15,16 @@ import (
 	"countersign/internal/signed"
 )
 
-// Forwarding says where the merchant's application is told of deposits and
-// events, with the headers of Standard Webhooks. Every entry is posted until an answer has
-// status 2xx. Entries may come more than once and in any order: webhook-id is the same for
-// all attempts of one entry, and the seq within orders them.
+// Forwarding says where deposits and events are posted for the merchant's application, with the headers of Standard
+// Webhooks. Every entry is posted until it is answered with status 2xx. Entries may come more than once and in any
+// order: webhook-id is the same in all attempts of an entry, and seq orders the entries.
 type Forwarding struct {
 	// URL is https, or http to a loopback address. Private networks are allowed. Empty: nothing is forwarded.
 	URL string
 	// Secret signs. Required with URL; see signed.ParseSecret.
 	Secret signed.Secret
-	// OnlyNew begins with the next new entry of each feed. Otherwise the first start begins with
-	// their first entries. It says nothing to later starts, which go on.
+	// OnlyNew makes the first start begin with the next new entry of each feed, not with the first one. Later starts go
+	// on where forwarding stopped and ignore it.
 	OnlyNew bool
 }
 
@@ -59,14 +58,14 @@ func newSender(b *book.Book, c Config) (*sender, error) {
 	return &sender{book: b, c: c, to: to, poll: c.DB.Every(forwardPoll)}, nil
 }
 
-// poster posts to a system of the merchant's.
+// poster returns a poster to one of the merchant's systems.
 func (c *Config) poster(url string, secret signed.Secret, timeout time.Duration, connections int) (*signed.Poster, error) {
 	return signed.NewPoster(signed.Config{URL: url, Dial: c.Dial, Secret: secret, Timeout: timeout, Connections: connections,
 		Agent: "countersign/" + c.Version, Now: c.Now})
 }
 
-// checkForwardURL refuses a URL over which others could read who was paid what. Its errors do not
-// have the URL: the path may be a secret.
+// checkForwardURL refuses a URL that would show others who was paid what. Its errors leave the URL out: the path may be
+// a secret.
 func checkForwardURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
@@ -79,8 +78,7 @@ func checkForwardURL(text string) error {
 	return nil
 }
 
-// BeginForwarding begins to forward the feeds that were never forwarded. It does nothing where
-// nothing is forwarded.
+// BeginForwarding begins to forward feeds that were never forwarded. It does nothing if forwarding is off.
 func (g *Gateway) BeginForwarding(ctx context.Context) error {
 	if g.sender == nil {
 		return nil
@@ -108,15 +106,14 @@ func (s *sender) run(ctx context.Context) {
 	defer running.Wait()
 	ended := make(chan struct{}, 1)
 	for {
-		// No attempt begins that could outlast its lease, even if the process
-		// stalled before: another process may then have the entry.
+		// No attempt may begin that could outlast its lease, even if the process stalled before: another process may
+		// have the entry by then.
 		latest := time.Now().Add(forwardLease - forwardTimeout)
 		claimed, err := s.claim(ctx, cap(free)-len(free))
 		for _, f := range claimed {
 			free <- struct{}{}
 			running.Go(func() {
-				// An attempt that has begun is finished even when the process
-				// stops.
+				// An attempt that has begun is finished even if the process stops.
 				s.one(context.WithoutCancel(ctx), f, latest)
 				<-free
 				select {
@@ -134,7 +131,7 @@ func (s *sender) run(ctx context.Context) {
 	}
 }
 
-// claim takes entries to send, at most n.
+// claim takes at most n entries to send.
 func (s *sender) claim(ctx context.Context, n int) ([]book.Forward, error) {
 	if n == 0 || ctx.Err() != nil {
 		return nil, nil
@@ -148,8 +145,8 @@ func (s *sender) claim(ctx context.Context, n int) ([]book.Forward, error) {
 	return list, err
 }
 
-// wait returns true when there may be work, false when ctx has ended. What is due stays due
-// while the database takes no claims: after one that failed it pauses.
+// wait returns true when there may be work and false when ctx has ended. After a failed claim it pauses: entries stay
+// due while the database takes no claims.
 func (s *sender) wait(ctx context.Context, wake, ended <-chan struct{}, full, failed bool) bool {
 	pause := s.poll
 	if failed {
@@ -177,7 +174,7 @@ func (s *sender) wait(ctx context.Context, wake, ended <-chan struct{}, full, fa
 	return true
 }
 
-// one makes one attempt, unless its lease is nearly over, and settles it.
+// one makes and settles one attempt, unless the lease is nearly over.
 func (s *sender) one(ctx context.Context, f book.Forward, latest time.Time) {
 	began := time.Now()
 	if began.After(latest) {
@@ -213,9 +210,8 @@ func (s *sender) one(ctx context.Context, f book.Forward, latest time.Time) {
 	}
 }
 
-// settle records the end of an attempt, again until it succeeds or the lease ends: a
-// failover of the database takes seconds, and an attempt that is not recorded is
-// repeated.
+// settle records the end of an attempt. It tries again until it succeeds or the lease ends: a failover of the database
+// takes seconds, and an attempt that is not recorded is repeated.
 func (s *sender) settle(ctx context.Context, lease time.Duration, end func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, lease)
 	defer cancel()

@@ -11,17 +11,17 @@ import (
 	"countersign/internal/db"
 )
 
-// What may be kept of refusals of one reason: as much at once as there is room, and then so many
-// a second. Whoever can have requests refused, such as joins of those that he read, must neither
-// fill the disk nor delay the deposits that share the database's one writer.
+// The bounds on keeping refusals of one reason: a burst, and then a rate per second. Whoever can have requests refused,
+// such as by joining blocks that he read, must neither fill the disk nor delay the deposits that share the database's
+// one writer.
 const (
 	keepRows   = 20
 	keepBytes  = 256 << 10
 	keepWarned = 60_000 // milliseconds between two lines about what was not kept
 )
 
-// keeper keeps refused callbacks. A repetition of what this process keeps is counted, and the count is
-// written each second.
+// keeper keeps refused callbacks. It counts repetitions of what this process has kept and writes the counts each
+// second.
 type keeper struct {
 	book  *book.Book
 	c     *Config
@@ -36,8 +36,8 @@ type keeper struct {
 
 type room struct{ rows, bytes *rate.Limiter }
 
-// keep keeps r, and raises an alarm if kind is not empty. It returns after the commit. facts is called for
-// what is new.
+// keep keeps r, and raises an alarm if kind is not empty. It returns after the commit. facts is called only if r is
+// new.
 func (k *keeper) keep(ctx context.Context, r book.Refused, kind client.AlarmKind, facts func() []client.Fact) error {
 	now, digest := db.MillisOf(k.c.Now()), r.Digest()
 	k.mu.Lock()
@@ -68,8 +68,8 @@ func (k *keeper) keep(ctx context.Context, r book.Refused, kind client.AlarmKind
 	return nil
 }
 
-// takes reports whether there is room for r. A deposit that the check holds has an entry in the
-// inbox, so nobody can make many of one. k is locked.
+// takes reports whether there is room for r. A deposit that the check holds has an entry in the inbox, so nobody can
+// make many of one. k must be locked.
 func (k *keeper) takes(r book.Refused) bool {
 	if r.Due > 0 {
 		return true
@@ -101,7 +101,7 @@ func (k *keeper) remember(digest string) {
 	}
 }
 
-// count writes how often what is kept came again.
+// count writes how often kept callbacks were repeated.
 func (k *keeper) count(ctx context.Context) error {
 	now := db.MillisOf(k.c.Now())
 	again := map[string]int64{}

@@ -16,18 +16,17 @@ import (
 	"countersign/merchant"
 )
 
-// reader reads what the provider sends with the settings that the gateway was started with.
+// reader returns a reader of the provider's callbacks with the settings that the gateway was started with.
 func (c *Config) reader() learn.Reader {
 	return learn.Reader{Key: c.Callbacks.Key, Padding: c.Callbacks.Padding, Field: c.Callbacks.Profile.BodyField}
 }
 
-// learnMessage is what the provider is told.
+// learnMessage is the message to the provider.
 const learnMessage = "learning: nothing was booked; send it again later"
 
-// learn answers every POST, at any path, with errCode 5000, so that the provider sends it again
-// later, and keeps it as refused. One without the API key, where one is given, gets 401 and is not
-// kept: anybody may have sent it. The blocks of what opens are remembered: nobody shall join them
-// when the settings are right (PROTOCOL.md, B7).
+// learn answers every POST at any path with errCode 5000, so that the provider sends it again, and keeps it as refused.
+// Where API keys are given, a request without one gets 401 and is not kept: anybody may have sent it. The blocks of
+// what opens are remembered, so that nobody can join them once the settings are right (PROTOCOL.md, B7).
 func (g *Gateway) learn(w http.ResponseWriter, r *http.Request) {
 	c := &g.c.Callbacks
 	facts, known := learn.FactsOf(r, c.CallbackAPIKeys)
@@ -68,7 +67,7 @@ func (g *Gateway) learn(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(response)
 }
 
-// learned sums up what came while the gateway learned.
+// learned sums up the callbacks that came while the gateway learned.
 func (a *server) learned(c *api.Call, _ api.None, _ api.None) (client.Learned, error) {
 	var list []learn.Seen
 	for before, more := int64(0), true; more; more = before > 0 {

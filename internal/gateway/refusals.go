@@ -13,8 +13,8 @@ import (
 	"countersign/merchant"
 )
 
-// refusals raises alarms for those of the requests that the public handler refuses that a person should
-// look at. Observe must not block, so they are kept by a later call of keep.
+// refusals raises alarms for the refused requests that a person should look at. Observe must not block, so it only
+// notes them and keep raises them later.
 type refusals struct {
 	book     *book.Book
 	c        *Config
@@ -24,8 +24,7 @@ type refusals struct {
 	alarms []client.Alarm // one of each row
 	warned db.Millis      // when the log last told that all are refused
 
-	// Since the last callback that was not refused: when the first was refused, 0 if
-	// none was, and how many were, by reason.
+	// Since the last callback that was not refused: when the first was refused (0: none), and how many were, by reason.
 	since   db.Millis
 	refused map[merchant.Reason]int
 }
@@ -35,15 +34,15 @@ const (
 	maxExamples   = 5           // of an alarm between two calls of keep
 	warnEvery     = db.Millis(time.Hour / time.Millisecond)
 
-	// If so many callbacks are refused and none is taken, there is an alarm: at once of three, of
-	// two after this time. One alone may be a stranger's.
+	// There is an alarm if so many callbacks are refused and none is taken: at once for three, after this time for two.
+	// A single one may be a stranger's.
 	allRefusedAtOnce = 3
 	allRefusedTime   = db.Millis(10 * time.Minute / time.Millisecond)
 	allRefusedLeast  = 2
 )
 
-// suspect reports whether a refusal for this reason raises AlarmRequestSuspect. The service
-// repeats what was refused, so most others would only repeat the log. One row counts them all.
+// suspect reports whether a refusal for this reason raises AlarmRequestSuspect. The service repeats refused callbacks,
+// so for most reasons an alarm would only repeat the log. One row counts them all.
 func suspect(reason merchant.Reason) bool {
 	switch reason {
 	case merchant.ReasonNotBound, merchant.ReasonBindingBroken, merchant.ReasonSpliced, merchant.ReasonOtherContent,
@@ -74,7 +73,7 @@ func (r *refusals) Observe(o merchant.Observation) {
 	r.mu.Unlock()
 }
 
-// alarm notes an alarm. r is locked.
+// alarm notes an alarm. r must be locked.
 func (r *refusals) alarm(kind client.AlarmKind, subject string) {
 	r.add(client.Alarm{Kind: kind, Subject: subject, Examples: []string{subject}, First: db.MillisOf(r.c.Now()), Number: 1})
 }
@@ -86,7 +85,7 @@ func (r *refusals) repeated(kind client.AlarmKind, subject string) {
 	r.add(client.Alarm{Kind: kind, Subject: subject, First: db.MillisOf(r.c.Now()), Number: 1})
 }
 
-// add notes the alarms of a, together with those of its row that wait. r is locked.
+// add notes the alarms of a, joined with those of its row that wait. r must be locked.
 func (r *refusals) add(a client.Alarm) {
 	i := slices.IndexFunc(r.alarms, func(b client.Alarm) bool { return b.Kind == a.Kind && (b.Subject == a.Subject || a.Examples != nil) })
 	if i < 0 {
@@ -102,9 +101,8 @@ func (r *refusals) add(a client.Alarm) {
 	b.Examples = b.Examples[:min(len(b.Examples), maxExamples)]
 }
 
-// refusing notes a refusal for the alarm that all are refused. Wrong paths and
-// methods do not count, since scans of strangers have them, nor does what this
-// process has no time for. r is locked.
+// refusing counts a refusal for the alarm that all are refused. It leaves out wrong paths and methods, which scans by
+// strangers cause, and refusals for lack of time. r must be locked.
 func (r *refusals) refusing(reason merchant.Reason) {
 	switch reason {
 	case merchant.ReasonPath, merchant.ReasonMethod, merchant.ReasonOverload:
@@ -116,8 +114,8 @@ func (r *refusals) refusing(reason merchant.Reason) {
 	r.refused[reason]++
 }
 
-// allRefused raises the alarm if allRefusedAtOnce callbacks, or all of allRefusedTime, were refused
-// here and, as far as the inbox shows, none was taken by the other nodes.
+// allRefused raises the alarm if allRefusedAtOnce callbacks, or all within allRefusedTime, were refused here and the
+// inbox shows that no other node took one.
 func (r *refusals) allRefused(ctx context.Context) error {
 	r.mu.Lock()
 	since, n, most := r.since, 0, merchant.Reason("")
@@ -154,7 +152,7 @@ func (r *refusals) allRefused(ctx context.Context) error {
 	return nil
 }
 
-// keep raises the alarms since the last call. What could not be raised waits for the next one.
+// keep raises the alarms since the last call. Those that fail wait for the next one.
 func (r *refusals) keep(ctx context.Context) error {
 	if err := r.allRefused(ctx); err != nil {
 		return err

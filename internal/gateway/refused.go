@@ -16,8 +16,8 @@ import (
 	"countersign/merchant"
 )
 
-// onRefused keeps a refused callback before the provider is answered: some never send it again.
-// A deposit that the check holds is kept for a provider that is not known to ask again.
+// onRefused keeps a refused callback before the provider is answered: some providers never send it again. It keeps a
+// deposit that the check holds unless the provider is known to ask again.
 func (g *Gateway) onRefused(ctx context.Context, r merchant.Refused) {
 	kept := book.Refused{Content: contentOf(r), CallBackID: r.Identity.CallBackID, Signed: r.Signed, RefusedCallback: client.RefusedCallback{
 		Body: string(r.Body), Opened: r.Opened != nil, Type: r.Identity.Type, CallbackID: r.Identity.EventID(),
@@ -40,8 +40,8 @@ func (g *Gateway) onRefused(ctx context.Context, r merchant.Refused) {
 	}
 }
 
-// contentOf tells a callback from others and is the same for all its attempts: what it opened to
-// without the requestUUID, or its body.
+// contentOf returns what identifies a callback and is the same in all its attempts: its plaintext without the
+// requestUUID, or its body if it did not open.
 func contentOf(r merchant.Refused) []byte {
 	if r.Opened == nil {
 		return r.Body
@@ -56,8 +56,8 @@ func contentOf(r merchant.Refused) []byte {
 // maxFacts bounds the facts of one callback.
 const maxFacts = 40
 
-// factsOf returns the facts of a refusal; for other content the members that differ from what was
-// taken first.
+// factsOf returns the facts of a refusal. For other content under a known identifier they are the members that differ
+// from what was taken first.
 func factsOf(ctx context.Context, b *book.Book, reason merchant.Reason, cb countersign.Callback, list []merchant.Fact) []client.Fact {
 	facts := []client.Fact{}
 	if reason == merchant.ReasonOtherContent {
@@ -71,7 +71,7 @@ func factsOf(ctx context.Context, b *book.Book, reason merchant.Reason, cb count
 	return facts
 }
 
-// clean makes a text that the sender chose safe for a terminal.
+// clean returns a text that the sender chose in a form safe for terminals.
 func clean(text string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) || r == utf8.RuneError {
@@ -104,7 +104,7 @@ func (a *server) refusedCallback(c *api.Call, _ api.None, _ api.None) (client.Re
 	return r.RefusedCallback, err
 }
 
-// explain says what a body holds, with the key that opens it.
+// explain describes a body, with the key that opens it.
 func (a *server) explain(body []byte) string {
 	reader := a.c.reader()
 	found := reader.Read(body)
@@ -117,8 +117,7 @@ func (a *server) explain(body []byte) string {
 	return found.String()
 }
 
-// takeRefused takes a refused callback as if it came now. If the process dies after it was
-// taken, the next call finds it repeated.
+// takeRefused takes a refused callback as if it came now. If the process dies after that, the next call finds it taken.
 func (a *server) takeRefused(c *api.Call, seq int64, reason string) error {
 	r, err := a.lists.Refused(c.R.Context(), seq)
 	switch {
@@ -147,7 +146,7 @@ func (a *server) takeRefused(c *api.Call, seq int64, reason string) error {
 
 var errQuestion = &db.ConflictError{Reason: "it asks about a withdrawal, and nobody would get the answer: nothing is confirmed; the service asks again"}
 
-// conflict says why a callback was not taken.
+// conflict returns why a callback was not taken.
 func (a *server) conflict(c *api.Call, what string, r merchant.Retried) error {
 	parts := []string{what + ": " + string(r.Reason)}
 	if means := client.RefusalReason(r.Reason).Means(); means != "" {

@@ -17,12 +17,12 @@ import (
 	"countersign/internal/tasks"
 )
 
-// tasks are all that waits for persons at the gateway.
+// tasks returns everything at the gateway that waits for persons.
 func (a *server) tasks() tasks.Tasks {
 	return tasks.Tasks{Lists: a.lists, Stopped: a.stopped, Kinds: []tasks.Kind{a.depositTasks(), a.orderTasks(), a.addressTasks(), a.refusedTasks(), a.restoredTasks(), tasks.OfChanges(a.changes)}}
 }
 
-// stopped says why held things are not decided at the moment.
+// stopped returns why held things cannot be decided at the moment.
 func (a *server) stopped(ctx context.Context) (string, error) {
 	open, err := db.EpochIsOpen(ctx, a.lists)
 	if err != nil || !open {
@@ -39,7 +39,7 @@ func seqOf(about string) (int64, error) {
 	return n, nil
 }
 
-// bySeq reads by the number that a task is about.
+// bySeq adapts read, which takes a number, to a task's subject.
 func bySeq[T any](read func(context.Context, int64) (T, error)) func(context.Context, string) (T, error) {
 	return func(ctx context.Context, about string) (v T, err error) {
 		seq, err := seqOf(about)
@@ -50,7 +50,7 @@ func bySeq[T any](read func(context.Context, int64) (T, error)) func(context.Con
 	}
 }
 
-// findBy makes the Find of a kind.
+// findBy returns the Find of a kind.
 func findBy[Row any](read func(context.Context, string) (Row, error), task func(*tasks.Look, Row) (tasks.Listed, error)) func(*tasks.Look, string) (client.Task, error) {
 	return func(look *tasks.Look, about string) (client.Task, error) {
 		row, err := read(look.R.Context(), about)
@@ -62,17 +62,17 @@ func findBy[Row any](read func(context.Context, string) (Row, error), task func(
 	}
 }
 
-// rows is a kind whose tasks are about rows with numbers, which one person decides.
+// rows is a kind of task about numbered rows, each decided by one person.
 type rows[State ~string, Filter, Row any] struct {
 	kind client.TaskKind
-	// states are those of the rows that are listed.
+	// states are the states of the rows that are listed.
 	states []State
 	means  map[State]client.TaskState
 	filter func(State) Filter
 	list   func(context.Context, Filter, int, int64) ([]Row, int64, error)
 	read   func(context.Context, int64) (Row, error)
 	task   func(*tasks.Look, Row) (tasks.Listed, error)
-	// approve and decline answer.
+	// approve and decline decide on a row.
 	approve, decline func(c *api.Call, seq int64, reason string) error
 	// what each does, for people
 	approves, declines string
@@ -99,7 +99,7 @@ func (r rows[State, Filter, Row]) tasks() tasks.Kind {
 	return k
 }
 
-// decision makes a row what the caller decides.
+// decision returns a function that moves a row to the state to.
 func decision[State ~string, Row any](decide func(_ context.Context, seq int64, to State, by, reason string, now db.Millis) (Row, error), to State) func(*api.Call, int64, string) error {
 	return func(c *api.Call, seq int64, reason string) error {
 		_, err := decide(c.R.Context(), seq, to, c.Token.ID, reason, c.Now)
@@ -107,7 +107,7 @@ func decision[State ~string, Row any](decide func(_ context.Context, seq int64, 
 	}
 }
 
-// decided begins the task of a row that one person decides, open or with the vote that ended it.
+// decided returns the task of a row that one person decides: open, or with the vote that ended it.
 func decided(look *tasks.Look, kind client.TaskKind, seq int64, state client.TaskState, opened, at db.Millis, by, reason string) tasks.Listed {
 	text := strconv.FormatInt(seq, 10)
 	t := tasks.New(kind, text, state, opened)
@@ -205,8 +205,8 @@ func (a *server) depositTask(look *tasks.Look, d client.DepositEntry) (tasks.Lis
 	return t, err
 }
 
-// twoTransfers says that a deposit may be another transfer of the transaction of the first; empty:
-// nothing says so.
+// twoTransfers says that a deposit may be another transfer of the first one's transaction. It is empty if nothing
+// suggests that.
 func twoTransfers(d, first client.DepositEntry) string {
 	what := ""
 	switch {
@@ -261,12 +261,12 @@ func (a *server) orderTasks() tasks.Kind {
 	return k
 }
 
-// personal reports whether a person decides on an order, or did.
+// personal reports whether a person decides or decided on an order.
 func personal(o book.Order) bool {
 	return o.State == client.OrderHeld || o.State == client.OrderApproved || o.DecidedBy != "" && o.DecidedBy != byPolicy
 }
 
-// aboutOrder begins a task about an order.
+// aboutOrder starts a task about an order.
 func aboutOrder(kind client.TaskKind, o book.Order, state client.TaskState) client.Task {
 	t := tasks.New(kind, o.CallBackID, state, o.Created)
 	t.Title = o.Amount.String() + " " + o.Symbol + " to " + o.Address

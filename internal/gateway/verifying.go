@@ -21,27 +21,26 @@ import (
 	"countersign/merchant"
 )
 
-// Verifying says where the merchant's own check of deposits answers. A deposit counts
-// only after it has said yes; docs/merchant/verify.md describes the question and the answer.
+// Verifying configures the merchant's own check of deposits. A deposit counts only after the check said yes;
+// docs/merchant/verify.md describes the question and the answer.
 type Verifying struct {
-	// URL is http or https; private networks are allowed. Empty: deposits are taken as
-	// the service tells them.
+	// URL is http or https; private networks are allowed. Empty: deposits are taken as the service reports them.
 	URL string
 	// Secret signs the questions. Required with URL; see signed.ParseSecret.
 	Secret signed.Secret
 	// Timeout bounds one question. Zero: 30 s.
 	Timeout time.Duration
-	// For is how long a deposit is held that is not verified yet. Zero: 24 h.
+	// For is how long an unverified deposit is held. Zero: 24 h.
 	For time.Duration
 }
 
 // verifyLimit bounds an answer, in bytes.
 const verifyLimit = 4 << 10
 
-// verifyAtOnce is how many connections are kept: an idle one saves a handshake.
+// verifyAtOnce is how many idle connections are kept: each saves a handshake.
 const verifyAtOnce = 8
 
-// verifier asks.
+// verifier asks the merchant's check.
 type verifier struct {
 	to  *signed.Poster
 	log *slog.Logger
@@ -59,8 +58,8 @@ func newVerifier(c Config) (*verifier, error) {
 	return &verifier{to: to, log: c.Log}, nil
 }
 
-// verify is a merchant.Config.Verify. Everything but a complete and right answer is an
-// error, which stands for not yet.
+// verify implements merchant.Config.Verify. Anything but a complete and correct answer is an error, which means not
+// yet.
 func (v *verifier) verify(ctx context.Context, d countersign.Deposit) (merchant.Verdict, error) {
 	entry := merchant.NewEntry(&d)
 	question := entry.Question()
@@ -93,8 +92,8 @@ const (
 	askAtOnce = 8
 )
 
-// askAgain asks the check about deposits that it held and that the provider may not send again,
-// and books those that it says yes to. It gives their number.
+// askAgain asks the check again about deposits that it held and that the provider may not resend. It books those with a
+// yes and returns how many it asked about.
 func (g *Gateway) askAgain(ctx context.Context, now db.Millis) (n int, err error) {
 	due, err := g.book.AskAgain(ctx, now, askAtOnce)
 	var all sync.WaitGroup
@@ -128,8 +127,8 @@ func (g *Gateway) askAbout(ctx context.Context, seq int64) error {
 	return err
 }
 
-// parseVerdict reads a client.DepositVerdict strictly: a member that is not known, or
-// that comes twice, could be meant to change what the verdict says.
+// parseVerdict reads a client.DepositVerdict strictly: an unknown or repeated member could be meant to change what the
+// verdict says.
 func parseVerdict(answer []byte) (verdict merchant.Verdict, reason string, err error) {
 	object, err := strictjson.ParseObject(answer, verifyLimit)
 	if err != nil {

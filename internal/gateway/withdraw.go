@@ -14,23 +14,20 @@ import (
 	"countersign/merchant"
 )
 
-// Who decided, where no person did.
+// The names under which the gateway decides without a person.
 const (
 	byPolicy = "policy"
 	byCheck  = "countersign" // the comparison of the question with the order
 	byVerify = "verify"      // the merchant's own check of a deposit
 )
 
-// decideTries bounds how often a decision is begun again because the order
-// changed under it, or others used up a limit.
+// decideTries bounds how often a decision starts again because the order changed or others used up a limit.
 const decideTries = 10
 
-// onWithdrawal answers what the service asks. It confirms nothing but orders of
-// the book: known, of the same user, not declined, cancelled or expired, and
-// with the policy's leave. The order moves to confirmed before the answer is
-// kept and sent, so from then on it can neither be cancelled nor be changed;
-// should the process die in between, the next question finds it confirmed and
-// gets the same details.
+// onWithdrawal answers the service's question. It confirms only an order of the book that has the same user, is not
+// declined, cancelled or expired, and that the policy allows. The order moves to confirmed before the answer is kept
+// and sent; from then on it can be neither cancelled nor changed. If the process dies in between, the next question
+// finds it confirmed and gets the same details.
 func (g *Gateway) onWithdrawal(ctx context.Context, w countersign.WithdrawalRequest) (merchant.Answer, error) {
 	for range decideTries {
 		a, err := g.decide(ctx, w)
@@ -41,7 +38,7 @@ func (g *Gateway) onWithdrawal(ctx context.Context, w countersign.WithdrawalRequ
 	return merchant.Answer{}, fmt.Errorf("deciding on an order: %w, %d times in a row", book.ErrChanged, decideTries)
 }
 
-// decide makes one attempt.
+// decide tries once to decide.
 func (g *Gateway) decide(ctx context.Context, w countersign.WithdrawalRequest) (merchant.Answer, error) {
 	now := g.c.Now()
 	at := db.MillisOf(now)
@@ -67,16 +64,16 @@ func (g *Gateway) decide(ctx context.Context, w countersign.WithdrawalRequest) (
 	return f.answer, err
 }
 
-// onAnswer keeps an answer before it is sent.
+// onAnswer records an answer before it is sent.
 func (g *Gateway) onAnswer(ctx context.Context, e merchant.Exchange) error {
 	return g.book.RecordAnswer(ctx, e, db.MillisOf(g.c.Now()))
 }
 
-// heldPoll is how often an order is looked up that an exchange waits for. Changes on
-// this node wake it at once, those of others mostly.
+// heldPoll is how often an exchange looks up the order that it waits for. Changes on this node always wake it, changes
+// on others mostly.
 const heldPoll = time.Second
 
-// onHeld returns when the order is known and awaits no person any more, or ctx ends.
+// onHeld returns when the order is known and no longer awaits a person, or when ctx ends.
 func (g *Gateway) onHeld(ctx context.Context, w countersign.WithdrawalRequest) {
 	orders, stopOrders := g.book.Watch(book.TopicOrders)
 	defer stopOrders()
@@ -99,8 +96,7 @@ func (g *Gateway) onHeld(ctx context.Context, w countersign.WithdrawalRequest) {
 	}
 }
 
-// finding is what a question comes to: an answer, and what must be done before
-// it may be given.
+// finding is the result of judging a question: an answer, and what must be done before it may be given.
 type finding struct {
 	answer  merchant.Answer
 	rule    bool              // the policy has to decide first
@@ -125,7 +121,7 @@ func judge(a book.Asked, w countersign.WithdrawalRequest, now db.Millis, grace t
 	case w.TenantUserID != "" && o.TenantUserID != w.TenantUserID:
 		f := finding{answer: merchant.Refuse(countersign.CodeDetailsDiffer, "")}
 		if o.State.Undecided() {
-			// The refusal stands for this callBackId, so the order is over.
+			// The refusal is final for this callBackId, so the order must end.
 			f.change = &book.OrderChange{CallBackID: o.CallBackID, From: o.State, To: client.OrderDeclined, By: byCheck,
 				Reason: "the service asked for it with another tenantUserId", OtherUser: true}
 		}
@@ -153,9 +149,8 @@ func declinedCode(o book.Order) countersign.ErrCode {
 	return countersign.CodeRefusedPerson
 }
 
-// rule asks the policy about an order that agrees with the question. The limits of
-// its ruling become conditions of the change, so that two orders decided at the
-// same time cannot exceed a limit together.
+// rule asks the policy about an order that agrees with the question. The limits of the ruling become conditions of the
+// change, so that two orders decided at the same time cannot exceed a limit together.
 func (g *Gateway) rule(ctx context.Context, o book.Order, w countersign.WithdrawalRequest, now time.Time) (finding, error) {
 	ruling, err := g.c.decides(ctx, policy.Request{Order: o.Order, User: w.TenantUserID, Now: now, Spent: spentOf(g.book)})
 	if err != nil {
@@ -164,8 +159,7 @@ func (g *Gateway) rule(ctx context.Context, o book.Order, w countersign.Withdraw
 	if ruling.Effect != policy.Ask {
 		return ruled(o, ruling), nil
 	}
-	// An approval is worth something as long as its token is; and those that were too few may
-	// suffice by now.
+	// An approval counts only while its token is valid, and what was too few approvals may suffice by now.
 	agreed, err := orderAgreed(ctx, g.book, g.book, g.c.Policy, o, ruling, db.MillisOf(now))
 	if err != nil || !agreed.Enough() {
 		return asks(o, ruling), err
@@ -210,8 +204,8 @@ func changeOf(o book.Order, r policy.Ruling) *book.OrderChange {
 	return &book.OrderChange{CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, From: o.State, Reason: r.Why()}
 }
 
-// asks holds an order for the persons that the policy wants, also one that was approved by fewer
-// than it wants now.
+// asks holds an order until the persons that the policy wants have approved. It also holds one that was approved by
+// fewer than the policy wants now.
 func asks(o book.Order, r policy.Ruling) finding {
 	f := finding{answer: merchant.Hold(countersign.CodeAwaitingApproval, "")}
 	if o.State != client.OrderHeld {
