@@ -11,28 +11,26 @@ import (
 	"path/filepath"
 )
 
-// AddressFile is the file of a data directory that says where the daemon's API is. A command
-// that takes the token from a data directory sends it to no other address.
+// AddressFile is the file of a data directory that holds the address of the daemon's API. A command that takes the
+// token from a data directory sends it to no other address.
 const AddressFile = "api.json"
 
-// The ends, as data directories name them.
+// The names of the ends in data directories.
 const (
 	ServiceEnd = "service"
 	GatewayEnd = "gateway"
 )
 
-// Address is where an API is.
+// Address is the address of an API.
 type Address struct {
 	URL string `json:"url"`
 	// End is whose API it is: ServiceEnd or GatewayEnd.
 	End string `json:"end"`
-	// Certificate is the fingerprint of the certificate: its SHA-256 in hexadecimal digits.
-	// Empty: plain HTTP.
+	// Certificate is the SHA-256 of the certificate in hexadecimal digits. Empty: plain HTTP.
 	Certificate string `json:"certificate,omitempty"`
 }
 
-// ReadAddress reads the file of a data directory. Its error wraps fs.ErrNotExist where no
-// daemon has run.
+// ReadAddress reads the file of a data directory. Its error wraps fs.ErrNotExist if no daemon has run.
 func ReadAddress(dir string) (a Address, err error) {
 	b, _, err := readOwnedOf(dir, AddressFile, 1<<20)
 	if err != nil {
@@ -44,13 +42,13 @@ func ReadAddress(dir string) (a Address, err error) {
 	return a, nil
 }
 
-// EndOf returns the end whose data directory dir is, empty if it does not say.
+// EndOf returns the end whose data directory dir is, or "" if dir does not say.
 func EndOf(dir string) string {
 	a, _ := ReadAddress(dir) // without one it does not say
 	return a.End
 }
 
-// Verify is for tls.Config.VerifyConnection: it takes the certificate of a and no other.
+// Verify is a tls.Config.VerifyConnection that accepts only the certificate of a.
 func (a Address) Verify(c tls.ConnectionState) error {
 	if len(c.PeerCertificates) == 0 || fingerprintOf(c.PeerCertificates[0].Raw) != a.Certificate {
 		return errors.New("its certificate is not the one that the daemon noted in its data directory (" + AddressFile + ")")
@@ -63,8 +61,7 @@ func fingerprintOf(leaf []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// noteAddress writes the file, for ListenConfig.Note. A file that cannot be written is no
-// reason not to start.
+// noteAddress returns a ListenConfig.Note that writes the file. A daemon starts even if the file cannot be written.
 func (s Storage) noteAddress(end string, log *slog.Logger) func(url string, secure *tls.Config) {
 	return func(url string, secure *tls.Config) {
 		a := Address{URL: url, End: end}

@@ -9,9 +9,8 @@ import (
 	"countersign/internal/db"
 )
 
-// alarmText returns what a message says, for people, in at most 2,000 characters, which is all that
-// Discord takes. What others wrote is not in it as it came: in a chat it could call people by name,
-// lead to an address, or look like another text.
+// alarmText returns a message in words for people, of at most 2,000 characters: Discord takes no more. Text by others
+// is not copied as it came: in a chat it could mention people, link to an address, or look like another text.
 func alarmText(end string, p db.AlarmPost) string {
 	a := p.Alarm
 	kind := strings.ReplaceAll(string(a.Kind), "_", " ")
@@ -53,7 +52,7 @@ func alarmText(end string, p db.AlarmPost) string {
 
 func at(m db.Millis) string { return m.Time().UTC().Format("2006-01-02 15:04:05 UTC") }
 
-// plain returns text that others wrote as one that chats and mails show as it is.
+// plain returns a text by others in a form that chats and mails show as it is.
 func plain(text string) string {
 	text = strings.Map(func(r rune) rune {
 		switch {

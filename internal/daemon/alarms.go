@@ -14,17 +14,17 @@ import (
 	"countersign/internal/signed"
 )
 
-// AlarmPosting says where a daemon posts its alarms.
+// AlarmPosting configures where a daemon posts its alarms.
 type AlarmPosting struct {
 	// URL is http or https; private networks are allowed. Empty: nothing is posted.
 	URL string
-	// Secret signs. Empty: the one in the data directory, made on first start; with a
-	// shared database it is required.
+	// Secret signs the messages. Empty: the one in the data directory, made on first start. It is required with a
+	// shared database.
 	Secret signed.Secret
 }
 
-// ErrAlarmSecret: a daemon posts alarms and shares its database with others, but was not
-// given the secret that all of them must sign with.
+// ErrAlarmSecret means that a daemon posts alarms and shares its database, but was not given the secret that all
+// daemons of the database must sign with.
 var ErrAlarmSecret = errors.New("daemons of one database must sign alarms with one secret")
 
 const (
@@ -32,9 +32,8 @@ const (
 	alarmGrace = 15 * time.Second
 )
 
-// alarmPoster posts the messages about the alarms of one end, one at a time. Several processes of
-// one database share the work: each message is posted until
-// it is taken or is a week old, with the alarm as it is then.
+// alarmPoster posts the messages about the alarms of one end, one at a time. Several processes of one database share
+// the work. Each message is posted until it is taken or is a week old, with the alarm in its state at that time.
 type alarmPoster struct {
 	db      *db.DB
 	to      *signed.Poster
@@ -44,7 +43,7 @@ type alarmPoster struct {
 	random  func() float64
 }
 
-// alarmPoster returns the part that posts alarms of d. Nil: nothing is posted.
+// alarmPoster returns the poster of d's alarms, or nil if nothing is posted.
 func (s Storage) alarmPoster(c AlarmPosting, d *db.DB, l *journal.Log, now func() time.Time, log *slog.Logger) (*alarmPoster, error) {
 	if c.URL == "" {
 		return nil, nil
@@ -86,7 +85,7 @@ func (p *alarmPoster) Run(ctx context.Context) error {
 	}
 }
 
-// one posts one message. It reports whether there was one.
+// one posts one message, and reports whether there was one.
 func (p *alarmPoster) one(ctx context.Context) (bool, error) {
 	began := time.Now()
 	post, found, err := p.db.ClaimAlarmPost(ctx, db.MillisOf(p.now()), p.to.Timeout()+alarmGrace)
@@ -96,7 +95,7 @@ func (p *alarmPoster) one(ctx context.Context) (bool, error) {
 	if time.Since(began) > alarmGrace/2 { // the process stalled: another may have it soon
 		return true, nil
 	}
-	// An attempt that has begun is finished even when the process stops.
+	// An attempt that has begun is finished even if the process stops.
 	ctx = context.WithoutCancel(ctx)
 	id, body, err := alarmMessage(p.journal.End(), p.journal.Newest(ctx), post)
 	if err != nil {
@@ -117,7 +116,7 @@ func (p *alarmPoster) one(ctx context.Context) (bool, error) {
 	return true, p.db.SettleAlarmPost(ctx, post, false, db.MillisOf(p.now().Add(signed.Delay(post.Attempts, p.random()))))
 }
 
-// alarmMessage returns the id and the body of a message; the id is the same in each attempt.
+// alarmMessage returns the id and the body of a message. The id is the same in each attempt.
 func alarmMessage(end, checkpoint string, p db.AlarmPost) (id string, body []byte, err error) {
 	text := alarmText(end, p)
 	body, err = json.Marshal(client.PostedAlarm{Event: p.Event, Timestamp: p.At(), Text: text, Content: text,
@@ -132,7 +131,7 @@ func alarmMessage(end, checkpoint string, p db.AlarmPost) (id string, body []byt
 	return id, body, err
 }
 
-// tester returns what posts a test. Nil: nothing is posted.
+// tester returns the function that posts a test, or nil if nothing is posted.
 func (p *alarmPoster) tester() func(context.Context) (client.AlarmTest, error) {
 	if p == nil {
 		return nil
@@ -140,7 +139,7 @@ func (p *alarmPoster) tester() func(context.Context) (client.AlarmTest, error) {
 	return p.test
 }
 
-// test posts one message that says that it is a test, and returns how that ended.
+// test posts one message that calls itself a test, and returns the result.
 func (p *alarmPoster) test(ctx context.Context) (client.AlarmTest, error) {
 	now := p.now()
 	text := fmt.Sprintf("countersign %s: a test of alarms. Nothing is wrong.", p.journal.End())

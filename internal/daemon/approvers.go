@@ -11,8 +11,8 @@ import (
 	"countersign/internal/journal"
 )
 
-// EndApprovers revokes the tokens of all approvers of an end, so that changes wait for nobody
-// any more, and gives their ids. A SQLite database must not be open.
+// EndApprovers revokes the tokens of all approvers of an end, so that changes no longer wait for anybody, and returns
+// their ids. No process may have a SQLite database open.
 func EndApprovers(ctx context.Context, s Storage, gateway bool, log *slog.Logger) (ids []string, err error) {
 	d, err := s.openMade(ctx, log, endOf(gateway))
 	if err != nil {

@@ -10,18 +10,18 @@ import (
 	"countersign/envelope"
 )
 
-// release is the release that this source is or becomes; CHANGELOG.md says what is in it.
+// release is the release of this source, or the next one. CHANGELOG.md says what is in it.
 const release = "0.1.0"
 
-// moduleSum is the module's sum where the linker was given it, as by make release: the go
-// command records one only in what it builds from a downloaded module.
+// moduleSum is the module's checksum if the linker was given it, as by make release. The go command records one only
+// when it builds a downloaded module.
 var moduleSum string
 
-// Version tells builds apart: the release alone for its tagged commit, else the release that
-// comes, -dev and the commit, with .changed where files differ from it.
+// Version identifies a build. It is the release for its tagged commit. Otherwise it is the next release, -dev and the
+// commit, with .changed if files differ from the commit.
 var Version = ThisBuild().Version
 
-// Build says what a build was made of. What the go command did not record is empty.
+// Build says what a build was made of. A field that the go command did not record is empty.
 type Build struct {
 	Version string
 	Commit  string // its first 12 digits, with ", changed" where files differ from it
@@ -33,7 +33,7 @@ type Build struct {
 	Sum     string // of the module, as in go.sum
 }
 
-// ThisBuild says which build runs.
+// ThisBuild returns the running build.
 func ThisBuild() Build {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -84,7 +84,7 @@ func buildOf(info *debug.BuildInfo) Build {
 	return b
 }
 
-// String names the build in a line: for the list of nodes.
+// String returns the build in one line, for the list of nodes.
 func (b Build) String() string {
 	made := b.Go + ", " + b.RSA
 	if b.Commit != "" {

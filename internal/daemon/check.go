@@ -26,18 +26,18 @@ import (
 // Finding is one thing that a start would find or do.
 type Finding struct {
 	What string `json:"what"` // "data directory", "database", "master key" or a listener
-	// OK: a start would not fail for it.
+	// OK reports whether a start would get past it.
 	OK   bool   `json:"ok"`
 	Text string `json:"text"`
 }
 
-// Check says what a start would do, and does none of it. It makes no file, changes no
-// database, and binds each port for a moment.
+// Check reports what a start would do, without doing it. It creates no file and does not change the database; it binds
+// each port for a moment.
 func (s *Service) Check(ctx context.Context) []Finding {
 	return s.c.check(ctx, false, s.c.TLS, s.c.Log, s.c.listeners())
 }
 
-// listeners are the names and addresses of all listeners.
+// listeners returns the names and addresses of all listeners.
 func (c ServiceConfig) listeners() [][2]string {
 	return [][2]string{{"api", c.Listen}, {"metrics", c.MetricsListen}}
 }
@@ -46,7 +46,7 @@ func (c GatewayConfig) listeners() [][2]string {
 	return [][2]string{{"callbacks", c.Listen}, {"api", c.APIListen}, {"metrics", c.MetricsListen}}
 }
 
-// Check is Service.Check of the gateway. It names the key that opens requests too.
+// Check is Service.Check for the gateway. It also names the key that opens requests.
 func (g *Gateway) Check(ctx context.Context) []Finding {
 	list := g.c.check(ctx, true, g.c.TLS, g.c.Log, g.c.listeners())
 	list = append(list, Finding{"service key", true, "fingerprint " + g.c.Callbacks.Key.Fingerprint()})
@@ -61,11 +61,11 @@ func (g *Gateway) Check(ctx context.Context) []Finding {
 	return list
 }
 
-// startRoom is what the disk of a data directory needs at least: SQLite's log, the index of that, and
-// what is kept until somebody reads the first warning.
+// startRoom is the least free space on the disk of a data directory: room for SQLite's log and its index, and for what
+// is stored until somebody reads the first warning.
 const startRoom = 64 << 20
 
-// roomFor fails where the disk of dir, which may not be made yet, has less room than a start needs.
+// roomFor returns an error if the disk of dir has less free space than a start needs. dir need not exist yet.
 func roomFor(dir string) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -181,7 +181,7 @@ func (s Storage) check(ctx context.Context, gateway bool, secure TLS, log *slog.
 	return list
 }
 
-// running names the daemon of the data directory, empty if its API does not answer.
+// running returns the name of the daemon of the data directory, or "" if its API does not answer.
 func (s Storage) running() string {
 	a, err := ReadAddress(s.Dir)
 	if err != nil {
@@ -194,7 +194,7 @@ func (s Storage) running() string {
 	return "the daemon at " + a.URL
 }
 
-// isFree binds an address for a moment.
+// isFree binds an address for a moment to see whether it is free.
 func isFree(address string) error {
 	ln, err := World{}.listen(address)
 	if err != nil {
@@ -203,8 +203,8 @@ func isFree(address string) error {
 	return ln.Close()
 }
 
-// taken adds to the error of an address that is in use which daemon of this project has one of the listeners' addresses,
-// if one says that it does.
+// taken adds to the error of an address in use which daemon of this project uses it, if one answers at one of the
+// listeners' addresses.
 func taken(err error, listeners [][2]string) error {
 	if !errors.Is(err, syscall.EADDRINUSE) {
 		return err
@@ -217,7 +217,7 @@ func taken(err error, listeners [][2]string) error {
 	return err
 }
 
-// daemonAt names the daemon of this project whose API is at an address, empty if none is.
+// daemonAt returns the name of the daemon of this project whose API is at an address, or "".
 func daemonAt(address string) string {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -226,7 +226,7 @@ func daemonAt(address string) string {
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "localhost"
 	}
-	// Nothing secret is sent or believed, so the certificate may be any.
+	// Nothing secret is sent and the answer is not trusted, so any certificate will do.
 	web := &http.Client{Timeout: time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
 	for _, scheme := range []string{"http", "https"} {
 		resp, err := web.Get(scheme + "://" + net.JoinHostPort(host, port) + "/openapi.json")
@@ -245,8 +245,8 @@ func daemonAt(address string) string {
 	return ""
 }
 
-// firstStart fails where the first start of a data directory would, before that makes a key or a
-// database: nobody should find them beside a daemon that never ran.
+// firstStart returns the error that the first start of a data directory would meet, before the start makes a key or a
+// database. Nobody should find these beside a daemon that never ran.
 func (s Storage) firstStart(secure TLS, listeners [][2]string, log *slog.Logger) error {
 	if _, err := os.Stat(s.file(DatabaseFile)); s.DB != "" || s.World.Listen != nil || !errors.Is(err, fs.ErrNotExist) {
 		return nil

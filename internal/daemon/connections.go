@@ -14,12 +14,11 @@ import (
 	"countersign/internal/dispatch"
 )
 
-// connections is a listener that bounds its connections, so that files, the database and
-// the sender have descriptors left. Where it is full, a new connection takes the place
-// of the one that was silent for longest among those whose request has not come whole
-// or that wait for the next one, or for their peer to read. So who opens many and sends
-// little keeps nobody out. A request that has come whole keeps its connection until its
-// answer has begun to leave; while all do, new connections wait.
+// connections is a listener that bounds its connections, so that file descriptors are left for files, the database and
+// the sender. When it is full, a new connection replaces the one that was silent longest, of those that have sent no
+// complete request, wait for the next one, or wait for their peer to read. So a peer that opens many and sends little
+// keeps nobody out. A complete request keeps its connection until its answer begins to leave. While all connections
+// have one, new ones wait.
 type connections struct {
 	net.Listener
 	most int
@@ -32,20 +31,17 @@ type connections struct {
 }
 
 const (
-	// connectionsMost is the most connections of a listener, if nothing else is said. Each
-	// takes some 20 KB.
+	// connectionsMost is the default of the most connections of a listener. Each takes some 20 KB.
 	connectionsMost = 10_000
-	// readWithin is how long a peer that does not read keeps its connection when others
-	// wait for one.
+	// readWithin is how long a peer that does not read keeps its connection while others wait for one.
 	readWithin = time.Second
-	// loggedEvery is the least time between two lines that a listener is full.
+	// loggedEvery is the least time between two log lines that a listener is full.
 	loggedEvery = time.Minute
-	// lookEvery is how often a connection that waits looks for room.
+	// lookEvery is how often a waiting connection checks for room.
 	lookEvery = 10 * time.Millisecond
 )
 
-// connectionsOf returns said, or the part of this process's descriptors that a listener
-// may have.
+// connectionsOf returns said, or by default a listener's part of this process's descriptors.
 func connectionsOf(said, part int) int {
 	if said > 0 {
 		return said
@@ -57,7 +53,7 @@ func newConnections(ln net.Listener, most int, log *slog.Logger) *connections {
 	return &connections{Listener: ln, most: max(1, most), log: log, open: map[*connection]bool{}}
 }
 
-// connection is one connection of connections, whose mutex guards what is below Conn.
+// connection is one connection of a connections, whose mutex guards the fields below Conn.
 type connection struct {
 	net.Conn
 	l        *connections
@@ -67,7 +63,7 @@ type connection struct {
 	writing  time.Time // when a write began that has not ended; zero: none
 }
 
-// Accept waits for a connection, and for room.
+// Accept waits for a connection and for room.
 func (l *connections) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	if err != nil {
@@ -86,7 +82,7 @@ func (l *connections) Accept() (net.Conn, error) {
 	}
 }
 
-// take takes c if there is room, or a connection that may be closed for it.
+// take adds c if there is room or a connection that may be closed for it.
 func (l *connections) take(c *connection) (taken bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -120,7 +116,7 @@ func (l *connections) take(c *connection) (taken bool, err error) {
 	return true, nil
 }
 
-// Close closes the listener; its connections stay open.
+// Close closes the listener. Its connections stay open.
 func (l *connections) Close() error {
 	l.mu.Lock()
 	l.closed = true
@@ -128,7 +124,7 @@ func (l *connections) Close() error {
 	return l.Listener.Close()
 }
 
-// note changes what is known of c, to which something has happened.
+// note applies change to c after an event, and notes the time.
 func (c *connection) note(change func()) {
 	c.l.mu.Lock()
 	defer c.l.mu.Unlock()
@@ -142,8 +138,8 @@ func (c *connection) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write begins an answer, and keeps the connection until what it writes has left or its
-// peer has not read for a while.
+// Write starts an answer. It keeps the connection until what it writes has left, or until the peer has not read for a
+// while.
 func (c *connection) Write(p []byte) (int, error) {
 	c.note(func() { c.answered, c.writing = true, time.Now() })
 	n, err := c.Conn.Write(p)
@@ -151,14 +147,14 @@ func (c *connection) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// SetWriteDeadline is called for an answer that waits or goes on for long. Its
-// connection may be closed for others meanwhile.
+// SetWriteDeadline is called for an answer that waits or goes on for long. Its connection may meanwhile be closed for
+// others.
 func (c *connection) SetWriteDeadline(t time.Time) error {
 	c.note(func() { c.working = false })
 	return c.Conn.SetWriteDeadline(t)
 }
 
-// CloseWrite lets a peer that still sends read the answer.
+// CloseWrite lets a peer that is still sending read the answer.
 func (c *connection) CloseWrite() error {
 	if t, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return t.CloseWrite()
@@ -173,7 +169,7 @@ func (c *connection) Close() error {
 
 type connectionKey struct{}
 
-// withConnection is http.Server.ConnContext.
+// withConnection is an http.Server.ConnContext.
 func withConnection(ctx context.Context, c net.Conn) context.Context {
 	if secure, ok := c.(*tls.Conn); ok {
 		c = secure.NetConn()
@@ -181,15 +177,15 @@ func withConnection(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connectionKey{}, c)
 }
 
-// wholeRequests tells the connections of a server when their requests have come whole.
+// wholeRequests tells a server's connections when their requests have arrived in full.
 func wholeRequests(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(connectionKey{}).(*connection); ok {
 			whole := r.Body == nil || r.Body == http.NoBody
 			c.note(func() { c.working, c.answered = whole, false })
 			if !whole {
-				// A copy: by the type of its own request's body the server knows that a long body
-				// was left, and answers without waiting for it.
+				// A copy: by the type of its own body the server knows that a long body was not read, and answers
+				// without waiting for it.
 				seen := *r
 				seen.Body = &wholeBody{r.Body, c}
 				r = &seen
@@ -199,7 +195,7 @@ func wholeRequests(h http.Handler) http.Handler {
 	})
 }
 
-// wholeBody notices the end of a body.
+// wholeBody detects the end of a body.
 type wholeBody struct {
 	io.ReadCloser
 	c *connection

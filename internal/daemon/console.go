@@ -11,11 +11,11 @@ import (
 	"countersign/internal/db"
 )
 
-// OIDC says with which identity provider people sign in.
+// OIDC configures the identity provider with which people sign in.
 type OIDC = api.OIDCConfig
 
-// consoleSealer seals what a console keeps in a browser, under a data key of its own that
-// is sealed under the master key. So every node of one database can open it.
+// consoleSealer seals what a console keeps in a browser. Its data key is sealed under the master key, so every node of
+// one database can open it.
 type consoleSealer struct{ d *db.DB }
 
 var consoleRecord = db.Record{Table: "console"}
@@ -36,7 +36,7 @@ func (s consoleSealer) SessionEnded(ctx context.Context, id string) (bool, error
 	return s.d.SessionEnded(ctx, id)
 }
 
-// withConsole serves the console below /console/ and the API elsewhere.
+// withConsole serves the console below /console/ and the API at all other paths.
 func withConsole(api http.Handler, c *console.Console) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {

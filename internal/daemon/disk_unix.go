@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// diskFree returns the bytes that are left for this user on the volume of dir.
+// diskFree returns the bytes that this user may still use on the volume of dir.
 func diskFree(dir string) (float64, error) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(dir, &s); err != nil {
@@ -18,7 +18,7 @@ func diskFree(dir string) (float64, error) {
 
 const writeAndSearch = 2 | 1 // W_OK and X_OK of access(2)
 
-// writable fails where this user can make no file in dir.
+// writable returns an error if this user cannot create a file in dir.
 func writable(dir string) error {
 	if err := syscall.Access(dir, writeAndSearch); err != nil {
 		return &fs.PathError{Op: "access", Path: dir, Err: err}

@@ -17,7 +17,7 @@ import (
 	"countersign/internal/journal"
 )
 
-// end is what the processes of both ends consist of: their database, log, alarms, figures and listeners.
+// end is what a process of either end consists of: database, log, alarms, figures and listeners.
 type end struct {
 	c         *Common
 	addresses [][2]string // of all listeners, by their names
@@ -44,17 +44,17 @@ func thisProcess() string {
 	return fmt.Sprintf("%s-%d", host, os.Getpid())
 }
 
-// beginning is what begin needs of an end.
+// beginning is what begin needs from an end.
 type beginning struct {
 	database db.End
 	name     string // of the end in its journal
-	// leases ends the leases of an earlier process, so that its work goes on without delay. It is called where no
-	// other process can hold any; elsewhere lost leases expire.
+	// leases ends the leases of an earlier process, so that its work goes on at once. It is called only if no other
+	// process can hold any; otherwise lost leases expire.
 	leases func(context.Context, db.Millis) (int, error)
 	purger func(db.PurgeConfig) (*db.Purger, error)
 }
 
-// begin opens the database, after it has looked whether the listeners can be opened.
+// begin opens the database, after checking that the listeners can be opened.
 func (e *end) begin(ctx context.Context, b beginning) (err error) {
 	c := e.c
 	if err := c.firstStart(c.TLS, e.addresses, c.Log); err != nil {
@@ -88,8 +88,8 @@ func (e *end) begin(ctx context.Context, b beginning) (err error) {
 	return nil
 }
 
-// measure begins to show the figures of e, and to post its alarms. own are the keys that the end has beside that of
-// its journal. onAPI is the handler of /metrics, nil if it has a listener of its own.
+// measure starts to show the figures of e and to post its alarms. own are the keys of the end besides its journal's.
+// onAPI is the handler of /metrics, or nil if that has its own listener.
 func (e *end) measure(ctx context.Context, own ...client.Key) (onAPI http.Handler, err error) {
 	c := e.c
 	key := client.Key{Kind: client.KeyAudit, Fingerprint: journal.Fingerprint(e.journal.Key())}
@@ -120,12 +120,13 @@ func (e *end) listen(c ListenConfig) (*Listener, error) {
 	return l, taken(err, e.addresses)
 }
 
-// serve opens the listener of the API, with the console, and makes the first token last: a start that fails shows no
+// serve opens the listener of the API, with the console, and makes the first token last. So a start that fails shows no
 // token and leaves none behind.
 func (e *end) serve(ctx context.Context, name, address string, drain time.Duration, h http.Handler, stop func(), newConsole func(console.Config) (*console.Console, error)) (err error) {
 	c := e.c
 	if !c.NoConsole {
-		// The database names the cookies, by the name of its journal: another one under the same host name has others.
+		// Cookies are named after the database, by its journal: databases served under one host name then have
+		// different ones.
 		if e.console, err = newConsole(console.Config{API: h, Sealer: consoleSealer{e.db}, Database: e.journal.Name(), Bodies: e.held,
 			Now: e.clock.Now, Log: c.Log, Version: Version}); err != nil {
 			return err
@@ -140,7 +141,7 @@ func (e *end) serve(ctx context.Context, name, address string, drain time.Durati
 	return c.firstToken(journal.At(ctx, e.node), e.db, e.clock.Now(), c.ShowToken)
 }
 
-// opened closes what a start that failed with *err has opened.
+// opened closes what a failed start has opened; the start failed if *err is not nil.
 func (e *end) opened(err *error) {
 	if *err != nil {
 		*err = errors.Join(*err, e.Close())
@@ -148,8 +149,8 @@ func (e *end) opened(err *error) {
 	}
 }
 
-// run runs parts and those of every end until ctx ends, and closes the database. started is what the journal has of
-// the start. leave makes /readyz answer 503.
+// run runs parts and the parts of every end until ctx ends, and then closes the database. started is the journal's
+// record of the start. leave makes /readyz answer 503.
 func (e *end) run(ctx context.Context, leave func(), started any, parts ...Part) error {
 	ctx, cancel := noticed(journal.At(ctx, e.node), e.c.DrainNotice, leave)
 	defer cancel()
@@ -170,7 +171,7 @@ func (e *end) run(ctx context.Context, leave func(), started any, parts ...Part)
 	return errors.Join(err, e.db.Close())
 }
 
-// Close closes what was opened and will not be run.
+// Close closes an end that was opened and will not be run.
 func (e *end) Close() error {
 	if e.db == nil {
 		return nil
@@ -182,17 +183,17 @@ func (e *end) Close() error {
 	return errors.Join(append(errs, e.db.Close())...)
 }
 
-// URL is the URL of the API on this machine. It is set by Open.
+// URL returns the URL of the API on this machine. It is known from Open on.
 func (e *end) URL() string { return e.api.URL() }
 
-// Dialect is "sqlite" or "postgres", from Open on.
+// Dialect returns "sqlite" or "postgres". It is known from Open on.
 func (e *end) Dialect() string { return e.db.Dialect().Name }
 
-// TokenFile is the file with the API's first token.
+// TokenFile returns the file with the API's first token.
 func (e *end) TokenFile() string { return e.c.file(TokenFile) }
 
-// ConsoleLink is the address of the console, with a code that signs in with the token once. It is empty without a
-// console. It is set by Open.
+// ConsoleLink returns the address of the console, with a code that signs in once with the token. It is empty if there
+// is no console. It is known from Open on.
 func (e *end) ConsoleLink(token client.Secret) string {
 	if e.console == nil {
 		return ""
@@ -200,10 +201,10 @@ func (e *end) ConsoleLink(token client.Secret) string {
 	return e.api.URL() + e.console.Link(token)
 }
 
-// mostDays is a hundred years: no duration of that length overflows.
+// mostDays is a hundred years, which do not overflow a duration.
 const mostDays = 36_500
 
-// validate refuses what no end could start with, and sets defaults. name is that of the configuration.
+// validate sets defaults and refuses settings that no end could start with. name is the name of the configuration.
 func (c *Common) validate(name string, roles []client.Role, bound bool) error {
 	switch {
 	case c.Dir == "":

@@ -17,18 +17,18 @@ import (
 	"countersign/internal/db"
 )
 
-// scrapeTimeout bounds the reading of the database, or scrapes would accumulate while the database hangs.
+// scrapeTimeout bounds a scrape's reading of the database. Otherwise scrapes would accumulate while the database hangs.
 const scrapeTimeout = 5 * time.Second
 
-// figures are what an end shows at /metrics: what this process has counted, and what is read at each scrape, which all
-// processes of a database share. Labels are words of fixed lists and not merchants, whose number is unbounded.
+// figures are what an end shows at /metrics: counts of this process, and values of the database, which all its
+// processes share, read at each scrape. Labels are words of fixed lists, never merchants: their number is unbounded.
 type figures struct {
 	end      *end
 	registry *prometheus.Registry
 	keys     *api.Keys // set before the first scrape
-	// read reads what this end alone has.
+	// read reads the values that only this end has.
 	read func(context.Context, *scrape) error
-	// alarms begins the names of the figures of alarms, which are of these kinds.
+	// alarms is the prefix of the names of the alarm figures, which are of these kinds.
 	alarms string
 	kinds  []client.AlarmKind
 }
@@ -39,7 +39,7 @@ func newFigures(e *end, alarms string, kinds []client.AlarmKind, read func(conte
 	return f
 }
 
-// BuildInfo is the metric of this build.
+// BuildInfo returns the metric of this build.
 func BuildInfo() prometheus.Collector {
 	b := ThisBuild()
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "countersign_build_info",
@@ -52,7 +52,7 @@ func (f *figures) handler() http.Handler {
 	return promhttp.HandlerFor(f.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 2, ErrorLog: slog.NewLogLogger(f.end.c.Log.Handler(), slog.LevelWarn)})
 }
 
-// counter makes a figure that this process counts. Without labels it begins at 0.
+// counter returns a figure that this process counts. Without labels it starts at 0.
 func (f *figures) counter(name, help string, labels ...string) *prometheus.CounterVec {
 	v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	f.registry.MustRegister(v)
@@ -62,7 +62,7 @@ func (f *figures) counter(name, help string, labels ...string) *prometheus.Count
 	return v
 }
 
-// times makes a figure of how long something takes: doublings of least, in seconds.
+// times returns a histogram of durations in seconds. Its buckets double from least on.
 func (f *figures) times(name, help string, least float64, doublings int, labels ...string) *prometheus.HistogramVec {
 	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: prometheus.ExponentialBuckets(least, 2, doublings)}, labels)
 	f.registry.MustRegister(v)
@@ -75,7 +75,7 @@ type scrape struct {
 	ch  chan<- prometheus.Metric
 }
 
-// figure returns what sends a figure with values of its labels.
+// figure returns a function that sends a figure with values for its labels.
 func (s *scrape) figure(name, help string, labels ...string) func(v float64, values ...string) {
 	desc, kind := prometheus.NewDesc(name, help, labels, nil), prometheus.GaugeValue
 	if strings.HasSuffix(name, "_total") {
@@ -84,7 +84,7 @@ func (s *scrape) figure(name, help string, labels ...string) func(v float64, val
 	return func(v float64, values ...string) { s.ch <- prometheus.MustNewConstMetric(desc, kind, v, values...) }
 }
 
-// since returns the seconds since a moment, 0 for none.
+// since returns the seconds since a moment, or 0 if there is none.
 func (s *scrape) since(m db.Millis) float64 {
 	if m == 0 {
 		return 0
@@ -92,7 +92,7 @@ func (s *scrape) since(m db.Millis) float64 {
 	return max(0, float64(s.now-m)/1000)
 }
 
-// Describe implements prometheus.Collector. It describes nothing: the figures are made when they are read.
+// Describe implements prometheus.Collector. It describes nothing: figures are made when they are read.
 func (f *figures) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
@@ -114,8 +114,8 @@ func (f *figures) Collect(ch chan<- prometheus.Metric) {
 	s.figure("countersign_database_up", "Whether the database answered this scrape.")(oneIf(err == nil))
 }
 
-// collect sends the figures of the certificate. The files are read as a reload reads them, so what it would fail for
-// shows here, also while nobody connects.
+// collect sends the figures of the certificate. It reads the files as a reload does, so that a reload's error shows
+// even while nobody connects.
 func (t TLS) collect(s *scrape) {
 	c, err := t.certificates(slog.New(slog.DiscardHandler))
 	s.figure("countersign_certificate_readable",
@@ -129,7 +129,7 @@ func (t TLS) collect(s *scrape) {
 	}
 }
 
-// shared reads what the database has.
+// shared reads the values of the database.
 func (f *figures) shared(ctx context.Context, s *scrape) error {
 	ages, err := f.keys.Oldest(ctx, s.now)
 	if err != nil {
@@ -159,7 +159,7 @@ func (s *scrape) ages(oldest map[client.KeyKind]db.Millis) {
 	}
 }
 
-// oneIf is the value of a gauge that says yes or no.
+// oneIf returns a yes or no as the value of a gauge.
 func oneIf(yes bool) float64 {
 	if yes {
 		return 1

@@ -43,7 +43,7 @@ func (m *gatewayFigures) Forwarded(result signed.Result, took time.Duration) {
 	m.forwardTook.WithLabelValues().Observe(took.Seconds())
 }
 
-// scrape reads what the book has.
+// scrape reads the values of the book.
 func (g *Gateway) scrape(ctx context.Context, c *scrape) error {
 	stats, err := g.book.Stats(ctx)
 	if err != nil {

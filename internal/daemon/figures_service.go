@@ -74,11 +74,10 @@ func (m *serviceFigures) InFlight(lane countersign.Lane, n int) {
 	m.inFlight.WithLabelValues(lane.String()).Set(float64(n))
 }
 
-// failingNamed bounds how many failing merchants are series of their own: when the network of this end is away, all of
-// them fail.
+// failingNamed bounds how many failing merchants have a series each: all of them fail when this end's network is down.
 const failingNamed = 50
 
-// scrape reads what the outbox has.
+// scrape reads the values of the outbox.
 func (s *Service) scrape(ctx context.Context, c *scrape) error {
 	numbers, err := s.outbox.Stats(ctx)
 	if err != nil {

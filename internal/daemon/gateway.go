@@ -24,46 +24,41 @@ import (
 	"countersign/merchant"
 )
 
-// GatewayConfig is what NewGateway needs. Fields with a tag are flags of the command line.
+// GatewayConfig is what NewGateway needs. A field with a tag is a flag of the command line.
 type GatewayConfig struct {
 	Listen    string `first:"" help:"Public address that the service posts callbacks to. Port 0 picks one, and the first log line names it." default:"127.0.0.1:8090" placeholder:"ADDR"`
 	APIListen string `first:"" name:"api-listen" help:"Private address of the API for the merchant's own systems." default:"127.0.0.1:8091" placeholder:"ADDR"`
 	Learn     bool   `first:"" help:"Find out what the provider does: book nothing and keep every callback as refused. countersign provider show says which settings fit."`
 	Common
 	ConfirmWithin time.Duration `help:"How long the service waits for a confirmation, shown to the people who approve. 0s: 1h with a service of this project, unknown with another provider." default:"0s" placeholder:"TIME"`
-	// Callbacks configures the public handler: keys, API keys, binding, paths,
-	// time-outs. Its Inbox, functions, Log, Now and Observer are ignored.
+	// Callbacks configures the public handler: keys, API keys, binding, paths, time-outs. Its Inbox, functions, Log,
+	// Now and Observer are ignored.
 	Callbacks merchant.Config `kong:"-"`
-	// WrapCallbacks wraps the public handler, for merchants that misbehave on
-	// purpose. Nil: it is not wrapped.
+	// WrapCallbacks wraps the public handler, for merchants that misbehave on purpose. Nil: it is not wrapped.
 	WrapCallbacks func(http.Handler) http.Handler `kong:"-"`
-	// Policy decides on orders that agree with what the service asks for. Nil:
-	// exact orders are confirmed and nothing else.
+	// Policy decides on orders that agree with the service's question. Nil: exactly the orders of the book are
+	// confirmed.
 	Policy *policy.Rules `kong:"-"`
-	// Grace is how long the service is told to ask again for an order that is not
-	// known. Zero: 30 s. Below zero: none.
+	// Grace is how long the service is told to ask again for an unknown order. Zero: 30 s. Below zero: none.
 	Grace time.Duration `kong:"-"`
 	// TakeAddresses is gateway.Config.TakeAddresses.
 	TakeAddresses bool `kong:"-"`
-	// Forward tells the merchant's application of every deposit and event. Zero:
-	// nothing is forwarded. An empty Secret stands for the one in Dir, made on
-	// first start; with DB it is ErrForwardSecret.
+	// Forward tells the merchant's application of every deposit and event. Zero: nothing is forwarded. With an empty
+	// Secret, the one in Dir is used, made on first start; with DB that is ErrForwardSecret.
 	Forward gateway.Forwarding `kong:"-"`
-	// Verify asks the merchant's own check about every deposit before it counts. Zero:
-	// nobody is asked. An empty Secret stands for the one in Dir, made on first start; with
-	// DB it is ErrVerifySecret.
+	// Verify asks the merchant's own check about every deposit before it counts. Zero: no check is asked. With an empty
+	// Secret, the one in Dir is used, made on first start; with DB that is ErrVerifySecret.
 	Verify gateway.Verifying `kong:"-"`
 }
 
-// ErrForwardSecret: a gateway forwards and shares its database with others, but was
-// not given the secret that all of them must sign with.
+// ErrForwardSecret means that a gateway forwards and shares its database, but was not given the secret that all
+// gateways of the database must sign with.
 var ErrForwardSecret = errors.New("gateways of one database must sign with one secret")
 
-// ErrVerifySecret is the same for the questions about deposits.
+// ErrVerifySecret means the same for questions about deposits.
 var ErrVerifySecret = errors.New("gateways of one database must sign their questions with one secret")
 
-// Gateway is the merchant's end as one process. Make it with NewGateway and Run
-// it once.
+// Gateway is the merchant's end as one process. Use NewGateway to make one and Run it once.
 type Gateway struct {
 	end
 	c         GatewayConfig
@@ -72,7 +67,7 @@ type Gateway struct {
 	callbacks *Listener
 }
 
-// NewGateway checks c. It opens and starts nothing.
+// NewGateway validates c. It opens and starts nothing.
 func NewGateway(c GatewayConfig) (*Gateway, error) {
 	switch {
 	case c.Listen == "" || c.APIListen == "":
@@ -90,9 +85,8 @@ func NewGateway(c GatewayConfig) (*Gateway, error) {
 	return g, nil
 }
 
-// Open opens the database, makes the files of a first start, builds every part and
-// binds the ports, so that faults of the configuration show here. No request is
-// answered before Run. A gateway that was opened must be run or closed. Run calls
+// Open opens the database, makes the files of a first start, builds every part and binds the ports, so that faults of
+// the configuration show here. No request is answered before Run. An opened gateway must be run or closed. Run calls
 // Open if the caller has not.
 func (g *Gateway) Open(ctx context.Context) (err error) {
 	c := g.c
@@ -144,8 +138,7 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	if c.WrapCallbacks != nil {
 		handler = c.WrapCallbacks(handler)
 	}
-	// The longest that a request may take: to handle a callback, and to record the
-	// answer.
+	// The longest time for a request: to handle a callback and to record the answer.
 	drain := 2*cmp.Or(c.Callbacks.Timeout, merchant.DefaultTimeout) + 5*time.Second
 	if g.callbacks, err = g.listen(ListenConfig{Name: "callbacks", Addr: c.Listen, Handler: handler, AnyHost: true, TLS: c.TLS.WithoutClients(),
 		Most: connectionsOf(c.MaxConnections, 2), Drain: drain, Exposes: "the apiKey and errCode of responses, and which requests arrive"}); err != nil {
@@ -154,7 +147,7 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	return g.serve(ctx, GatewayEnd, c.APIListen, drain, g.gateway.API(), g.gateway.Stop, console.NewGateway)
 }
 
-// signingSecret reads a secret of the data directory; the first start makes it.
+// signingSecret reads a secret of the data directory. The first start makes it.
 func (s Storage) signingSecret(name string) (signed.Secret, error) {
 	var fresh [32]byte
 	_, _ = rand.Read(fresh[:]) // never fails
@@ -165,9 +158,8 @@ func (s Storage) signingSecret(name string) (signed.Secret, error) {
 	return signed.ParseSecret(text)
 }
 
-// Run takes callbacks, serves the API and forwards until ctx ends. Then both
-// listeners accept no more requests, the work under way ends, and the database is
-// closed.
+// Run takes callbacks, serves the API and forwards until ctx ends. Then the listeners accept no more requests, the work
+// under way ends, and the database is closed.
 func (g *Gateway) Run(ctx context.Context) error {
 	if g.db == nil {
 		if err := g.Open(ctx); err != nil {
@@ -177,8 +169,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	return g.run(ctx, g.gateway.Leave, g.settings(), Part{"gateway", g.gateway.Run})
 }
 
-// startedGateway is what the audit log has of a start: with which keys and by which
-// rules withdrawals are confirmed.
+// startedGateway is the log's record of a start: the keys and rules with which withdrawals are confirmed.
 type startedGateway struct {
 	Version         string          `json:"version"`
 	RequestKey      string          `json:"requestKey"`         // fingerprint
@@ -208,8 +199,8 @@ func (g *Gateway) settings() startedGateway {
 	return s
 }
 
-// CallbackURL is the URL of the public listener on this machine. It is set by Open.
+// CallbackURL returns the URL of the public listener on this machine. It is known from Open on.
 func (g *Gateway) CallbackURL() string { return g.callbacks.URL() }
 
-// Book is the gateway's database, to be used from Open to the end of Run.
+// Book returns the gateway's database, which may be used from Open to the end of Run.
 func (g *Gateway) Book() *book.Book { return g.book }

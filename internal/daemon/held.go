@@ -13,22 +13,21 @@ import (
 	"countersign/internal/journal"
 )
 
-// CheckpointFile is the file of a data directory with the newest checkpoint of the audit log. It is
-// beside the database, so that a database that is put back to an earlier state is noticed: what it does
-// not know may be done twice.
+// CheckpointFile is the file of a data directory with the newest checkpoint of the audit log. It lies beside the
+// database and reveals that the database was put back to an earlier state: whatever that state lacks might be done
+// twice.
 const CheckpointFile = "checkpoint.json"
 
-// holdEvery is how often the file is written. What a database lost within that time
-// is not noticed.
+// holdEvery is how often the file is written. A loss of the last changes within that time goes unnoticed.
 const holdEvery = time.Second
 
-// ErrOlder: the database was put back to an earlier state, or is a backup.
+// ErrOlder means that the database was put back to an earlier state, or is a backup.
 var ErrOlder = db.ErrOlder
 
-// held reads the file. The zero Held: there is none.
+// held reads the file. It returns the zero Held if there is none.
 func (s Storage) held() (h journal.Held, err error) { return h, s.readJSON(CheckpointFile, &h) }
 
-// checkHeld fails with ErrOlder if the audit log of d does not continue the checkpoint of the file.
+// checkHeld returns ErrOlder if the audit log of d does not continue the file's checkpoint.
 func (s Storage) checkHeld(ctx context.Context, d *db.DB) error {
 	h, err := s.held()
 	if err == nil {
@@ -43,8 +42,8 @@ func (s Storage) checkHeld(ctx context.Context, d *db.DB) error {
 	return nil
 }
 
-// hold is a part of a daemon that keeps the file up to date, and tells Ready whether it can. It fails with ErrOlder if
-// the database goes back while it is in use: this process would act on what it knew.
+// hold returns the part of a daemon that keeps the file up to date and tells Ready whether it can. The part fails with
+// ErrOlder if the database goes back while in use: this process would act on what it knew before.
 func (s Storage) hold(d *db.DB, l *journal.Log) Part {
 	return Part{"checkpoint", func(ctx context.Context) error {
 		h, err := s.held()
@@ -66,7 +65,7 @@ func (s Storage) hold(d *db.DB, l *journal.Log) Part {
 	}}
 }
 
-// holdOnce writes the file if the log has grown since h, and returns what it has. It fails with ErrOlder if the
+// holdOnce writes the file if the log has grown since h, and returns what the file holds. It returns ErrOlder if the
 // database went back.
 func (s Storage) holdOnce(ctx context.Context, d *db.DB, l *journal.Log, h journal.Held) (journal.Held, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
@@ -89,12 +88,12 @@ func (s Storage) holdOnce(ctx context.Context, d *db.DB, l *journal.Log, h journ
 	return now, nil
 }
 
-// holdLast writes the file when everything else has ended, unless the database went back.
+// holdLast writes the file after everything else has ended, unless the database went back.
 func (s Storage) holdLast(ctx context.Context, d *db.DB, l *journal.Log) {
 	_, _ = s.holdOnce(context.WithoutCancel(ctx), d, l, journal.Held{}) // an older one is right too
 }
 
-// readJSON reads a file of the data directory into v. A file that is missing leaves v as it is.
+// readJSON reads a file of the data directory into v. If the file is missing, v stays as it is.
 func (s Storage) readJSON(name string, v any) error {
 	b, _, err := readOwnedOf(s.Dir, name, 1<<24)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -109,7 +108,7 @@ func (s Storage) readJSON(name string, v any) error {
 	return err
 }
 
-// replaceJSON writes a file of the data directory, so that a reader finds it whole.
+// replaceJSON replaces a file of the data directory. A reader finds the old or the new file, never a part.
 func (s Storage) replaceJSON(name string, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {

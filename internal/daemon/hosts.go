@@ -10,9 +10,9 @@ import (
 	"countersign/internal/api"
 )
 
-// ownHosts refuses requests for another host than this machine and names. A browser sends the
-// name in the address of a page, and whoever owns a name can let it lead to the loopback: then
-// the page reads what a listener there says, as if both were of one site (DNS rebinding).
+// ownHosts refuses requests for any host other than this machine and names. Whoever owns a name can make it resolve to
+// the loopback address. A page of that name could then read what a listener there answers, because to the browser both
+// are one site (DNS rebinding).
 func ownHosts(names []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := strings.ToLower(hostOf(r.Host))

@@ -12,18 +12,16 @@ import (
 	"countersign/internal/db"
 )
 
-// keyCommandTime bounds a command that gives the master key.
+// keyCommandTime bounds the run of a command that prints the master key.
 var keyCommandTime = 30 * time.Second // shorter in a test
 
-// maxKeyCommandLog is how much of what the command writes to standard error is logged, in
-// bytes.
+// maxKeyCommandLog bounds how much of the command's standard error is logged, in bytes.
 const maxKeyCommandLog = 4096
 
-// MasterKeyFrom runs a command whose output is the master key, 64 hexadecimal digits, such as
-// one that asks a key management service. command is a program and its arguments with spaces
-// between; there is no shell, and no quoting. The command reads nothing, has the environment
-// of this process, and 30 s. What it writes to standard error is logged, without lines that
-// have the key in them.
+// MasterKeyFrom runs a command that prints the master key as 64 hexadecimal digits, for example by asking a key
+// management service. command is a program and its arguments, separated by spaces; there is no shell and no quoting.
+// The command gets no input, has the environment of this process, and is stopped after 30 s. Its standard error is
+// logged, without lines that contain the key.
 func MasterKeyFrom(ctx context.Context, command string, log *slog.Logger) (*db.MasterKey, error) {
 	words := strings.Fields(command)
 	if len(words) == 0 {
@@ -62,8 +60,8 @@ func MasterKeyFrom(ctx context.Context, command string, log *slog.Logger) (*db.M
 	return k, nil
 }
 
-// GivenKey returns the master key that was given as text, or that a command gives. name is that
-// of the setting. Nil: neither is given.
+// GivenKey returns the master key that was given as text or that a command prints, or nil if neither is given. name is
+// the name of the setting.
 func GivenKey(name, text, command string, log *slog.Logger) (key *db.MasterKey, err error) {
 	switch env := "COUNTERSIGN_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_")); {
 	case text != "" && command != "":
@@ -80,8 +78,7 @@ func GivenKey(name, text, command string, log *slog.Logger) (key *db.MasterKey, 
 	return key, err
 }
 
-// atMost keeps the first bytes that are written to it. full is called when there are more; it
-// may be nil.
+// atMost keeps the first bytes written to it. full is called when there are more; it may be nil.
 type atMost struct {
 	kept []byte // no bytes.Buffer: its ReadFrom has no bound
 	max  int

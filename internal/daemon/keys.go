@@ -7,12 +7,12 @@ import (
 	"countersign/merchant"
 )
 
-// signingKey names the end's pair of the signed link.
+// signingKey describes the end's key pair of the signed link.
 func signingKey(k *envelope.SigningKey) client.Key {
 	return client.Key{Kind: client.KeySigning, Fingerprint: k.Fingerprint()}
 }
 
-// gatewayKeys names the keys of a gateway's settings.
+// gatewayKeys describes the keys in a gateway's settings.
 func gatewayKeys(c merchant.Config) (list []client.Key) {
 	add := func(kind client.KeyKind, fingerprint string) {
 		for _, k := range list {

@@ -12,10 +12,10 @@ import (
 	"countersign/internal/db"
 )
 
-// ErrNoMasterKey: the database was sealed with a master key that is not there.
+// ErrNoMasterKey means that the master key with which the database was sealed is missing.
 var ErrNoMasterKey = errors.New("the master key of the database is missing")
 
-// nextKeyFile has the new key of a data directory, before it takes the place of the old one.
+// nextKeyFile holds the new key of a data directory until it replaces the old one.
 const nextKeyFile = MasterKeyFile + ".next"
 
 // ParseMasterKey reads a master key of 64 hexadecimal digits.
@@ -28,7 +28,7 @@ func ParseMasterKey(text string) (*db.MasterKey, error) {
 	return db.NewMasterKey([32]byte(b)), nil
 }
 
-// masterKey returns the master key that was given, or that of the data directory.
+// masterKey returns the master key that was given, or the data directory's.
 func (s Storage) masterKey() (*db.MasterKey, error) {
 	if s.Keys != nil {
 		return s.Keys, nil
@@ -40,8 +40,8 @@ func (s Storage) masterKey() (*db.MasterKey, error) {
 	return key, err
 }
 
-// firstMasterKey returns the master key where there was none when the process started.
-// It makes one for a new database alone: no other key opens one that is sealed.
+// firstMasterKey returns the master key if there was none when the process started. It makes one only for a new
+// database: no other key opens a sealed one.
 func (s Storage) firstMasterKey(newDatabase bool) (*db.MasterKey, error) {
 	if newDatabase {
 		if err := s.makeKey(MasterKeyFile); err != nil {
@@ -64,7 +64,7 @@ func (s Storage) readKey(name string) (*db.MasterKey, error) {
 	return key, err
 }
 
-// makeKey makes a key file of the data directory, if it is not there.
+// makeKey creates a key file of the data directory if it does not exist.
 func (s Storage) makeKey(name string) error {
 	var fresh [32]byte
 	_, _ = rand.Read(fresh[:]) // never fails
@@ -72,13 +72,13 @@ func (s Storage) makeKey(name string) error {
 	return err
 }
 
-// oldKeyFile has a master key that was replaced.
+// oldKeyFile returns the name of the file of a replaced master key.
 func (s Storage) oldKeyFile(fingerprint string) string {
 	return s.file(MasterKeyFile) + "." + fingerprint
 }
 
-// explainKey adds to an error about the master key of the data directory what to do, if another
-// file there has the key of the database.
+// explainKey adds to an error about the data directory's master key what to do, if another file there holds the
+// database's key.
 func (s Storage) explainKey(err error) error {
 	var wrong *db.MasterKeyError
 	if s.Keys != nil || !errors.As(err, &wrong) {

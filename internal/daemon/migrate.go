@@ -11,12 +11,12 @@ import (
 	"countersign/internal/outbox"
 )
 
-// Migrated says what Migrate did.
+// Migrated is what Migrate did.
 type Migrated struct {
 	Database string `json:"database"` // "sqlite" or "postgres"
 	From     int    `json:"from"`     // the number of its schema before, 0 if there was none
 	To       int    `json:"to"`
-	// Oldest is the lowest number of a schema whose programs work with the database now.
+	// Oldest is the lowest schema number whose programs now work with the database.
 	Oldest int `json:"oldest"`
 }
 
@@ -27,8 +27,7 @@ func endOf(gateway bool) db.End {
 	return outbox.End()
 }
 
-// Migrate brings the database of an end up to date and opens nothing in it, so it needs no
-// master key.
+// Migrate brings the schema of an end's database up to date. It opens nothing sealed, so it needs no master key.
 func Migrate(ctx context.Context, s Storage, gateway bool, log *slog.Logger) (Migrated, error) {
 	if s.DB == "" {
 		if _, err := os.Stat(s.Dir); err != nil {

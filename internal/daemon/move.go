@@ -12,27 +12,26 @@ import (
 
 // MoveConfig is what Move needs.
 type MoveConfig struct {
-	// Storage says where the end keeps its state. Its Dir has the SQLite database, its DB is the URL of
-	// the PostgreSQL database that is to have it.
+	// Storage is where the end keeps its state. Dir has the SQLite database; DB is the URL of the PostgreSQL database
+	// that gets it.
 	Storage
-	// Gateway moves a gateway's, else the service's.
+	// Gateway moves a gateway's database, otherwise the service's.
 	Gateway bool
-	// Log gets what opening the databases says. Nil: discards.
+	// Log gets the lines of opening the databases. Nil: discards.
 	Log *slog.Logger
-	// moved is called when PostgreSQL has everything and the file has its name still, for a test that
-	// ends the process there. Nil: it is not called.
+	// moved is called when PostgreSQL has everything and the file still has its name. A test ends the process there.
+	// Nil: nothing is called.
 	moved func()
 }
 
-// MovedDatabase says what Move did.
+// MovedDatabase is what Move did.
 type MovedDatabase struct {
 	db.Moved
 	Aside string `json:"aside"` // the file of SQLite, under another name
 }
 
-// Move takes the database of an end from SQLite to PostgreSQL, with the same master key. No process may
-// use either. It may be broken off anywhere and begun again. In the end the file has another name, so
-// that no daemon goes on with it.
+// Move takes the database of an end from SQLite to PostgreSQL, with the same master key. No process may use either. It
+// may be interrupted at any point and run again. At the end it renames the file, so that no daemon goes on using it.
 func Move(ctx context.Context, c MoveConfig) (m MovedDatabase, err error) {
 	if c.DB == "" {
 		return m, errors.New("give --db, the PostgreSQL database that is to have it")

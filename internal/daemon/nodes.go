@@ -9,11 +9,10 @@ import (
 	"countersign/internal/db"
 )
 
-// beatEvery is how often a node tells the others that it runs. It counts as silent after
-// db.NodeSilent.
+// beatEvery is how often a node reports that it runs. It counts as silent after db.NodeSilent.
 const beatEvery = 10 * time.Second
 
-// heart keeps the row of this process among the nodes of its database.
+// heart maintains the row of this process among the nodes of its database.
 type heart struct {
 	d    *db.DB
 	now  func() time.Time
@@ -24,8 +23,8 @@ func newHeart(d *db.DB, name string, now func() time.Time) *heart {
 	return &heart{d, now, db.Node{ID: rand.Text(), Name: name, Version: ThisBuild().String(), Started: db.MillisOf(now())}}
 }
 
-// part beats from time to time until its context ends, or the master key was replaced. A database that is away is
-// reported by others.
+// part beats regularly until its context ends or the master key is replaced. An unreachable database is reported by
+// other parts.
 func (h *heart) part() Part {
 	return Part{"nodes", func(ctx context.Context) error {
 		tick := time.NewTicker(h.d.Every(beatEvery))
@@ -43,7 +42,7 @@ func (h *heart) part() Part {
 	}}
 }
 
-// beat fails only if the master key was replaced.
+// beat returns an error only if the master key was replaced.
 func (h *heart) beat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -55,7 +54,7 @@ func (h *heart) beat(ctx context.Context) error {
 	return nil
 }
 
-// stop deletes the row when everything else has ended.
+// stop deletes the row after everything else has ended.
 func (h *heart) stop(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()

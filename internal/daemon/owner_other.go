@@ -4,10 +4,10 @@ package daemon
 
 import "os"
 
-// giveToOwner does nothing where there is no root.
+// giveToOwner does nothing: there is no root.
 func giveToOwner(*os.File, string) error { return nil }
 
-// actAsOwner likewise.
+// actAsOwner does nothing either.
 func actAsOwner(dir string) (stage string, back func() error, err error) {
 	return dir, func() error { return nil }, nil
 }

@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// ownerOfDir returns the owner of a directory, if this process is root and the owner is not.
+// ownerOfDir returns the owner of a directory if this process is root and the owner is not.
 func ownerOfDir(dir string) (owner *syscall.Stat_t, err error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -27,11 +27,10 @@ func ownerOfDir(dir string) (owner *syscall.Stat_t, err error) {
 	return owner, nil
 }
 
-// actAsOwner lets root act with the rights of the owner of a data directory, so that nothing
-// that the daemon puts there, such as a link, leads to files of root. back ends it. stage is
-// where root makes new files: dir, or the directory above it, where that keeps the owner
-// from dir by this way, as systemd's DynamicUser does with /var/lib/private. Then root acts
-// itself, and only its own directory leads to what it makes.
+// actAsOwner lets root act with the rights of the owner of a data directory, so that nothing the daemon puts there,
+// such as a link, leads to files of root. back ends this. stage is where root creates new files. Usually it is dir. It
+// is the directory above if the owner cannot reach dir by this path, as below /var/lib/private with systemd's
+// DynamicUser. Root then keeps its own rights, and only its own directory leads to what it creates.
 func actAsOwner(dir string) (stage string, back func() error, err error) {
 	nothing := func() error { return nil }
 	owner, err := ownerOfDir(dir)
@@ -63,7 +62,7 @@ func actAsOwner(dir string) (stage string, back func() error, err error) {
 	return stage, nothing, nil
 }
 
-// become gives this process the rights of owner, until back.
+// become gives this process the rights of owner until back is called.
 func become(owner *syscall.Stat_t) (back func() error, err error) {
 	groups, err := syscall.Getgroups()
 	if err != nil {
@@ -86,8 +85,8 @@ func become(owner *syscall.Stat_t) (back func() error, err error) {
 	return back, nil
 }
 
-// giveToOwner gives a file that root makes in a data directory to the directory's owner: the
-// daemon, which runs as somebody else there, could not read it.
+// giveToOwner gives a file that root creates in a data directory to the directory's owner. The daemon runs as that user
+// and could not read it otherwise.
 func giveToOwner(f *os.File, dir string) error {
 	owner, err := ownerOfDir(dir)
 	if owner == nil {

@@ -13,9 +13,9 @@ import (
 	"countersign/internal/reconcile"
 )
 
-// Reconcile opens the database of an end and compares it with files of others, by
-// reconcile.Service or reconcile.Gateway. c.Now is set here. A database that is not there is an error:
-// a new one would agree with everything that it is not asked for.
+// Reconcile opens the database of an end and compares it with files of others, by reconcile.Service or
+// reconcile.Gateway. It sets c.Now. A missing database is an error: a new, empty one would agree with everything that
+// it is not asked for.
 func Reconcile(ctx context.Context, s Storage, gateway bool, c reconcile.Config) (ended bool, err error) {
 	d, err := s.openMade(ctx, slog.New(slog.DiscardHandler), endOf(gateway))
 	if err != nil {

@@ -15,23 +15,22 @@ import (
 
 // RekeyConfig is what Rekey and RekeySigning need.
 type RekeyConfig struct {
-	// Storage says where the end keeps its state, with the present master key.
+	// Storage is where the end keeps its state, with the present master key.
 	Storage
-	// Gateway says whose database it is: a gateway's, else the service's.
+	// Gateway selects a gateway's database, otherwise the service's.
 	Gateway bool
-	// New takes the place of the master key. Nil: Rekey makes one in the data directory, if the
-	// old one is there.
+	// New replaces the master key. Nil: Rekey makes a key in the data directory, if the old one is there.
 	New *db.MasterKey
-	// Finish has RekeySigning put the next pair in place.
+	// Finish makes RekeySigning put the next pair in place.
 	Finish bool
-	// Log gets what opening the database says. Nil: discards.
+	// Log gets the lines of opening the database. Nil: discards.
 	Log *slog.Logger
-	// step is called before each step of Rekey with its name, for a test that ends the process
-	// there. Nil: it is not called.
+	// step is called with the name of each step of Rekey before it. A test ends the process there. Nil: nothing is
+	// called.
 	step func(string)
 }
 
-// Rekeyed says what Rekey did.
+// Rekeyed is what Rekey did.
 type Rekeyed struct {
 	Key     string `json:"key"`               // the fingerprint of the new key, which alone opens the database
 	Old     string `json:"old"`               // and of the one before
@@ -39,9 +38,9 @@ type Rekeyed struct {
 	OldFile string `json:"oldFile,omitempty"` // has the old key, which opens the backups from before
 }
 
-// Rekey seals everything under a new master key, in one transaction. No process may use the
-// database. It may be broken off anywhere and begun again: at each moment the database opens
-// with one of the two keys, and both are at hand.
+// Rekey seals everything under a new master key, in one transaction. No process may use the database. It may be
+// interrupted at any point and run again: at each moment the database opens with one of the two keys, and both are at
+// hand.
 func Rekey(ctx context.Context, c RekeyConfig) (r Rekeyed, err error) {
 	is, err := c.present(ctx)
 	if err != nil {
@@ -82,9 +81,8 @@ func (c RekeyConfig) at(step string) {
 	}
 }
 
-// rekeyPair returns the key that is replaced and the new one, of which one opens the database
-// whose key is is. The old one is nil if an earlier run has put it away. A new key is kept before
-// anything is sealed under it.
+// rekeyPair returns the old and the new key. The database, whose key has the fingerprint is, opens with one of them.
+// old is nil if an earlier run has put it away. A new key is stored before anything is sealed under it.
 func (c RekeyConfig) rekeyPair(is string) (old, fresh *db.MasterKey, err error) {
 	old, err = c.masterKey()
 	switch fresh = c.New; {
@@ -118,8 +116,8 @@ func (c RekeyConfig) rekeyPair(is string) (old, fresh *db.MasterKey, err error) 
 	return old, fresh, nil
 }
 
-// putInPlace gives the old key another name, and the new one its name if it is in the data
-// directory. At no moment is the old key without a name.
+// putInPlace renames the old key and gives its name to the new one, if that is in the data directory. At no moment is
+// the old key without a name.
 func (c RekeyConfig) putInPlace(old *db.MasterKey) (oldFile string, err error) {
 	path := c.file(MasterKeyFile)
 	oldFile = c.oldKeyFile(old.Fingerprint())
@@ -142,7 +140,7 @@ func (c RekeyConfig) putInPlace(old *db.MasterKey) (oldFile string, err error) {
 	return oldFile, err
 }
 
-// look calls fn with a database that was started and that no process has open, unless it is PostgreSQL's.
+// look calls fn with a database that was started. It refuses a SQLite database that a process has open.
 func (c RekeyConfig) look(ctx context.Context, fn func(db.Seen) error) error {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -160,7 +158,7 @@ func (c RekeyConfig) look(ctx context.Context, fn func(db.Seen) error) error {
 	})
 }
 
-// present returns the fingerprint of the key that is to be replaced, if rekey may do it.
+// present returns the fingerprint of the key to be replaced, if rekey may replace it.
 func (c RekeyConfig) present(ctx context.Context) (fingerprint string, err error) {
 	err = c.look(ctx, func(l db.Seen) error {
 		if l.MayChange != nil {
@@ -174,7 +172,7 @@ func (c RekeyConfig) present(ctx context.Context) (fingerprint string, err error
 	return fingerprint, err
 }
 
-// write opens the database, does something as a node named rekey, and closes it.
+// write opens the database, calls do as a node named rekey, and closes the database.
 func (c RekeyConfig) write(ctx context.Context, do func(context.Context, *db.DB, db.Millis) error) error {
 	d, err := c.openAny(ctx, c.Log, endOf(c.Gateway), false)
 	if err != nil {
@@ -183,7 +181,7 @@ func (c RekeyConfig) write(ctx context.Context, do func(context.Context, *db.DB,
 	return errors.Join(do(journal.At(ctx, "rekey"), d, db.MillisOf(time.Now())), d.Close())
 }
 
-// rekeyedRecord is what the journal has of a replacement: fingerprints.
+// rekeyedRecord is the journal's record of a replacement, with fingerprints.
 type rekeyedRecord struct {
 	Key string `json:"key"`
 	Old string `json:"old,omitempty"`

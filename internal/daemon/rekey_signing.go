@@ -10,7 +10,7 @@ import (
 	"countersign/internal/journal"
 )
 
-// RekeyedSigning says how far the replacement of an end's pair of the signed link is.
+// RekeyedSigning is how far the replacement of an end's pair of the signed link has come.
 type RekeyedSigning struct {
 	State   string          `json:"state"`             // "one key" or "both keys"
 	Key     *SigningKeyPart `json:"key,omitempty"`     // the pair that signs; absent: the database was not started yet
@@ -31,10 +31,10 @@ func signingKeyPart(k *envelope.SigningKey) *SigningKeyPart {
 	return &SigningKeyPart{k.Fingerprint(), k.PublicBase64()}
 }
 
-// RekeySigning makes the pair that will take the place of the end's own, and with c.Finish puts
-// it there. Between the two the other end is given both public parts, so nothing that either pair signs
-// is refused. Processes may use a PostgreSQL database meanwhile, and sign with the older pair until they
-// are started again; a SQLite one must not be open. It may be broken off anywhere and begun again.
+// RekeySigning makes the pair that will replace the end's own and, with c.Finish, puts it in place. Between the two the
+// other end is given both public parts, so that it refuses nothing signed with either pair. Processes may use a
+// PostgreSQL database meanwhile; they sign with the older pair until they restart. A SQLite database must not be open.
+// RekeySigning may be interrupted at any point and run again.
 func RekeySigning(ctx context.Context, c RekeyConfig) (RekeyedSigning, error) {
 	before, err := c.signingKeys(ctx)
 	if err == nil && before.Key == nil {

@@ -7,10 +7,9 @@ import (
 	"time"
 )
 
-// Seldom limits repeated failures: the first seldomFirst lines are written, then one every
-// seldomEvery, which says how many were left out (notLogged). So an outage hides nothing
-// else and fills no disk. A line is about a failure if it has an error or a cause, or is
-// about an attempt that failed. Lines with the same text and seldomKeys are the same
+// Seldom limits repeated failures: the first seldomFirst lines are written, then one every seldomEvery, which says how
+// many were left out (notLogged). So an outage hides nothing else and does not fill the disk. A line is a failure if it
+// has an error or a cause, or tells of a failed attempt. Lines with the same text and the same seldomKeys are the same
 // failure.
 func Seldom(h slog.Handler) slog.Handler {
 	return &seldom{Handler: h, state: &seldomState{failures: map[string]*failure{}}}
@@ -22,7 +21,7 @@ const (
 	seldomMost  = 10_000 // failures that are known at once
 )
 
-// seldomKeys are the attributes that tell one failure from another.
+// seldomKeys are the attributes that distinguish failures.
 var seldomKeys = map[string]bool{"merchant": true, "part": true, "lane": true, "reason": true, "route": true, "page": true, "feed": true, "kind": true, "result": true}
 
 type seldom struct {
@@ -68,7 +67,7 @@ func (s *seldom) Handle(ctx context.Context, r slog.Record) error {
 	return s.Handler.Handle(ctx, r)
 }
 
-// count says whether a line is written at now, and how many before it were not.
+// count reports whether a line is written at now, and how many before it were left out.
 func (s *seldomState) count(key string, now time.Time) (write bool, skipped int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -20,36 +20,35 @@ import (
 
 // RestoreConfig is what Restore needs.
 type RestoreConfig struct {
-	// Storage says where the end keeps its state. Its Dir is required.
+	// Storage is where the end keeps its state. Its Dir is required.
 	Storage
-	// Gateway restores a gateway, else it is a service.
+	// Gateway restores a gateway, otherwise a service.
 	Gateway bool
-	// From is the backup of a SQLite database. With DB it is not used: the database was
-	// restored by its own means already.
+	// From is the backup of a SQLite database. It is not used with DB: that database was already restored by its own
+	// means.
 	From string
-	// Replace moves a SQLite database that is there aside, under the name that Restored
-	// has. Without it Restore refuses.
+	// Replace moves an existing SQLite database aside, to the name in Restored. Without it Restore refuses.
 	Replace bool
-	// Log gets what opening the database says. Nil: discards.
+	// Log gets the lines of opening the database. Nil: discards.
 	Log *slog.Logger
 }
 
-// Restored says what Restore did.
+// Restored is what Restore did.
 type Restored struct {
 	Database string           `json:"database"` // the file, or "postgres"
 	Epoch    int64            `json:"epoch"`
 	Ends     map[string]int64 `json:"ends"`            // the last number of each feed in the backup
 	Aside    string           `json:"aside,omitempty"` // where the database is that was there before
-	// Undecided is how many orders or withdrawals had not ended in the backup: until somebody
-	// says what became of each, nothing is decided on it.
+	// Undecided is how many orders or withdrawals had not ended in the backup. Nothing is decided on one until somebody
+	// says what became of it.
 	Undecided int64 `json:"undecided"`
-	// Newest is when the newest callback came that the backup of a gateway knows: the provider may
-	// have told more since. Zero: there is none.
+	// Newest is when the newest callback in the backup of a gateway came: the provider may have sent more since. Zero:
+	// there is none.
 	Newest client.Time `json:"newest,omitzero"`
 }
 
-// Restore puts a backup in the place of a database, or takes a PostgreSQL database that
-// was put back, and begins an epoch in it. No process may have it open.
+// Restore puts a backup in the place of a database, or takes a PostgreSQL database that was put back, and begins an
+// epoch in it. No process may have it open.
 func Restore(ctx context.Context, c RestoreConfig) (r Restored, err error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -125,7 +124,7 @@ func (c RestoreConfig) begin(ctx context.Context, s Storage, least int64, r *Res
 	return err
 }
 
-// free refuses a place where a database is or was, unless it is to be replaced.
+// free refuses a path where a database is or was, unless it is to be replaced.
 func (c RestoreConfig) free(path string) error {
 	_, err := os.Stat(path)
 	switch {
@@ -139,7 +138,7 @@ func (c RestoreConfig) free(path string) error {
 	return db.Free(path)
 }
 
-// replace gives the restored database its name.
+// replace gives the restored database the name of the old one.
 func (c RestoreConfig) replace(from string, r *Restored) error {
 	path := r.Database
 	if _, err := os.Stat(path); err == nil {
@@ -166,8 +165,7 @@ func (c RestoreConfig) replace(from string, r *Restored) error {
 	return syncDir(c.Dir)
 }
 
-// copyFile copies a backup to a new file, durably. What an earlier restore left there is
-// removed.
+// copyFile copies a backup durably to a new file. It removes what an earlier restore left there.
 func copyFile(in io.Reader, to string) error {
 	if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -180,11 +178,11 @@ func copyFile(in io.Reader, to string) error {
 	return errors.Join(err, out.Sync(), out.Close())
 }
 
-// Held says what a backup holds.
+// Held is what a backup holds.
 type Held = db.Held
 
-// Backup writes a copy of the SQLite database of a data directory to a new file, also
-// while a process uses it. No secret file is in it.
+// Backup writes a copy of the SQLite database of a data directory to a new file. A process may use the database
+// meanwhile. The copy contains no secret file.
 func Backup(ctx context.Context, dir, to string) (Held, error) {
 	h, err := db.Backup(ctx, Storage{Dir: dir}.file(DatabaseFile), to)
 	if errors.Is(err, fs.ErrNotExist) {

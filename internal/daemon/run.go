@@ -11,16 +11,14 @@ import (
 	"time"
 )
 
-// Part is one piece of a process. Run blocks until its context ends and its work
-// has drained.
+// Part is one piece of a process. Run blocks until its context has ended and its work has drained.
 type Part struct {
 	Name string // begins Run's errors
 	Run  func(context.Context) error
 }
 
-// RunParts runs all parts until ctx ends or one of them returns, then ends the
-// others and waits until all have drained. A context that was cancelled is no
-// error.
+// RunParts runs all parts until ctx ends or one of them returns. It then ends the others and waits until all have
+// drained. A cancelled context is not an error.
 func RunParts(ctx context.Context, parts ...Part) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -45,8 +43,8 @@ func RunParts(ctx context.Context, parts ...Part) error {
 	return errors.Join(errs...)
 }
 
-// noticed returns a context that ends the time notice after ctx. It calls leave when ctx
-// ends, so that who watches /readyz sends no more calls while they are still answered.
+// noticed returns a context that ends the time notice after ctx. It calls leave when ctx ends: whoever watches /readyz
+// then stops sending calls while they are still answered.
 func noticed(ctx context.Context, notice time.Duration, leave func()) (context.Context, context.CancelFunc) {
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
@@ -67,13 +65,12 @@ func noticed(ctx context.Context, notice time.Duration, leave func()) (context.C
 	return run, cancel
 }
 
-// Listener is an HTTP server on a bound port, with the time-outs that every
-// listener of a daemon has.
+// Listener is an HTTP server on a bound port, with the time-outs common to all listeners of a daemon.
 type Listener struct {
 	name   string
 	ln     net.Listener
 	server *http.Server
-	// beforeStop makes requests that wait answer at once; may be nil.
+	// beforeStop makes waiting requests answer at once; it may be nil.
 	beforeStop func()
 	drain      time.Duration
 	secure     *tls.Config // nil: plain HTTP
@@ -86,23 +83,22 @@ type ListenConfig struct {
 	World   World
 	Handler http.Handler // required
 	TLS     TLS
-	// AnyHost takes requests for every host, also on the loopback; see ownHosts.
+	// AnyHost accepts requests for every host, also on the loopback; see ownHosts.
 	AnyHost bool
-	// Exposes names what others read and change on the way where there is no TLS.
+	// Exposes names what others can read and change on the network if there is no TLS.
 	Exposes string
-	// Most is how many connections there are at once; see connections. Required.
+	// Most bounds the connections; see connections. Required.
 	Most int
-	// Drain is how long requests under way may take when Run's context ends.
+	// Drain is how long requests under way may take after Run's context ends.
 	Drain time.Duration
 	// Log gets the server's own errors, as warnings. Required.
 	Log *slog.Logger
-	// Note gets the URL, and with TLS the settings in use, now and when the certificate
-	// was read again. Nil: nothing does.
+	// Note gets the URL and, with TLS, the settings in use: now, and each time the certificate was read again. Nil:
+	// nothing is called.
 	Note func(url string, secure *tls.Config)
 }
 
-// Listen binds c.Addr now, so that the start fails if the port is in use. Nothing is
-// served before Run.
+// Listen binds c.Addr at once, so that the start fails if the port is in use. Nothing is served before Run.
 func Listen(c ListenConfig) (*Listener, error) {
 	certificates, err := c.TLS.certificates(c.Log)
 	if err != nil {
@@ -147,7 +143,7 @@ func Listen(c ListenConfig) (*Listener, error) {
 	return l, nil
 }
 
-// URL is the URL of the listener on this machine.
+// URL returns the URL of the listener on this machine.
 func (l *Listener) URL() string {
 	if l.secure != nil {
 		return "https://" + l.ln.Addr().String()
@@ -162,10 +158,10 @@ func (l *Listener) serve() error {
 	return l.server.Serve(l.ln)
 }
 
-// Run serves until ctx ends, then takes no more connections and waits for the
-// requests under way. It fails if they take longer than the drain time.
+// Run serves until ctx ends, then accepts no more connections and waits for the requests under way. It returns an error
+// if they take longer than the drain time.
 func (l *Listener) Run(ctx context.Context) error {
-	// Requests find the values of ctx.
+	// Requests keep the values of ctx.
 	l.server.BaseContext = func(net.Listener) context.Context { return context.WithoutCancel(ctx) }
 	failed := make(chan error, 1)
 	go func() { failed <- l.serve() }()
@@ -188,8 +184,7 @@ func (l *Listener) Run(ctx context.Context) error {
 	return nil
 }
 
-// Close closes the port and all connections. It is for a listener that was never
-// run or whose requests may be cut off.
+// Close closes the port and all connections. It is for a listener that was never run or whose requests may be cut off.
 func (l *Listener) Close() error {
 	err := l.server.Close() // closes the port only while it serves
 	if cerr := l.ln.Close(); cerr != nil && !errors.Is(cerr, net.ErrClosed) {

@@ -13,11 +13,11 @@ import (
 	"syscall"
 )
 
-// maxSecret is above the longest secret of one line, in bytes.
+// maxSecret exceeds the longest secret of one line, in bytes.
 const maxSecret = 4096
 
-// ExposedError is a file that others than its owner may read or write, or a directory that
-// they may write to. A secret in it may be known to them, and anything in it may be theirs.
+// ExposedError is the error for a file that others than its owner may read or write, or a directory that they may write
+// to. They may know a secret in it and may have changed anything in it.
 type ExposedError struct {
 	Path string
 	Mode fs.FileMode
@@ -34,9 +34,9 @@ func (e *ExposedError) Error() string {
 	return fmt.Sprintf("%s can be %s by others (mode %04o): chmod %o %s, and replace what they must not know", e.Path, can, e.Mode.Perm(), mode, e.Path)
 }
 
-// private refuses a data directory that others may write to, and files in it whose names begin
-// as those of the database, its log, keys and tokens do, if others may read or write them or
-// if they are no files. Other files may be read by everybody.
+// private refuses a data directory that others may write to. Files there with a name that begins like those of the
+// database, its log, keys and tokens must be regular, and others may neither read nor write them. Everybody may read
+// any other file.
 func (s Storage) private() error {
 	info, err := os.Stat(s.Dir)
 	switch {
@@ -68,8 +68,8 @@ func (s Storage) private() error {
 
 func noFile(path string) error { return fmt.Errorf("%s is no regular file: remove it", path) }
 
-// ReadSecret reads a file that holds a secret, of at most most bytes. It refuses one
-// that others may read or write, with an *ExposedError.
+// ReadSecret reads a file with a secret of at most most bytes. If others may read or write the file, it returns an
+// *ExposedError.
 func ReadSecret(path string, most int) ([]byte, error) {
 	return unexposed(ReadOwned(path, most))
 }
@@ -81,9 +81,8 @@ func unexposed(b []byte, exposed *ExposedError, err error) ([]byte, error) {
 	return b, err
 }
 
-// ReadOwned reads a file of at most most bytes and says whether others may read or
-// write it. Only regular files count: a pipe or a terminal is given by who starts
-// the program.
+// ReadOwned reads a file of at most most bytes and reports whether others may read or write it. It checks only regular
+// files: a pipe or a terminal comes from whoever starts the program.
 func ReadOwned(path string, most int) ([]byte, *ExposedError, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -97,9 +96,8 @@ func ReadSecretOf(dir, name string, most int) ([]byte, error) {
 	return unexposed(readOwnedOf(dir, name, most))
 }
 
-// readOwnedOf is ReadOwned for a file of a data directory. It follows no link out of it, and
-// refuses what is no regular file without waiting for it: the daemon may put a link or a pipe
-// there, and who reads may be root.
+// readOwnedOf is ReadOwned for a file of a data directory. It follows no link out of the directory and refuses, without
+// waiting, anything but a regular file: the daemon may have put a link or a pipe there, and the reader may be root.
 func readOwnedOf(dir, name string, most int) ([]byte, *ExposedError, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

@@ -1,4 +1,5 @@
-// Package daemon composes the service and the gateway: their database, listeners, sender and metrics, started and stopped in one order.
+// Package daemon composes the service and the gateway: it starts and stops their database, listeners, sender and
+// metrics in one order.
 package daemon
 
 import (
@@ -19,7 +20,7 @@ import (
 	"countersign/internal/outbox"
 )
 
-// ServiceConfig is what NewService needs. Fields with a tag are flags of the command line.
+// ServiceConfig is what NewService needs. A field with a tag is a flag of the command line.
 type ServiceConfig struct {
 	Listen       string `first:"" help:"Address of the API. Port 0 picks one, and the first log line names it." default:"127.0.0.1:8080" placeholder:"ADDR"`
 	AllowPrivate bool   `first:"" help:"Let every merchant be on a private network or this machine."`
@@ -29,13 +30,11 @@ type ServiceConfig struct {
 	MerchantCA      string        `name:"merchant-ca" help:"File of authorities in PEM that are trusted for merchants beside the system's." placeholder:"FILE"`
 	Node            string        `help:"Name of this process in leases and attempts; host and process id if empty." placeholder:"NAME"`
 	ExchangeTimeout time.Duration `help:"Longest exchange with a merchant. 0: 15s." default:"15s" placeholder:"TIME"`
-	// WrapOutbox wraps the outbox that the sender uses, for measuring. Nil: it is
-	// not wrapped.
+	// WrapOutbox wraps the sender's outbox, for measurements. Nil: it is not wrapped.
 	WrapOutbox func(dispatch.Outbox) dispatch.Outbox `kong:"-"`
 }
 
-// Service is the service's end as one process. Make it with NewService and Run it
-// once.
+// Service is the service's end as one process. Use NewService to make one and Run it once.
 type Service struct {
 	end
 	c       ServiceConfig
@@ -46,7 +45,7 @@ type Service struct {
 	server  *admin.Server
 }
 
-// NewService checks c. It opens and starts nothing.
+// NewService validates c. It opens and starts nothing.
 func NewService(c ServiceConfig) (*Service, error) {
 	switch {
 	case c.Listen == "":
@@ -73,10 +72,9 @@ func NewService(c ServiceConfig) (*Service, error) {
 	return s, nil
 }
 
-// Open opens the database, makes the files of a first start, builds every part and
-// binds the port, so that faults of the configuration show here. Nothing is sent or
-// answered before Run. A service that was opened must be run or closed. Run calls
-// Open if the caller has not.
+// Open opens the database, makes the files of a first start, builds every part and binds the port, so that faults of
+// the configuration show here. Nothing is sent or answered before Run. An opened service must be run or closed. Run
+// calls Open if the caller has not.
 func (s *Service) Open(ctx context.Context) (err error) {
 	c := s.c
 	defer s.opened(&err)
@@ -124,8 +122,8 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	return s.serve(ctx, ServiceEnd, c.Listen, c.ExchangeTimeout, s.server.Handler(), s.server.Stop, console.NewService)
 }
 
-// Run serves the API and sends callbacks until ctx ends. Then the API accepts no
-// more calls, requests and exchanges under way end, and the database is closed.
+// Run serves the API and sends callbacks until ctx ends. Then the API accepts no more calls, requests and exchanges
+// under way end, and the database is closed.
 func (s *Service) Run(ctx context.Context) error {
 	if s.db == nil {
 		if err := s.Open(ctx); err != nil {
@@ -138,12 +136,12 @@ func (s *Service) Run(ctx context.Context) error {
 		Part{"dispatch", s.sender.Run}, Part{"changes", s.changes.Run}, Part{"rotations", s.server.RunRotations})
 }
 
-// targets are where callbacks may go to.
+// targets returns the rules for the targets of callbacks.
 func (c ServiceConfig) targets(allowPrivate bool) dispatch.TargetRules {
 	return dispatch.TargetRules{AllowHTTP: c.AllowHTTP, AllowPrivate: allowPrivate || c.AllowPrivate, Ports: c.MerchantPorts}
 }
 
-// startedService is what the audit log has of a start.
+// startedService is the log's record of a start.
 type startedService struct {
 	Version         string          `json:"version"`
 	AllowPrivate    bool            `json:"allowPrivate,omitempty"`
@@ -153,5 +151,5 @@ type startedService struct {
 	Retain          client.Duration `json:"retain,omitzero"`
 }
 
-// Outbox is the service's database, to be used from Open to the end of Run.
+// Outbox returns the service's database, which may be used from Open to the end of Run.
 func (s *Service) Outbox() *outbox.Outbox { return s.outbox }

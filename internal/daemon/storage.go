@@ -15,7 +15,7 @@ import (
 	"countersign/internal/db"
 )
 
-// The files of a data directory. Each is made on first start, mode 0600.
+// The files of a data directory. Each is made on first start with mode 0600.
 const (
 	DatabaseFile      = "countersign.db" // where there is no PostgreSQL
 	MasterKeyFile     = "master.key"     // 64 hexadecimal digits
@@ -25,33 +25,32 @@ const (
 	VerifySecretFile  = "verify.secret"  // signs a gateway's questions about deposits
 )
 
-// secretFiles are how the names of the files begin that are for their owner alone.
+// secretFiles are the prefixes of the names of files that only their owner may read.
 var secretFiles = []string{DatabaseFile, MasterKeyFile, TokenFile, ForwardSecretFile, AlarmSecretFile, VerifySecretFile}
 
-// Storage says where an end keeps its state.
+// Storage is where an end keeps its state.
 type Storage struct {
-	// Dir is the data directory, made where it is missing. Required.
+	// Dir is the data directory, made if it is missing. Required.
 	Dir string
 	// DB is the URL of a PostgreSQL database. Empty: SQLite in Dir.
 	DB string
-	// Keys seal secrets at rest. Every process of one database needs the same.
-	// Nil: the master key in Dir, made on first start.
+	// Keys seals secrets at rest. Every process of one database needs the same. Nil: the master key in Dir, made on
+	// first start.
 	Keys *db.MasterKey
-	// World is what the process takes from its machine. Zero: the real one.
+	// World is what the process uses of its machine. Zero: the real one.
 	World World
 }
 
-// ErrBroken: the file of the database is missing, empty, cut off or damaged.
+// ErrBroken means that the database file is missing, empty, cut off or damaged.
 var ErrBroken = db.ErrBroken
 
-// ErrFull: the disk of the database has no room.
+// ErrFull means that the disk of the database is full.
 var ErrFull = db.ErrFull
 
-// ErrOutdated: the schema is older than this program, and the role may not change it.
+// ErrOutdated means that the schema is older than this program, and the role may not change it.
 var ErrOutdated = db.ErrOutdated
 
-// open makes the missing files of the data directory and opens the database of an
-// end.
+// open makes the missing files of the data directory and opens the database of an end.
 func (s Storage) open(ctx context.Context, log *slog.Logger, end db.End) (*db.DB, error) {
 	d, err := s.openAny(ctx, log, end, false)
 	if err != nil {
@@ -63,15 +62,14 @@ func (s Storage) open(ctx context.Context, log *slog.Logger, end db.End) (*db.DB
 	return d, nil
 }
 
-// openAny is open for any state of the database; restoring, for a backup too.
+// openAny is open for a database in any state; with restoring, also for a backup.
 func (s Storage) openAny(ctx context.Context, log *slog.Logger, end db.End, restoring bool) (*db.DB, error) {
 	if err := s.makeDir(); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
 	c := db.Config{URL: s.url(), Log: log, Restoring: restoring, World: s.World.World}
-	// The first start makes the database and then the key. So a start that failed or died is a
-	// first start again as long as there is no key, and a key without its database says that the
-	// database was lost.
+	// The first start makes the database and then the key. So while there is no key, a start after one that failed is
+	// still a first start. A key without its database means that the database was lost.
 	key, err := s.masterKey()
 	switch {
 	case err == nil:
@@ -88,10 +86,10 @@ func (s Storage) openAny(ctx context.Context, log *slog.Logger, end db.End, rest
 	return d, s.explainKey(err)
 }
 
-// url is of the database. It may have a password.
+// url returns the location of the database. It may contain a password.
 func (s Storage) url() string { return cmp.Or(s.DB, s.file(DatabaseFile)) }
 
-// openMade opens the database of an end for a command, which makes none.
+// openMade opens an existing database of an end for a command, and makes none.
 func (s Storage) openMade(ctx context.Context, log *slog.Logger, end db.End) (*db.DB, error) {
 	err := db.Look(ctx, s.url(), end, log, func(l db.Seen) error {
 		if !l.Made {
@@ -105,7 +103,7 @@ func (s Storage) openMade(ctx context.Context, log *slog.Logger, end db.End) (*d
 	return s.open(ctx, log, end)
 }
 
-// noDatabase is the error of a command for a database that nobody has made.
+// noDatabase returns a command's error for a database that does not exist.
 func (s Storage) noDatabase(do string) error {
 	where := s.file(DatabaseFile)
 	if s.DB != "" {
@@ -116,7 +114,7 @@ func (s Storage) noDatabase(do string) error {
 
 func (s Storage) file(name string) string { return filepath.Join(s.Dir, name) }
 
-// makeDir makes the data directory, for its owner alone, and refuses one that is not.
+// makeDir makes the data directory, for its owner alone, and refuses one that others may write to.
 func (s Storage) makeDir() error {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return err
@@ -124,8 +122,7 @@ func (s Storage) makeDir() error {
 	return s.private()
 }
 
-// keepSecret reads the secret in the file at path. If there is no file, it makes
-// one with the secret fresh.
+// keepSecret reads the secret in the file at path. If the file does not exist, it is created with the secret fresh.
 func keepSecret(path, fresh string) (string, error) {
 	if text, err := readSecret(path); !errors.Is(err, fs.ErrNotExist) {
 		return text, err
@@ -142,14 +139,13 @@ func readSecret(path string) (string, error) {
 	return strings.TrimSpace(string(b)), err
 }
 
-// CreateFile makes a new file for its owner alone, durably. It appears under its name with its whole
-// content or not at all, even if this process dies: then a file beside it whose name ends
-// in .new may be left. If path exists, the error wraps fs.ErrExist.
+// CreateFile creates a file durably, for its owner alone. It appears with its whole content or not at all, even if this
+// process dies; a file whose name ends in .new may then be left beside it. If path exists, the error wraps fs.ErrExist.
 func CreateFile(path string, data []byte) error {
 	return createFile(path, data, func(*os.File, string) error { return nil })
 }
 
-// createFile is CreateFile, with the owner set before the file appears.
+// createFile is CreateFile, but sets the owner before the file appears.
 func createFile(path string, data []byte, own func(f *os.File, dir string) error) error {
 	part := path + "." + rand.Text() + ".new"
 	w, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -172,14 +168,13 @@ func createFile(path string, data []byte, own func(f *os.File, dir string) error
 	return nil
 }
 
-// NewFile is a file of CreateFiles.
+// NewFile is one file for CreateFiles.
 type NewFile struct {
 	Name string
 	Data []byte
 }
 
-// CreateFiles is CreateFile for files in dir, all or none: where one of them fails, those before
-// it are removed.
+// CreateFiles is CreateFile for several files in dir, all or none: if one fails, those before it are removed.
 func CreateFiles(dir string, files []NewFile) (err error) {
 	var made []string
 	defer func() {

@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// TLS says how the listeners of a daemon are protected on the network. The zero TLS is
-// plain HTTP, on this machine alone.
+// TLS is how the listeners of a daemon are protected on the network. The zero TLS is plain HTTP, on this machine alone.
 type TLS struct {
 	Cert     string   `first:"" name:"tls-cert" help:"Certificate of the listeners in PEM, with those between it and its authority; read again when it changes. TLS 1.2 at least." type:"path" placeholder:"FILE"`
 	Key      string   `first:"" name:"tls-key" help:"Its key in PEM, for its owner alone." type:"path" placeholder:"FILE"`
@@ -33,16 +32,16 @@ func (t TLS) check() error {
 	return nil
 }
 
-// WithoutClients is t for a listener whose callers have no certificates.
+// WithoutClients returns t for a listener whose callers have no certificates.
 func (t TLS) WithoutClients() TLS {
 	t.ClientCA = ""
 	return t
 }
 
-// certificatesEvery is how often the files are looked at, at most.
+// certificatesEvery is the least time between two checks of the files.
 const certificatesEvery = time.Second
 
-// certificates are the files of a TLS as they were read last.
+// certificates are the files of a TLS as last read.
 type certificates struct {
 	t   TLS
 	log *slog.Logger
@@ -55,8 +54,7 @@ type certificates struct {
 	config *tls.Config
 }
 
-// certificates reads the files now, so that the start fails if they are not right. Nil:
-// plain HTTP.
+// certificates reads the files now, so that the start fails if they are wrong. It returns nil for plain HTTP.
 func (t TLS) certificates(log *slog.Logger) (*certificates, error) {
 	if err := t.check(); err != nil || t.Cert == "" {
 		return nil, err
@@ -72,8 +70,8 @@ func (t TLS) certificates(log *slog.Logger) (*certificates, error) {
 	return c, nil
 }
 
-// files says which files there are, by their times and sizes. It fails where one is a pipe or a device: reading it could
-// wait for ever, and every new connection with it.
+// files identifies the files by their times and sizes. It returns an error for a pipe or a device: reading one could
+// block for ever, and every new connection with it.
 func (c *certificates) files() (string, error) {
 	var b strings.Builder
 	for _, name := range []string{c.t.Cert, c.t.Key, c.t.ClientCA} {
@@ -105,7 +103,7 @@ func (c *certificates) read() (*tls.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--tls-cert and --tls-key: %w", err)
 	}
-	// HTTP/1.1 alone: connections are counted and closed one by one.
+	// Only HTTP/1.1: connections are counted and closed one by one.
 	config := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, NextProtos: []string{"http/1.1"}}
 	if c.t.ClientCA == "" {
 		return config, nil
@@ -114,7 +112,7 @@ func (c *certificates) read() (*tls.Config, error) {
 	return config, AddAuthorities(config.ClientCAs, "client-ca", c.t.ClientCA)
 }
 
-// AddAuthorities adds the certificates of a file in PEM to pool. Its errors name the flag.
+// AddAuthorities adds the certificates of a PEM file to pool. Its errors name the flag.
 func AddAuthorities(pool *x509.CertPool, flag, file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -126,8 +124,8 @@ func AddAuthorities(pool *x509.CertPool, flag, file string) error {
 	return nil
 }
 
-// current returns the settings for a new connection. Files that cannot be read leave them
-// as they are: half of a pair may be written.
+// current returns the settings for a new connection. If the files cannot be read, the settings stay as they are: a pair
+// may be half written.
 func (c *certificates) current(*tls.ClientHelloInfo) (*tls.Config, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -155,8 +153,8 @@ func (c *certificates) current(*tls.ClientHelloInfo) (*tls.Config, error) {
 	return config, nil
 }
 
-// exposed fails, or warns if that is allowed, where a plain listener can be reached from
-// other machines. what names what they can read and change on the way.
+// exposed returns an error, or warns if that is allowed, if other machines can reach a plain listener. what names what
+// they can then read and change on the network.
 func (t TLS) exposed(ln net.Listener, name, what string, log *slog.Logger) error {
 	a := ln.Addr()
 	switch {
@@ -170,7 +168,7 @@ func (t TLS) exposed(ln net.Listener, name, what string, log *slog.Logger) error
 	return nil
 }
 
-// onLoopback reports whether only this machine reaches a listener.
+// onLoopback reports whether only this machine can reach a listener.
 func onLoopback(ln net.Listener) bool {
 	a, ok := ln.Addr().(*net.TCPAddr)
 	return !ok || a.IP.IsLoopback()

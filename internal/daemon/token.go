@@ -11,10 +11,9 @@ import (
 	"countersign/internal/db"
 )
 
-// firstToken makes the first token of the API, an admin's, if the database has
-// none. It writes the token to its file before the database: a token that is only
-// in the database could not be used, and no other could be made. show is called
-// with the token and its file; it may be nil.
+// firstToken makes the first token of the API, an admin's, if the database has none. It writes the token to its file
+// first: one that is only in the database could not be used, and no other could be made. show is called with the token
+// and its file; it may be nil.
 func (s Storage) firstToken(ctx context.Context, d *db.DB, now time.Time, show func(token, file string)) error {
 	tokens := api.NewTokens(d)
 	list, err := tokens.List(ctx)

@@ -11,16 +11,16 @@ import (
 	"countersign/internal/db"
 )
 
-// World is what a daemon takes from its machine besides its files. The zero World is the real
-// machine; the simulation gives another.
+// World is what a daemon uses of its machine besides its files. The zero World is the real machine; the simulation
+// passes another.
 type World struct {
 	db.World
 	// Listen opens the listeners. Nil: net.Listen.
 	Listen func(network, address string) (net.Listener, error)
-	// Dial opens connections to merchants, whose addresses are then not checked, and to the
-	// URLs that a daemon posts to. Nil: the network.
+	// Dial opens connections to merchants, whose addresses are then not checked, and to the URLs that a daemon posts
+	// to. Nil: the network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Random gives numbers from 0 to below 1, which spread retries. Nil: rand.Float64.
+	// Random returns numbers from 0 to below 1, which spread retries. Nil: rand.Float64.
 	Random func() float64
 }
 
