@@ -8,30 +8,28 @@ import (
 // SameAddress reports whether a and b are spellings of one address: AddressKey is the same.
 func SameAddress(a, b string) bool { return AddressKey(a) == AddressKey(b) }
 
-// AddressKey returns one text for all spellings of the bytes of an address (PROTOCOL.md, A5). Use it
-// where money is decided: the content of callbacks, an order against its answer, lists that allow. Two
-// spellings have the same key only if both say the same bytes and the checksum, where the form has
-// one, is right. A text in no known form is its own key, so a query such as ?memo=1 makes it another
-// address. For suspicion use FoldAddress.
+// AddressKey returns one text for all spellings of the bytes of an address (PROTOCOL.md, A5). Use it where money is
+// decided: to compare a callback with its repetition and an answer with its order, and in allow lists. Two spellings
+// have the same key only if they encode the same bytes and their checksums, if the form has one, are right. A text in
+// no known form is its own key, so a query such as ?memo=1 makes it another address. To find addresses that only may be
+// the same, use FoldAddress.
 func AddressKey(address string) string {
 	key, _ := addressKey(address)
 	return key
 }
 
-// KnownAddress reports whether address is in a form that AddressKey reads. Any other text
-// equals nothing but itself.
+// KnownAddress reports whether address is in a form that AddressKey reads. Any other text is equal only to itself.
 func KnownAddress(address string) bool {
 	_, known := addressKey(address)
 	return known
 }
 
-// FoldAddress returns one text for all spellings that may be meant to be one address (PROTOCOL.md,
-// I3). Use it where something is only suspected or forbidden: possible duplicates, lists that deny.
-// Beyond AddressKey it leaves out characters that nobody sees, schemes, queries and the case of
-// letters, so two addresses with one fold may still be two.
+// FoldAddress returns one text for all spellings that may be meant to be one address (PROTOCOL.md, I3). Use it for
+// possible duplicates and deny lists. Beyond what AddressKey does, it ignores invisible characters, schemes, queries
+// and case, so two different addresses may have the same fold.
 func FoldAddress(address string) string { return foldText(address, addressKey) }
 
-// scheme is what stands before an address or a transaction in a URI or a CAIP-10 account.
+// scheme matches what precedes an address or a transaction in a URI or a CAIP-10 account.
 var scheme = regexp.MustCompile(`^(?i:[a-z][a-z0-9+-]{0,15}:(//(transfer/)?|pay-|[0-9]{1,20}:)?)`)
 
 // cutScheme returns s without one scheme, and whether it had one.

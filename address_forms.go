@@ -12,9 +12,9 @@ import (
 // maxAddress bounds the texts that are decoded, so that a hostile one costs little.
 const maxAddress = 128
 
-// hexAddress reads the hexadecimal forms, with or without 0x. 40 digits are an address of
-// the EVM, also behind xdc; 41 and 40 more are one of TRON, whose key is its Base58Check
-// text; up to 64 are a number of 32 bytes, whose leading zeros some wallets leave out.
+// hexAddress reads the hexadecimal forms, with or without 0x. 40 digits, also after xdc, are an EVM address. 41 and 40
+// more are a TRON address, whose key is its Base58Check text. Up to 64 digits are a number of 32 bytes, whose leading
+// zeros some wallets leave out.
 func hexAddress(s string) (key string, ok bool) {
 	digits := cutHexMark(s)
 	if len(digits) < 40 || len(digits) > 64 || !isHex(digits) {
@@ -79,11 +79,11 @@ func bech32Address(s string) (key string, ok bool) {
 	return lower, sum == 1 || sum == 0x2bc830a3
 }
 
-// cashPrefixes are those that a CashAddr may leave out.
+// cashPrefixes are the prefixes that a CashAddr may leave out.
 var cashPrefixes = [...]string{"bitcoincash", "ecash", "bchtest"}
 
-// cashAddress reads CashAddr. The key of an address of Bitcoin Cash or eCash that has an
-// older form too is that form; of any other it is the text in lower case with its prefix.
+// cashAddress reads CashAddr. If the address (of Bitcoin Cash or eCash) has an older form too, that is the key.
+// Otherwise the key is the text in lower case with its prefix.
 func cashAddress(s string) (key string, ok bool) {
 	lower := strings.ToLower(s)
 	if len(s) > maxAddress || s != lower && s != strings.ToUpper(s) {
@@ -137,7 +137,7 @@ func cashKey(prefix, text string) (key string, ok bool) {
 	return prefix + ":" + text, true
 }
 
-// fiveBits reads the alphabet of Bech32 and CashAddr.
+// fiveBits decodes the alphabet that Bech32 and CashAddr share.
 func fiveBits(s string) (values []byte, ok bool) {
 	values = make([]byte, len(s))
 	for i := range len(s) {
@@ -150,7 +150,7 @@ func fiveBits(s string) (values []byte, ok bool) {
 	return values, true
 }
 
-// eightBits joins values of five bits to bytes, without the bits that are left.
+// eightBits packs values of five bits into bytes and drops the bits that are left over.
 func eightBits(values []byte) []byte {
 	var b []byte
 	acc, bits := uint32(0), 0
@@ -169,9 +169,8 @@ const (
 	rippleLetters = "rpshnaf39wBUDNEGHJKLM4PQRST7VWXYZ2bcdeCg65jkm8oFqi1tuvAxyz"
 )
 
-// base58Address reads Base58Check, with Ripple's alphabet too, and Base58 of 32 bytes
-// without a checksum, as Solana has it. The case of letters counts, so the text is the key;
-// only Litecoin has two texts for one script, and the older one is the key of both.
+// base58Address reads Base58Check, also in Ripple's alphabet, and Solana's Base58 of 32 bytes without a checksum. Case
+// matters, so the text is the key. Only Litecoin has two texts for one script; the older one is the key of both.
 func base58Address(s string) (key string, ok bool) {
 	b, ok := base58(s, base58Letters)
 	switch {
@@ -252,8 +251,8 @@ func base58Check(payload []byte) string {
 	return text.String()
 }
 
-// tonAddress reads the friendly forms of TON, whose first byte only says how to send, and
-// the raw one, workchain and hash, which is the key.
+// tonAddress reads TON's friendly forms, whose first byte only says how to send, and its raw form (workchain and hash),
+// which is the key.
 func tonAddress(s string) (key string, ok bool) {
 	if chain, hash, found := strings.Cut(s, ":"); found {
 		return strings.ToLower(s), (chain == "0" || chain == "-1") && len(hash) == 64 && isHex(hash)
@@ -272,7 +271,7 @@ func tonAddress(s string) (key string, ok bool) {
 	return chain + hex.EncodeToString(b[2:34]), true
 }
 
-// stellarAddress reads the accounts of Stellar, which have one text.
+// stellarAddress reads Stellar accounts, which have only one spelling.
 func stellarAddress(s string) (key string, ok bool) {
 	if len(s) != 56 || s[0] != 'G' {
 		return "", false

@@ -72,10 +72,9 @@ func amountProblem(s string) string {
 // exponentDigits bounds the exponents that plainAmount reads (PROTOCOL.md, A4).
 const exponentDigits = 3
 
-// plainAmount returns the digits that s stands for if s has an exponent, as JSON
-// numbers and BigDecimal.toString of Java may ("1E-7"). It moves the point and
-// computes nothing, so the value is exact. Zeros at the end of the fraction stay,
-// unless there are too many for an Amount. What has no exponent stays as it is.
+// plainAmount returns s without an exponent, such as JSON numbers and Java's BigDecimal.toString may have ("1E-7"). It
+// only moves the point, so the value is exact. Zeros at the end of the fraction stay, unless there are too many for an
+// Amount.
 func plainAmount(s string) (text, problem string) {
 	at := strings.IndexAny(s, "eE")
 	if at < 0 {
@@ -148,7 +147,7 @@ func (a Amount) split() (whole, frac string) {
 	return whole, strings.TrimRight(frac, "0")
 }
 
-// Decimals is how many digits stand after the point, without zeros at their end.
+// Decimals returns how many digits stand after the point, not counting zeros at their end.
 func (a Amount) Decimals() int {
 	_, frac := a.split()
 	return len(frac)

@@ -9,24 +9,22 @@ type Answer interface {
 	AnswerType() Type
 	// UUID returns the requestUUID of the attempt that is answered.
 	UUID() string
-	// Shortest returns the answer with only the members that the service
-	// needs, for one that would not fit into a response.
+	// Shortest returns the answer with only the members that the service needs. Use it if the full answer does not fit
+	// into a response.
 	Shortest() Answer
 	// Marshal returns the canonical bytes. The error is a *MemberError if a
 	// member breaks its rule.
 	Marshal() ([]byte, error)
 }
 
-// ParseAnswer reads the opened data of a response to a callback of type t.
-// An error is a *MemberError, whose Member is "type" if the answer is to a
-// callback of another type, or wraps ErrMalformed or, if t is not known,
-// ErrUnknownType.
+// ParseAnswer reads the opened data of a response to a callback of type t. The error is a *MemberError, whose Member is
+// "type" if the answer is to a callback of another type, or wraps ErrMalformed, or ErrUnknownType if t is not known.
 func ParseAnswer(t Type, data []byte) (Answer, error) {
 	return parseAnswerOf(t, data, ParseOptions{})
 }
 
-// ParseLenientAnswer is ParseAnswer for an answer that repeats members in other
-// forms, as a lenient merchant does if they came so (PROTOCOL.md, M12).
+// ParseLenientAnswer is ParseAnswer for an answer that repeats members in the other forms of PROTOCOL.md, M12. A
+// lenient merchant repeats them as they came.
 func ParseLenientAnswer(t Type, data []byte) (Answer, error) {
 	return parseAnswerOf(t, data, ParseOptions{Lenient: true})
 }
@@ -47,7 +45,7 @@ func parseAnswerOf(t Type, data []byte, o ParseOptions) (Answer, error) {
 	return answerOrError(a, err)
 }
 
-// answerOrError returns no answer beside an error.
+// answerOrError returns a nil Answer if err is not nil.
 func answerOrError(a Answer, err error) (Answer, error) {
 	if err != nil {
 		return nil, err
@@ -73,8 +71,7 @@ func parseAnswer[A any, P interface {
 	return a, nil
 }
 
-// echo compares the members of an answer with those that were sent. A member that
-// either leaves out agrees.
+// echo compares the members of an answer with those that were sent. A member that either side leaves out agrees.
 type echo struct{ differs string } // the first member that does not agree
 
 func (e *echo) note(name string, agrees bool) {

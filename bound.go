@@ -16,13 +16,12 @@ var detailNames = [...]string{"address", "chainName", "symbol", "amount"}
 // whole in one block, and that block also holds the whole of callBackId or of
 // requestUUID. blocks are the lengths that envelope.OpenBlocks returns.
 //
-// A member that an edge cuts does not count, even where both of its blocks name the
-// withdrawal: the halves may come from two answers between which the order changed, and
-// give an amount or an address that neither of them said. Two attempts, "1999" and later
-// "2000", cut behind the first digit, join to "2999".
+// A member that lies in two blocks does not count, even if both of them name the withdrawal. The order may have changed
+// between two answers, and halves of both would join to an amount or an address that neither said: "1999" and later
+// "2000", cut after the first digit, join to "2999".
 //
-// It says nothing of whose callBackId and requestUUID they are. It is false for
-// what is no JSON object and for lengths that are not those of plaintext.
+// The caller checks that callBackId and requestUUID are the expected ones. DetailsBound is false if plaintext is not a
+// JSON object or blocks do not add up to its length.
 func DetailsBound(plaintext []byte, blocks []int) bool {
 	obj, err := scan(plaintext)
 	if err != nil {
@@ -49,9 +48,8 @@ func DetailsBound(plaintext []byte, blocks []int) bool {
 	return true
 }
 
-// ValueSpans finds the values of members of the outermost object as they are
-// written: plaintext[span[0]:span[1]]. A member that is not there has a span of two
-// zeros, and so have all if plaintext is no JSON object.
+// ValueSpans finds the values of members of the outermost object as they are written: plaintext[span[0]:span[1]]. The
+// span of a missing member is two zeros. If plaintext is not a JSON object, all spans are.
 func ValueSpans(plaintext []byte, names ...string) [][2]int {
 	spans := make([][2]int, len(names))
 	obj, err := scan(plaintext)
@@ -83,12 +81,10 @@ func wholeIn(obj *strictjson.Object, name string, blocks []int) (block int, ok b
 	return 0, false
 }
 
-// MarshalBlocks returns the bytes of a for a sealer that cuts them into chunks of
-// chunk bytes, and whether DetailsBound will hold for them. Where it holds for the
-// canonical bytes it returns those. Otherwise it changes the order of the members
-// and puts spaces before some of them, so that it holds in as few blocks as
-// possible (PROTOCOL.md, Answers, R7). Where members are too long for that, it
-// returns the canonical bytes and false. Errors are those of Marshal.
+// MarshalBlocks returns the bytes of a for a sealer that cuts them into chunks of chunk bytes, and whether DetailsBound
+// will hold for them. If it holds for the canonical bytes, it returns those. Otherwise it reorders the members and puts
+// spaces before some of them, so that it holds in as few blocks as possible (PROTOCOL.md, Answers, R7). If members are
+// too long for that, it returns the canonical bytes and false. Errors are those of Marshal.
 func (a WithdrawalAnswer) MarshalBlocks(chunk int) (b []byte, bound bool, err error) {
 	canonical, err := a.Marshal()
 	if err != nil || chunk <= 0 {
@@ -136,9 +132,8 @@ type packing struct {
 	blocks, length int
 }
 
-// improve tries all orders in which the details in together share a block with
-// callBackId and the others one with requestUUID, and keeps the one with the
-// fewest blocks, then the fewest bytes.
+// improve tries all orders in which the details in together share a block with callBackId, and the others share one
+// with requestUUID. It keeps the order with the fewest blocks, then the fewest bytes.
 func (p *packing) improve(obj *strictjson.Object, src string, together uint, chunk int) {
 	raw := func(name string) string {
 		m, _ := obj.Find(name)
@@ -194,7 +189,7 @@ func (p *packing) improve(obj *strictjson.Object, src string, together uint, chu
 	}
 }
 
-// gap is how many spaces stand before a piece that would begin at byte at.
+// gap returns how many spaces to put before a piece that would begin at byte at.
 func (p piece) gap(at, chunk int) int {
 	if room := chunk - at%chunk; p.whole && len(p.text) > room {
 		return room

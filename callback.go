@@ -6,9 +6,8 @@ import "fmt"
 // read (PROTOCOL.md, HTTP).
 const MaxMessage = 64 << 10
 
-// MaxAnswer returns the largest plaintext of an answer, in bytes, to a request whose plaintext has
-// that many (PROTOCOL.md, R9). An answer repeats members of its request, escaped perhaps in three
-// times the bytes.
+// MaxAnswer returns the largest plaintext of an answer, in bytes, to a request whose plaintext has request bytes
+// (PROTOCOL.md, R9). An answer repeats members of its request, and escapes may triple their length.
 func MaxAnswer(request int) int { return max(4<<10, 3*request) }
 
 // Callback is one thing the service says to a merchant: a *Deposit,
@@ -71,7 +70,7 @@ func (h *Head) Common() *Head { return h }
 // EventID returns the trackingId.
 func (h *Head) EventID() string { return h.TrackingID }
 
-// OrderID returns "": the callback is about no withdrawal.
+// OrderID returns "", because the callback is not about a withdrawal.
 func (h *Head) OrderID() string { return "" }
 
 // UUID returns the requestUUID.
@@ -97,7 +96,7 @@ func (h *Head) last(c *codec) {
 	c.text("requestUUID", &h.RequestUUID, identifier)
 }
 
-// ParseOptions relax what a parser refuses. The zero value is strict.
+// ParseOptions relaxes the rules of a parser. The zero value is strict.
 type ParseOptions struct {
 	// Lenient is for services that differ from the interface. It allows the
 	// members marked L in PROTOCOL.md, M3, to be absent, and other forms of

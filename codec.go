@@ -45,14 +45,14 @@ const (
 	lenient                         // may be absent or null in a lenient parse
 	optional                        // may be absent or null in any parse
 	nullable                        // like optional, and null is written for an empty text
-	noEffect                        // a lenient parse takes any value, and keeps it in AsSent if it is none of the interface
+	noEffect                        // a lenient parse takes any value, and keeps one that the interface does not allow in AsSent
 	ascii                           // a text of VisibleASCII
 	legible                         // a text that is Legible
 	identifier                      // a text of at most MaxID bytes
 )
 
-// MaxID is the most bytes of an identifier: trackingId, tenantUserId, callBackId and
-// requestUUID (PROTOCOL.md, M13). Indexes of databases take longer keys badly or not at all.
+// MaxID is the most bytes of an identifier: trackingId, tenantUserId, callBackId and requestUUID (PROTOCOL.md, M13).
+// Database indexes handle longer keys badly or not at all.
 const MaxID = 1024
 
 // problem returns the rule of p that the text v breaks, in words.
@@ -101,8 +101,7 @@ func (c *codec) keep(name, raw string) {
 	*c.asSent = append(*c.asSent, Member{name, Raw(strictjson.Compact(raw))})
 }
 
-// sent is how the member called name came, the empty text if that was its usual
-// form.
+// sent returns the member called name as it was sent, or "" if that was its usual form.
 func (c *codec) sent(name string) string {
 	if c.asSent == nil {
 		return ""
@@ -329,7 +328,7 @@ func (c *codec) amount(name string, v *Amount, p presence) {
 	c.out = appendString(c.out, v.text)
 }
 
-// amountText is what stands for an amount: the text of a string, or a number.
+// amountText returns the text of an amount, which raw holds as a string or a number.
 func amountText(raw string) string {
 	if raw[0] == '"' {
 		return strictjson.Text(raw)

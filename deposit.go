@@ -66,8 +66,8 @@ func (d *Deposit) Answer() DepositAnswer {
 // Accept returns the result of Answer.
 func (d *Deposit) Accept(Details) Answer { return d.Answer() }
 
-// Differs compares all repeated members but txIndex, which the interface describes
-// as an index in the block in answers, and differently in requests.
+// Differs compares all repeated members except txIndex: in answers the interface describes it as an index in the block,
+// and in requests differently.
 func (d *Deposit) Differs(answer Answer) string {
 	a, ok := answer.(DepositAnswer)
 	if !ok {

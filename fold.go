@@ -5,21 +5,21 @@ import (
 	"unicode"
 )
 
-// The folds return one text for all spellings of one thing (PROTOCOL.md, I3). Use them where something
-// is only suspected or restricted: possible duplicates, limits, lists, the chain of an address change.
-// What decides about an order and its answer, or a callback and its repetition, compares the members
-// as they are written, and addresses by AddressKey.
+// The folds return one text for all spellings of one thing (PROTOCOL.md, I3). Use them where something is only
+// suspected or restricted: possible duplicates, limits, lists, the chain of an address change. To decide whether an
+// answer agrees with its order, or a callback with its repetition, compare the members as they are written, and
+// addresses by AddressKey.
 
-// Transfer is where something moved, in the spelling in which deposits are compared (PROTOCOL.md,
-// I2): chain, transaction, symbol and address, folded. Two deposits with the same Transfer and
-// different trackingIds may be one, or two transfers of one transaction: see Payment.
+// Transfer returns what identifies a transfer where deposits are compared (PROTOCOL.md, I2): chain, transaction, symbol
+// and address, folded. Two deposits with the same Transfer and different trackingIds may be one deposit, or two
+// transfers of one transaction; see Payment.
 func (d *Deposit) Transfer() []string {
 	return []string{FoldChain(d.ChainName), FoldTxID(d.TxID), FoldSymbol(d.Symbol), FoldAddress(d.ToAddress)}
 }
 
-// Payment is Transfer and the amount. Two deposits with the same Payment are possible duplicates,
-// whatever their txIndex. A transaction of 64 hexadecimal digits is the same on no two chains, so
-// beside it neither chain nor symbol counts: a chain that was renamed moves nothing again.
+// Payment returns Transfer and the amount. Two deposits with the same Payment are possible duplicates, whatever their
+// txIndex. A transaction of 64 hexadecimal digits exists on one chain only. Payment then leaves out chain and symbol,
+// so that a chain with a new name does not hide a duplicate.
 func (d *Deposit) Payment() []string {
 	p := append(d.Transfer(), d.Amount.Canonical())
 	if tx := p[1]; len(tx) == 64 && isHex(tx) {
@@ -28,8 +28,8 @@ func (d *Deposit) Payment() []string {
 	return p
 }
 
-// FoldSymbol returns one text for all spellings of a symbol: without characters that nobody sees,
-// full width as ASCII, ASCII letters in lower case.
+// FoldSymbol returns one text for all spellings of a symbol: without invisible characters, with full-width characters
+// as ASCII and ASCII letters in lower case.
 func FoldSymbol(symbol string) string { return lowerASCII(visibleOnly(symbol)) }
 
 // FoldChain is FoldSymbol for the name of a chain, also without punctuation, and with one name
@@ -51,14 +51,14 @@ func FoldChain(chainName string) string {
 	return bare
 }
 
-// FoldTxID returns one text for all spellings of a transaction: as FoldSymbol, without a scheme, a
-// query, and 0x or xdc before hexadecimal digits.
+// FoldTxID returns one text for all spellings of a transaction: it is FoldSymbol that also cuts a scheme, a query, and
+// 0x or xdc before hexadecimal digits.
 func FoldTxID(txID string) string {
 	return foldText(txID, func(s string) (string, bool) { return s, false })
 }
 
-// foldText folds a text that key may know. It cuts what may stand around one until nothing is left
-// to cut, so that its result folds to itself.
+// foldText folds s. It cuts schemes and queries until key knows the rest or nothing is left to cut, so that its result
+// folds to itself.
 func foldText(s string, key func(string) (string, bool)) string {
 	s = visibleOnly(s)
 	for {
@@ -80,9 +80,8 @@ func foldText(s string, key func(string) (string, bool)) string {
 	}
 }
 
-// VisibleASCII reports whether s has nothing but visible characters of ASCII: no space, no control
-// character, no letter of another alphabet that looks like one of ASCII. The symbols and chains of
-// orders, answers and rules are such texts.
+// VisibleASCII reports whether s has only visible ASCII characters: no space, no control character, no letter of
+// another alphabet that looks like ASCII. The symbols and chains of orders, answers and rules must be such texts.
 func VisibleASCII(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] >= 0x7f {
@@ -92,8 +91,8 @@ func VisibleASCII(s string) bool {
 	return true
 }
 
-// Legible reports whether s has nothing but visible characters of ASCII and letters and digits of
-// any alphabet. The addresses and transactions of orders, answers and rules are such texts.
+// Legible reports whether s has only visible ASCII characters and letters and digits of any alphabet. The addresses and
+// transactions of orders, answers and rules must be such texts.
 func Legible(s string) bool {
 	for _, r := range s {
 		if r <= ' ' || r == 0x7f || r >= 0x80 && !unicode.IsDigit(r) && (!unicode.IsLetter(r) || blank(r)) {
@@ -103,8 +102,8 @@ func Legible(s string) bool {
 	return true
 }
 
-// visibleOnly leaves out white space, control and format characters, marks, and letters that are
-// drawn as nothing, and writes full width as ASCII.
+// visibleOnly removes white space, control and format characters, marks and blank letters, and writes full-width
+// characters as ASCII.
 func visibleOnly(s string) string {
 	if VisibleASCII(s) {
 		return s
@@ -138,8 +137,7 @@ func lowerASCII(s string) string {
 	}, s)
 }
 
-// chainNames has the names of chains that are in use for one chain, each under its fold without
-// punctuation. The first name of a row stands for all of them.
+// chainNames maps each name in use for a chain, folded and without punctuation, to the first name of its row.
 var chainNames = func() map[string]string {
 	names := map[string]string{}
 	for row := range strings.SplitSeq(`

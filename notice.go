@@ -156,7 +156,7 @@ type NoticeAnswer struct {
 	Extra        Members
 }
 
-// noticeAnswer has what the answers to all notices repeat.
+// noticeAnswer returns the members that the answers to all notices repeat.
 func noticeAnswer(cb Callback) NoticeAnswer {
 	h := cb.Common()
 	return NoticeAnswer{

@@ -16,8 +16,8 @@ type APIKey string
 // Reveal returns the text of the key, for the wire alone.
 func (k APIKey) Reveal() string { return string(k) }
 
-// Equal compares in a time that depends on the lengths alone. Two empty keys are
-// not equal, so that a missing key never passes for the right one.
+// Equal compares the keys in a time that depends on their lengths alone. Two empty keys are not equal, so that a
+// missing key never passes for the right one.
 func (k APIKey) Equal(other APIKey) bool {
 	return k != "" && subtle.ConstantTimeCompare([]byte(k), []byte(other)) == 1
 }

@@ -51,7 +51,7 @@ func wholeNumber(raw string) (int64, bool) {
 	return n, ok && -maxWhole <= n && n <= maxWhole
 }
 
-// Identity is what names a request. Members that cannot be read are empty.
+// Identity is what identifies a request. Members that cannot be read are empty.
 type Identity struct {
 	Type       Type
 	TrackingID string
@@ -66,9 +66,9 @@ func (i Identity) EventID() string {
 	return i.TrackingID
 }
 
-// TraceID returns what ties all lines and spans together that are about one withdrawal, or about one
-// deposit or change of address: 32 hexadecimal digits that both ends make from what they know. A
-// callBackId goes before a trackingId. Empty: both are.
+// TraceID returns the trace id of a withdrawal, a deposit or a change of address, which is the same in the log lines
+// and spans of both ends: 32 hexadecimal digits made from the callBackId or, if that is empty, the trackingId. It is
+// empty if both are.
 func TraceID(callBackID, trackingID string) string {
 	key := "callback/" + trackingID
 	switch {
@@ -81,8 +81,8 @@ func TraceID(callBackID, trackingID string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// Identify reads what names a request, for logs and explanations. It also works for
-// requests that ParseCallback refuses.
+// Identify reads what identifies a request, for logs and explanations. It also works for requests that ParseCallback
+// refuses.
 func Identify(plaintext []byte) (id Identity) {
 	obj, err := scan(plaintext)
 	if err != nil {

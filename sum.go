@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// Sum is an exact decimal number of any sign and any number of digits. A sum of Amounts can
-// have more digits than one Amount may have, and a limit must not fail because of that. The
-// zero Sum is 0. Compare Sums with Cmp, not with ==.
+// Sum is an exact decimal number of any sign and any number of digits. A sum of Amounts can have more digits than an
+// Amount may have, and a limit must not fail because of that. The zero Sum is 0. Compare Sums with Cmp, not with ==.
 type Sum struct {
 	digits big.Int // the number times ten to the power of scale; never changed
 	scale  int

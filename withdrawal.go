@@ -32,8 +32,8 @@ func (w *WithdrawalRequest) members(c *codec) {
 	w.last(c)
 }
 
-// Answer returns the answer that confirms w with the details of the merchant's order.
-// A w without tenantUserId needs that of the order beside them.
+// Answer returns the answer that confirms w with the details of the merchant's order. If w has no tenantUserId, the
+// caller sets that of the order in the answer.
 func (w *WithdrawalRequest) Answer(d Details) WithdrawalAnswer {
 	return WithdrawalAnswer{
 		TenantUserID: w.TenantUserID, CallBackID: w.CallBackID, Details: d, RequestUUID: w.RequestUUID, AsSent: w.AsSent,
@@ -65,8 +65,8 @@ type Details struct {
 	Amount    Amount // above 0
 }
 
-// Validate returns a *MemberError for the first member that is missing or invalid: the
-// address is to be Legible, chain and symbol VisibleASCII, the amount above 0.
+// Validate returns a *MemberError for the first member that is missing or invalid: the address must be Legible, chain
+// and symbol VisibleASCII, the amount above 0.
 func (d Details) Validate() error {
 	c := codec{}
 	d.members(&c)

@@ -18,7 +18,7 @@ func trimSpace(b []byte) []byte { return bytes.Trim(b, whiteSpace) }
 // written in one way only. It skips CR and LF.
 var strict64 = base64.StdEncoding.Strict()
 
-// decodeBody undoes the Base64 of a body into a new slice.
+// decodeBody decodes the Base64 of a body into a new slice.
 func decodeBody(body []byte) ([]byte, error) {
 	if len(body) > MaxBody {
 		return nil, fmt.Errorf("body of %d bytes: %w: %d are allowed", len(body), ErrTooLarge, MaxBody)
@@ -38,9 +38,8 @@ func decodeBody(body []byte) ([]byte, error) {
 	return sealed[:n], nil
 }
 
-// base64Problem returns why text, without white space around it, is not standard
-// Base64. It names offsets and classes of characters, never the text, and no offset where all
-// bodies of a sender have the fault.
+// base64Problem returns why text, without white space around it, is not standard Base64. It names offsets and classes
+// of characters, never the text. A fault that all bodies of a sender have gets no offset.
 func base64Problem(text []byte) string {
 	padding := -1
 	chars := 0
@@ -78,7 +77,7 @@ func isBase64Char(c byte) bool {
 	return 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '+' || c == '/'
 }
 
-// inBase64 says which bytes a Base64 body has.
+// inBase64 says which bytes may occur in a Base64 body.
 var inBase64 = func() (in [256]bool) {
 	for c := range in {
 		in[c] = isBase64Char(byte(c)) || c == '=' || c == '\r' || c == '\n'

@@ -92,7 +92,7 @@ func UnwrapField(body []byte, field string) (inner []byte, form BodyForm, err er
 
 const byteOrderMark = "\uFEFF"
 
-// outerProblem names what a library or a proxy may have put around a body; empty: none of these.
+// outerProblem names what a library or a proxy seems to have put around a body, or returns "".
 func outerProblem(text []byte) string {
 	switch {
 	case bytes.HasPrefix(text, []byte(byteOrderMark)):
@@ -139,8 +139,7 @@ func unwrapString(text []byte) ([]byte, error) {
 	return []byte(s), nil
 }
 
-// unwrapObject walks through the members itself, because encoding/json takes
-// Data for data and the last of duplicates.
+// unwrapObject reads the members itself, because encoding/json takes Data for data and the last of duplicates.
 func unwrapObject(text []byte, field string) ([]byte, error) {
 	broken := fmt.Errorf("%w: it begins like a JSON object and is not one", ErrBodyForm)
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -185,8 +184,7 @@ func unwrapObject(text []byte, field string) ([]byte, error) {
 	return inner, nil
 }
 
-// firstStranger returns the offset of the first byte that Base64 does not allow, -1
-// if there is none.
+// firstStranger returns the offset of the first byte that Base64 does not allow, or -1.
 func firstStranger(text []byte) int {
 	for i, c := range text {
 		if !inBase64[c] {

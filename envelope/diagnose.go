@@ -158,8 +158,7 @@ func sizesHint(n int) string {
 	return fmt.Sprintf("The %d sealed bytes fit no usual key size; check that the body is whole.", n)
 }
 
-// fittingBits returns the usual key sizes whose blocks n bytes could be, without
-// the size of except bytes.
+// fittingBits returns the usual key sizes, in bits, whose blocks n bytes could be, except that of except bytes.
 func fittingBits(n, except int) string {
 	var fits []string
 	for _, size := range commonSizes {

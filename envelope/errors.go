@@ -17,7 +17,7 @@ var (
 	// ErrBodyForm: the body has none of the forms that Unwrap takes.
 	ErrBodyForm = errors.New("no known body form")
 
-	// ErrBodyField: the body is an ErrBodyForm that has the Base64 under another name, if at all.
+	// ErrBodyField: the body is a form or a JSON object without the field; it is an ErrBodyForm too.
 	ErrBodyField = fmt.Errorf("%w with this field", ErrBodyForm)
 
 	// ErrBase64: the body is not standard Base64 with padding.
@@ -34,14 +34,14 @@ var (
 	// every cause inside the blocks (PROTOCOL.md, S7).
 	ErrOpen = errors.New("body does not open")
 
-	// ErrDirection: the key lacks the part that this needs.
+	// ErrDirection: the key lacks the part that the operation needs.
 	ErrDirection = errors.New("wrong part of the key")
 
 	// ErrPadding: the Padding is neither PKCS1v15 nor OAEP.
 	ErrPadding = errors.New("unknown padding")
 
-	// ErrSeal: the RSA library refused to seal, or sealed wrongly. Keys of ParseKey and GenerateKey
-	// do not cause it.
+	// ErrSeal: the RSA library refused to seal, or sealed wrongly. It does not occur with keys of ParseKey and
+	// GenerateKey.
 	ErrSeal = errors.New("sealing failed")
 )
 

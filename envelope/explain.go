@@ -38,12 +38,12 @@ type BlockExplanation struct {
 	Problem      string // "" if the block is sound
 }
 
-// reasonUnpadded is of blocks made by raw RSA. Only an explanation has it.
+// reasonUnpadded is the reason for blocks made by raw RSA. Only an explanation has it.
 const reasonUnpadded = "it holds text without any padding"
 
-// Explain returns how body is made, from its form to its blocks and the plaintext, as much of it as
-// can be read. If key is nil, it explains only what needs no key. It never fails. The explanation
-// holds the plaintext, but of the key only what Key.String says.
+// Explain describes as much of body as can be read: its form, its blocks and the plaintext. If key is nil, it explains
+// only what needs no key. It never fails. The explanation holds the plaintext, but of the key only what Key.String
+// returns.
 func Explain(key *Key, p Padding, body []byte) *Explanation {
 	e := &Explanation{BodyBytes: len(body)}
 	inner, form, err := Unwrap(body)

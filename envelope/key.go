@@ -39,7 +39,7 @@ type Key struct {
 	get func() *parts
 }
 
-// p returns what k is made of, nil for a zero or nil Key.
+// p returns the parts of k, nil for a zero or nil Key.
 func (k *Key) p() *parts {
 	if k == nil || k.get == nil {
 		return nil
@@ -79,9 +79,8 @@ func GenerateKey(bits int) (*Key, error) {
 	return newKey(&rsa.PublicKey{N: private.N, E: private.E}, private)
 }
 
-// newKey checks the public numbers and computes what every use needs. private is
-// nil or valid, and not to be used afterwards. public must not point into it, since
-// it would keep all of it in memory.
+// newKey checks the public numbers and computes what every use needs. private is nil or valid, and must not be used
+// afterwards. public must not point into it, or it would keep all of it in memory.
 func newKey(public *rsa.PublicKey, private *rsa.PrivateKey) (*Key, error) {
 	if err := checkPublic(public.N, big.NewInt(int64(public.E))); err != nil {
 		return nil, err
@@ -123,7 +122,7 @@ type private interface {
 	crypto.Decrypter
 }
 
-// sealPrivate returns the block of type 1 of a chunk that fits.
+// sealPrivate returns the block of type 1 for a chunk, which must fit.
 func (p *parts) sealPrivate(chunk []byte) ([]byte, error) {
 	// Signing with hash 0 signs the bytes as they are, without the name of a
 	// digest algorithm before them. That is block type 1.
@@ -229,8 +228,8 @@ func (k *Key) PublicPEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: labelSPKI, Bytes: k.p().spki})
 }
 
-// PrivatePEM is both parts as a PEM "PRIVATE KEY" (PKCS#8, not encrypted). It
-// fails with ErrDirection if k has no private part.
+// PrivatePEM returns both parts as a PEM "PRIVATE KEY" (PKCS#8, not encrypted). It fails with ErrDirection if k has no
+// private part.
 func (k *Key) PrivatePEM() ([]byte, error) {
 	if !k.ready() {
 		return nil, ErrKeyMissing

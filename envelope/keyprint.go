@@ -7,8 +7,7 @@ import (
 	"log/slog"
 )
 
-// String returns what k is, never what its numbers are: size, parts and the first
-// 16 digits of the fingerprint.
+// String returns the size of k, its parts and the first 16 digits of its fingerprint, never its numbers.
 func (k Key) String() string {
 	p := k.p()
 	if p == nil {
@@ -31,8 +30,7 @@ func (k Key) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, k.String()) 
 // LogValue is String, for slog.
 func (k Key) LogValue() slog.Value { return slog.StringValue(k.String()) }
 
-// MarshalText is String, for every encoding that asks for text. There is no way
-// back: a Key comes from ParseKey only.
+// MarshalText is String, for every encoding that asks for text. Only ParseKey reads a Key.
 func (k Key) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
 // MarshalJSON is String as a JSON string.

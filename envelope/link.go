@@ -32,7 +32,7 @@ const LinkTolerance = 5 * time.Minute
 var (
 	// ErrUnsigned: the message has no signature of the link.
 	ErrUnsigned = errors.New("it is not signed")
-	// ErrSignature: the signature is not that of a known key for this very message.
+	// ErrSignature: no known key made the signature for this message.
 	ErrSignature = errors.New("its signature does not hold")
 	// ErrSignatureKey: the signature names another key; it is an ErrSignature too.
 	ErrSignatureKey = errors.New("keyid is not the fingerprint of a key that counts here")
@@ -53,8 +53,7 @@ type LinkRequest struct {
 	// URL is the absolute URL that the request is sent to. TargetURI returns the form that
 	// both ends sign.
 	URL string
-	// Header has Content-Type and the headers of the signature. SignRequest
-	// adds the last.
+	// Header has Content-Type and the headers of the signature. SignRequest adds the latter.
 	Header http.Header
 	Body   []byte // as it is on the wire
 }
@@ -76,7 +75,7 @@ type LinkSignature struct {
 	opened  []byte
 }
 
-// Old reports whether the signature was made too long before now, or after it.
+// Old reports whether the signature was made more than LinkTolerance before or after now.
 func (s LinkSignature) Old(now time.Time) bool {
 	d := now.Sub(s.Created)
 	return d > LinkTolerance || d < -LinkTolerance
@@ -97,8 +96,8 @@ func (k *SigningKey) SignRequest(r LinkRequest, plaintext []byte, now time.Time)
 	return k.sign(r.Header, requestComponents, tagRequest, now, r.component)
 }
 
-// VerifyRequest returns the signature of r, which one of keys has made. Errors wrap ErrUnsigned or
-// ErrSignature. The caller checks LinkSignature.Old, and Covers when the body is opened.
+// VerifyRequest returns the signature of r if one of keys made it. Errors wrap ErrUnsigned or ErrSignature. The caller
+// checks LinkSignature.Old, and Covers when the body is opened.
 func VerifyRequest(r LinkRequest, keys ...*SigningKey) (LinkSignature, error) {
 	return verify(r.Header, r.Body, requestComponents, tagRequest, r.component, keys)
 }
@@ -110,8 +109,8 @@ func (k *SigningKey) SignResponse(r LinkResponse, plaintext []byte, now time.Tim
 	return k.sign(r.Header, responseComponents, tagResponse, now, r.component)
 }
 
-// VerifyResponse returns the signature of r as the response to its request, which one of keys has
-// made. Errors wrap ErrUnsigned or ErrSignature.
+// VerifyResponse returns the signature of r as the response to its request if one of keys made it. Errors wrap
+// ErrUnsigned or ErrSignature.
 func VerifyResponse(r LinkResponse, keys ...*SigningKey) (LinkSignature, error) {
 	return verify(r.Header, r.Body, responseComponents, tagResponse, r.component, keys)
 }
@@ -213,8 +212,8 @@ func fieldValue(values []string) string {
 	return strings.Join(trimmed, ", ")
 }
 
-// labelled returns the member with the label of the link of a header that is a dictionary.
-// Members with other labels may be those of proxies, and do not count.
+// labelled returns the member of a dictionary header that has the link's label. Members with other labels may be of
+// proxies, and do not count.
 func labelled(h http.Header, name string) (httpsfv.Member, error) {
 	values := h.Values(name)
 	if len(values) == 0 {
@@ -231,8 +230,8 @@ func labelled(h http.Header, name string) (httpsfv.Member, error) {
 	return m, nil
 }
 
-// contentDigest is the header of RFC 9530, with the SHA-256 of the plaintext as a parameter
-// (PROTOCOL.md, L5 and L6).
+// contentDigest returns the header of RFC 9530, with the SHA-256 of the plaintext as a parameter (PROTOCOL.md, L5 and
+// L6).
 func contentDigest(body, plaintext []byte) string {
 	of := func(b []byte) string {
 		sum := sha256.Sum256(b)
@@ -269,7 +268,7 @@ func checkDigest(h http.Header, body []byte) (opened []byte, err error) {
 	return opened, nil
 }
 
-// base is the signature base of RFC 9421, section 2.5.
+// base returns the signature base of RFC 9421, section 2.5.
 func base(covered []component, of func(name string) (string, error), params string) ([]byte, error) {
 	var b bytes.Buffer
 	for _, c := range covered {
@@ -277,8 +276,8 @@ func base(covered []component, of func(name string) (string, error), params stri
 		if err != nil {
 			return nil, err
 		}
-		// A line end in a value could stand for another component. net/http lets none
-		// through; what is verified again later comes from a file.
+		// A line end in a value could forge another component. net/http lets none through, but a message that is
+		// verified again later comes from a file.
 		if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
 			return nil, fmt.Errorf("%s has a control character", c.name)
 		}
@@ -339,7 +338,7 @@ func verify(h http.Header, body []byte, covered []component, tag string, of func
 	if !ok || len(sig) != ed25519.SignatureSize || len(item.Params.Names()) > 0 {
 		return wrong("Signature is not the %d bytes of Ed25519 without a parameter", ed25519.SignatureSize)
 	}
-	// The reader of Base64 ignores bits that do not count: one signature would have several texts.
+	// The Base64 decoder ignores unused bits, so one signature would have several texts.
 	if text, err := httpsfv.Marshal(item); err != nil || !strings.Contains(fieldValue(h.Values(HeaderSignature)), linkLabel+"="+text) {
 		return wrong("Signature is not in the one form")
 	}

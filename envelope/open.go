@@ -24,9 +24,8 @@ func (w Worker) Open(key *Key, p Padding, body []byte) ([]byte, error) {
 	return plaintext, err
 }
 
-// OpenBlocks is Open and also returns how many bytes of the plaintext each block held, in the order of
-// the blocks. What lies in one block came from one sealer and one message. With an error there are no
-// lengths.
+// OpenBlocks is Open and also returns how many bytes of the plaintext each block held, in the order of the blocks. What
+// lies in one block came from one sealer and one message. lengths is nil if it fails.
 func OpenBlocks(key *Key, p Padding, body []byte) (plaintext []byte, lengths []int, err error) {
 	return Worker{}.OpenBlocks(key, p, body)
 }

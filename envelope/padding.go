@@ -26,7 +26,7 @@ func (p Padding) String() string {
 	return fmt.Sprintf("Padding(%d)", int(p))
 }
 
-// overhead is how many bytes of a block, at least, are not data.
+// overhead returns how many bytes of a block, at least, are not data.
 func (p Padding) overhead() int {
 	if p == OAEP {
 		return 66 // two SHA-256 digests and two bytes
@@ -34,8 +34,8 @@ func (p Padding) overhead() int {
 	return 11 // 00, type, eight bytes of padding, 00
 }
 
-// MaxChunk is how many bytes of plaintext one block holds: Size()−11, or
-// Size()−66 with OAEP. It is 0 for a zero Key.
+// MaxChunk returns how many bytes of plaintext one block holds: Size()−11, or Size()−66 with OAEP. It is 0 for a zero
+// Key.
 func (k *Key) MaxChunk(p Padding) int {
 	if !k.ready() {
 		return 0
@@ -43,7 +43,7 @@ func (k *Key) MaxChunk(p Padding) int {
 	return k.p().size - p.overhead()
 }
 
-// Blocks is how many blocks Seal makes of n bytes of plaintext.
+// Blocks returns how many blocks Seal makes of n bytes of plaintext.
 func (k *Key) Blocks(p Padding, n int) int {
 	chunk := k.MaxChunk(p)
 	if n <= 0 || chunk == 0 {

@@ -78,10 +78,9 @@ func Library() string { return "OpenSSL " + C.GoString(C.OpenSSL_version(C.OPENS
 
 var errOpenSSL = errors.New("OpenSSL failed")
 
-// privatePart is the private part of a pair, in OpenSSL's memory, which is cleared when
-// the garbage collector has found the last use gone. Only the raw operation is
-// OpenSSL's, blinded; the padding is ours, because versions of OpenSSL answer a bad
-// one differently.
+// privatePart is the private part of a pair, in OpenSSL's memory, which is cleared once the garbage collector finds it
+// unused. OpenSSL does only the raw operation, blinded. The padding is done here, because versions of OpenSSL answer a
+// bad one differently.
 type privatePart struct {
 	key      *C.EVP_PKEY
 	parts    *parts
@@ -93,8 +92,7 @@ type context struct {
 	public *publicOperation
 }
 
-// newPrivate moves the private numbers to OpenSSL. Of Go's copies it clears those
-// that it can reach.
+// newPrivate moves the private numbers to OpenSSL and clears those copies in Go's memory that it can reach.
 func newPrivate(p *parts, key *rsa.PrivateKey) (private, error) {
 	der := x509.MarshalPKCS1PrivateKey(key)
 	defer clear(der)
@@ -141,9 +139,8 @@ func (p *privatePart) raise(c *context, block []byte) ([]byte, error) {
 // Public returns the public part.
 func (p *privatePart) Public() crypto.PublicKey { return p.parts.public }
 
-// Sign makes a block of type 1 of a chunk that fits. A block that a fault of the
-// machine has spoiled could reveal the private part, so none leaves that the
-// public part does not open to what was sealed.
+// Sign returns the block of type 1 for a chunk, which must fit. A block computed wrongly by faulty hardware could
+// reveal the private part, so Sign returns only one that the public part opens to the chunk.
 func (p *privatePart) Sign(_ io.Reader, chunk []byte, opts crypto.SignerOpts) ([]byte, error) {
 	if opts.HashFunc() != 0 {
 		return nil, errors.New("only bytes as they are can be sealed")

@@ -32,8 +32,7 @@ func (op *publicOperation) inRange(block []byte) bool { return inRange(block, op
 // inRange compares numbers of the same length, big-endian. Neither is secret.
 func inRange(block, n []byte) bool { return bytes.Compare(block, n) < 0 }
 
-// raise returns block^e mod n in Size bytes, which hold until the next call.
-// block must be in range.
+// raise returns block^e mod n in Size bytes, which are valid until the next call. block must be in range.
 func (op *publicOperation) raise(block []byte) []byte {
 	if op.p.modulus == nil {
 		op.x.SetBytes(block)
@@ -48,7 +47,7 @@ func (op *publicOperation) raise(block []byte) []byte {
 	return op.plain
 }
 
-// putWords writes a number that is in words, the lowest first, into dst, big-endian.
+// putWords writes a number into dst, big-endian. words holds it, the lowest word first.
 func putWords(dst []byte, words []uint) {
 	clear(dst)
 	i := len(dst)

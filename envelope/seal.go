@@ -49,7 +49,7 @@ func (w Worker) Reseal(key *Key, p Padding, prevPlain, prevBody, plaintext []byt
 	}
 	var prev []byte
 	if key.HasPrivate() && len(prevPlain) > 0 {
-		// prevBody of another length than Seal's is not used.
+		// A prevBody whose length is not that of Seal's result is not used.
 		if b, err := decodeBody(prevBody); err == nil && len(b) == key.Blocks(p, len(prevPlain))*key.p().size {
 			prev = b
 		}

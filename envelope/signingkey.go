@@ -117,8 +117,8 @@ func ParseSigningKey(data []byte) (*SigningKey, error) {
 	return k, nil
 }
 
-// ParseSigningKeys reads the public parts that count for one end: one, or two while it replaces its
-// key, with a comma between them. It returns nil for an empty text.
+// ParseSigningKeys reads the public parts that are valid for one end: one, or two with a comma between them while it
+// replaces its key. It returns nil for an empty text.
 func ParseSigningKeys(text string) (keys []*SigningKey, err error) {
 	if text == "" {
 		return nil, nil
@@ -181,7 +181,7 @@ func (k *SigningKey) PrivatePEM() ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: labelPKCS8, Bytes: der}), nil
 }
 
-// String returns what k is: its part and the first 16 digits of its fingerprint.
+// String returns the part that k has and the first 16 digits of its fingerprint.
 func (k SigningKey) String() string {
 	p := k.parts()
 	switch {

@@ -7,15 +7,13 @@ import "sync"
 // run. So a sender of many messages can bound them, order them, and spread the
 // blocks of one message over idle cores. The zero Worker runs them in order.
 type Worker struct {
-	// Each calls f once with every number from 0 to n-1, in any order, at the
-	// same time or not, and returns when all calls have returned. If it returns
-	// an error, it may have left out calls; the message fails with that error.
-	// Every operation with the private part is a call of its own; those with
-	// the public part, which take little time, are one call together. Nil: one
-	// after the other on the caller's goroutine.
+	// Each calls f once with every number from 0 to n-1, in any order, concurrently or not, and returns when all calls
+	// have returned. If it returns an error, it may have left out calls; the message fails with that error. Every
+	// operation with the private part is a call of its own; those with the public part, which take little time, are one
+	// call together. Nil: one after the other on the caller's goroutine.
 	Each func(n int, f func(i int)) error
-	// Most is the largest plaintext, in bytes, that is opened: more blocks than Seal
-	// makes of it are ErrTooLarge before any RSA operation. 0: MaxBody bounds it.
+	// Most is the largest plaintext, in bytes, that is opened. A body with more blocks than Seal makes of it is
+	// ErrTooLarge before any RSA operation. 0: only MaxBody is the bound.
 	Most int
 }
 

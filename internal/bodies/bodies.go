@@ -11,8 +11,7 @@ import (
 	"sync/atomic"
 )
 
-// DefaultBudget is how many bytes of bodies one end holds at once, if nothing else is
-// said.
+// DefaultBudget is how many bytes of bodies one end holds at once by default.
 const DefaultBudget = 256 << 20
 
 var (
@@ -22,11 +21,10 @@ var (
 	ErrBudget = errors.New("too many bodies are under way")
 )
 
-// NotCompressed is said of a body for which Encoding is not empty.
+// NotCompressed is the message for a body whose Encoding is not empty.
 const NotCompressed = "compressed bodies are not taken"
 
-// Encoding is how the header Content-Encoding says that a body is compressed, fit to be shown;
-// empty: it is not.
+// Encoding returns the Content-Encoding of a compressed body, made safe to show, or "" if it is not compressed.
 func Encoding(h http.Header) string {
 	var known []string
 	for _, line := range h.Values("Content-Encoding") {
@@ -52,7 +50,7 @@ type Budget struct {
 // NewBudget makes a Budget of that many bytes.
 func NewBudget(most int64) *Budget { return &Budget{most, new(atomic.Int64)} }
 
-// aside is the room that strangers have, and the reserve of what is urgent.
+// aside is the size of the budget of strangers and of the reserve of urgent calls, in bytes.
 const aside = 1 << 20
 
 // Shares are the budgets of one listener whose callers have tokens.
@@ -60,7 +58,7 @@ type Shares struct {
 	Callers *Budget
 	// Urgent is Callers with a reserve: it has room where Callers has none.
 	Urgent *Budget
-	// Strangers holds what comes before a token is known. It takes nothing from the others.
+	// Strangers is for bodies that are read before a token is known. It takes nothing from the others.
 	Strangers *Budget
 }
 
@@ -80,17 +78,17 @@ func (b *Budget) Take(n int) bool {
 	return false
 }
 
-// Give returns n bytes that Take has given.
+// Give returns n bytes that Take held.
 func (b *Budget) Give(n int) {
 	if b != nil {
 		b.held.Add(-int64(n))
 	}
 }
 
-// Held is how many bytes are held.
+// Held returns how many bytes are held.
 func (b *Budget) Held() int64 { return b.held.Load() }
 
-// first is the room that a body gets before its first byte: most bodies fit in.
+// first is the capacity of a new buffer, which most bodies fit into.
 const first = 4 << 10
 
 // Body is a body, or the part of it that came before an error.
@@ -107,10 +105,9 @@ func (b *Body) Free() {
 	b.taken = 0
 }
 
-// Read reads r to its end and takes from budget what that needs. announced is the
-// Content-Length, below 0 if it is not known. It only limits how far the buffer grows: the
-// peer may announce what never comes. The error is ErrTooLong for more than limit bytes,
-// ErrBudget, or an error of r. The caller frees the body, also after an error.
+// Read reads r to its end and takes from budget what that needs. announced is the Content-Length, below 0 if it is not
+// known. It only limits how far the buffer grows, because a peer may announce more than it sends. The error is
+// ErrTooLong for more than limit bytes, ErrBudget, or an error of r. The caller frees the body, after an error too.
 func Read(r io.Reader, announced int64, limit int, budget *Budget) (Body, error) {
 	b := Body{Bytes: make([]byte, 0, 1), budget: budget} // the first byte is not counted: an empty body takes nothing
 	most := limit + 1                                    // one byte more shows that a body is too long, and finds the end of one that is not

@@ -87,10 +87,10 @@ func NewPoster(c Config) (*Poster, error) {
 // Close closes idle connections.
 func (p *Poster) Close() { p.client.CloseIdleConnections() }
 
-// Timeout is how long one attempt takes at most.
+// Timeout returns how long one attempt takes at most.
 func (p *Poster) Timeout() time.Duration { return p.c.Timeout }
 
-// Post makes one attempt. The receiver knows repetitions by id, which has no point.
+// Post makes one attempt. The receiver recognises repetitions by id, which must not contain a point.
 func (p *Poster) Post(ctx context.Context, id string, body []byte) (Result, int, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.c.Timeout)
 	defer cancel()
@@ -102,7 +102,7 @@ func (p *Poster) Post(ctx context.Context, id string, body []byte) (Result, int,
 		return Failed, 0, err
 	}
 	defer resp.Body.Close()
-	// The answer says nothing; reading a little of it keeps the connection.
+	// The answer has no meaning; reading a little of it keeps the connection.
 	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
 	if resp.StatusCode/100 != 2 {
 		return Status, resp.StatusCode, nil
@@ -110,8 +110,7 @@ func (p *Poster) Post(ctx context.Context, id string, body []byte) (Result, int,
 	return Done, resp.StatusCode, nil
 }
 
-// Ask makes one attempt and gives the body of the response, which is an error if it has
-// more than limit bytes.
+// Ask makes one attempt and returns the body of the response. More than limit bytes are an error.
 func (p *Poster) Ask(ctx context.Context, id string, body []byte, limit int) (answer []byte, status int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, p.c.Timeout)
 	defer cancel()
@@ -146,8 +145,8 @@ const (
 	delayMost  = time.Hour
 )
 
-// Delay is how long after its n-th failed attempt a message is tried again. random, from
-// 0 to below 1, adds up to a quarter, which spreads the retries of messages that failed together.
+// Delay returns how long after its n-th failed attempt a message is tried again. random, from 0 to below 1, adds up to
+// a quarter, which spreads the retries of messages that failed together.
 func Delay(n int, random float64) time.Duration {
 	d := delay(n)
 	return d + time.Duration(random*float64(d)/4)
@@ -155,7 +154,7 @@ func Delay(n int, random float64) time.Duration {
 
 func delay(n int) time.Duration { return min(delayFirst<<min(max(n-1, 0), 12), delayMost) }
 
-// WithoutURL is the cause of err alone: URLs can hold secrets.
+// WithoutURL returns the text of err without the URL, which can hold secrets.
 func WithoutURL(err error) string {
 	var u *url.Error
 	if errors.As(err, &u) {

@@ -14,7 +14,7 @@ import (
 
 // The headers of a signed request, of Standard Webhooks 1.0.
 const (
-	HeaderID        = "webhook-id"        // the same for every attempt: by which the receiver recognises repetitions
+	HeaderID        = "webhook-id"        // the same for every attempt; the receiver recognises repetitions by it
 	HeaderTimestamp = "webhook-timestamp" // seconds since 1970, of the attempt
 	HeaderSignature = "webhook-signature" // one or more, separated by spaces
 )
@@ -26,7 +26,7 @@ const (
 	secretMax        = 64
 )
 
-// ErrSecret is what ParseSecret fails with; the secret is not in it.
+// ErrSecret is the error of ParseSecret. It never holds the secret.
 var ErrSecret = errors.New("signing secret")
 
 // Secret signs the requests to somebody's application. No fmt verb,
@@ -53,7 +53,7 @@ func ParseSecret(s string) (Secret, error) {
 	if !ok {
 		return nil, fmt.Errorf("%w does not begin with %s", ErrSecret, secretPrefix)
 	}
-	// The decoder would skip line breaks: two texts, one secret.
+	// The decoder would skip line breaks, and one secret would have two texts.
 	b, err := base64.StdEncoding.Strict().DecodeString(encoded)
 	if err != nil || strings.ContainsAny(encoded, "\r\n") {
 		return nil, fmt.Errorf("%w is not Base64 after %s", ErrSecret, secretPrefix)
@@ -75,9 +75,8 @@ func (s Secret) Check() error {
 // Sign returns the value of HeaderSignature for a request with body whose HeaderID
 // is id and whose HeaderTimestamp is the seconds of ts.
 //
-// It signs nothing, and gives the empty text that every receiver refuses, where
-// the secret or the id is empty or the id has a point: points separate what is
-// signed, and one in the id would let two requests share a signature.
+// It returns "", which every receiver refuses, if the secret or the id is empty or the id has a point. Points separate
+// what is signed, so one in the id would let two requests share a signature.
 func Sign(secret Secret, id string, ts time.Time, body []byte) string {
 	if len(secret) == 0 || !signableID(id) {
 		return ""

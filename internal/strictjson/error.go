@@ -67,8 +67,8 @@ func where(root string, path []step) string {
 	return b.String()
 }
 
-// Printable makes a name that the sender chose safe to show: at most 64 bytes,
-// what is not printable as question marks.
+// Printable makes a name that the sender chose safe to show: at most 64 bytes, with question marks for what is not
+// printable.
 func Printable(name string) string {
 	if len(name) > 64 {
 		name = name[:64] + "…"

@@ -24,8 +24,7 @@ const (
 	KindNull    Kind = "null"
 )
 
-// Reader reads one JSON value from front to back. Make it with NewReader. After
-// an error it must not be used, but for Where.
+// Reader reads one JSON value from front to back. Make it with NewReader. After an error only Where may be called.
 type Reader struct {
 	src string
 	pos int
@@ -63,7 +62,7 @@ func NewReader(src []byte, limit int) (Reader, error) {
 // Where names the value that is being read, as Error.Where does.
 func (r *Reader) Where(root string) string { return where(root, r.path[:r.depth]) }
 
-// Kind tells the kind of the next value by its first byte.
+// Kind returns the kind of the next value, judged by its first byte.
 func (r *Reader) Kind() Kind {
 	r.space()
 	switch c := r.peek(); {
@@ -168,7 +167,7 @@ func (r *Reader) Array(visit func(index int) error) error {
 	}
 }
 
-// Text reads a string and gives its text.
+// Text reads a string and returns its text.
 func (r *Reader) Text() (string, error) {
 	r.space()
 	if r.peek() != '"' {
@@ -177,7 +176,7 @@ func (r *Reader) Text() (string, error) {
 	return r.str()
 }
 
-// Value reads a value of any kind and gives it as it is written.
+// Value reads a value of any kind and returns it as it is written.
 func (r *Reader) Value() (raw string, err error) {
 	r.space()
 	start := r.pos
@@ -185,7 +184,7 @@ func (r *Reader) Value() (raw string, err error) {
 	return r.src[start:r.pos], err
 }
 
-// End makes sure that nothing but white space follows.
+// End fails unless only white space follows.
 func (r *Reader) End() error {
 	r.space()
 	if r.pos != len(r.src) {
@@ -251,7 +250,7 @@ func (r *Reader) digits() error {
 	return nil
 }
 
-// open goes into an object or an array.
+// open enters an object or an array.
 func (r *Reader) open(bracket byte) error {
 	r.space()
 	if r.peek() != bracket {
@@ -298,8 +297,7 @@ func (r *Reader) refuse(problem string) error {
 	return &Error{Problem: problem, Offset: r.pos, path: slices.Clone(r.path[:r.depth])}
 }
 
-// ofName turns a fault in a string into one of the object that has the string
-// as a member's name: what the name is cannot be told.
+// ofName turns a fault in a member's name into a fault of its object, because the name cannot be given.
 func ofName(err error) error {
 	if e, ok := err.(*Error); ok && !e.Syntax {
 		e.Problem = "has a member name that " + e.Problem

@@ -10,8 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// str reads a string, whose quote is next, and gives its text: a part of src
-// where the string has no escapes.
+// str reads a string, whose quote is next, and returns its text, which is a part of src if the string has no escapes.
 func (r *Reader) str() (string, error) {
 	r.pos++
 	from := r.pos // of the characters that text lacks
@@ -44,7 +43,7 @@ func (r *Reader) str() (string, error) {
 	}
 }
 
-// plain passes over the characters of a string that stand for themselves.
+// plain skips the characters of a string that are not escaped.
 func (r *Reader) plain() {
 	src, i := r.src, r.pos
 	for i < len(src) && src[i] >= 0x20 && src[i] != '"' && src[i] != '\\' {
@@ -126,8 +125,8 @@ func Text(raw string) string {
 	return text
 }
 
-// Int reads a number without fraction and exponent that an int64 holds. -0 is
-// refused: not all readers give 0 for it.
+// Int reads a number without fraction and exponent that fits into an int64. It refuses -0, because not all readers take
+// it for 0.
 func Int(raw string) (int64, bool) {
 	n, err := strconv.ParseInt(raw, 10, 64)
 	return n, err == nil && raw != "-0"
@@ -146,8 +145,8 @@ func Compact(raw string) string {
 	return b.String()
 }
 
-// Folded finds the known name that name equals but for case. encoding/json and
-// others take such a member for the known one.
+// Folded finds the known name that differs from name in case alone. encoding/json and others take such a member for the
+// known one.
 func Folded(known iter.Seq[string], name string) (string, bool) {
 	for k := range known {
 		if strings.EqualFold(k, name) {
