@@ -30,14 +30,14 @@ const (
 var phases = [...]string{"while its name was looked up", "while connecting", "in the TLS handshake", "before a response came", "in the header of the response",
 	"in the body of the response"}
 
-// reached notes a phase. Connections are made beside the exchange, which may take another
-// one: it never goes back.
+// reached notes a phase. It never goes back: connections are made in parallel with the exchange, which may use another
+// one.
 func (q *request) reached(p phase) {
 	for at := q.phase.Load(); at < int32(p) && !q.phase.CompareAndSwap(at, int32(p)); at = q.phase.Load() {
 	}
 }
 
-// trace notes the phases of q.
+// trace returns a context whose trace notes the phases of q.
 func (q *request) trace(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		ConnectStart:      func(string, string) { q.reached(phaseConnect) },
@@ -50,7 +50,7 @@ func (q *request) trace(ctx context.Context) context.Context {
 	})
 }
 
-// failed is the Response of an exchange that ended with err.
+// failed returns the Response of an exchange that ended with err.
 func (q *request) failed(ctx context.Context, err error) Response {
 	r := Response{Failure: classify(ctx, err)}
 	during := phases[q.phase.Load()]
@@ -86,8 +86,8 @@ func (q *request) failed(ctx context.Context, err error) Response {
 	return r
 }
 
-// tlsCause says why there was no trusted session. The texts of certificates are the
-// server's: whoever shows them cleans them.
+// tlsCause returns why no trusted session came about. The texts of certificates are the server's: whoever shows them
+// cleans them.
 func tlsCause(err error) string {
 	var (
 		invalid x509.CertificateInvalidError

@@ -29,13 +29,10 @@ type Outbox interface {
 	Watch(db.Topic) (<-chan struct{}, func())
 }
 
-// Observer counts what a Dispatcher does, for metrics. Many goroutines call its
-// methods, which must be fast.
+// Observer counts what a Dispatcher does, for metrics. Its methods are called from many goroutines and must be fast.
 type Observer interface {
-	// Attempt is called when an attempt ended: one POST, or the failure to make one.
+	// Attempt is called after each attempt: one POST, or the failure to make one.
 	Attempt(lane countersign.Lane, t countersign.Type, result client.AttemptResult, reason client.Reason, took time.Duration)
-	// RSA is called after the RSA work of one message: operation is "seal" or
-	// "open", took the time of all its blocks.
 	RSA(operation string, took time.Duration)
 	// Claimed is called after a claim of n callbacks.
 	Claimed(lane countersign.Lane, n int)
@@ -45,8 +42,7 @@ type Observer interface {
 	Decided(countersign.Decision)
 	// Swept is called after a sweep that changed something.
 	Swept(outbox.Swept)
-	// InFlight is called with the number of callbacks of a lane that this node has
-	// claimed and not settled.
+	// InFlight is called with the number of callbacks of a lane that this node has claimed and not settled.
 	InFlight(lane countersign.Lane, n int)
 }
 
@@ -69,37 +65,32 @@ type Config struct {
 	Log      *slog.Logger     // nil: discards
 	Observer Observer         // nil: none
 
-	TargetRules                // of every merchant; AllowPrivate can be set for one alone
+	TargetRules                // of every merchant; AllowPrivate can be set for a single one too
 	Roots       *x509.CertPool // trusted for TLS; nil: the system's
 
-	// Dial opens connections to merchants, whose addresses are then not checked. Nil: the
-	// network.
+	// Dial opens connections to merchants, whose addresses are then not checked. Nil: the network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Sign is the service's pair of the signed link. Nil: merchants with an answerKey cannot
-	// be told anything.
+	// Sign is the service's key pair of the signed link. Nil: merchants with an answerKey cannot be sent anything.
 	Sign *envelope.SigningKey
-	// Random gives numbers from 0 to below 1, which spread retries. Nil: rand.Float64.
+	// Random returns numbers in [0, 1) that spread retries. Nil: rand.Float64.
 	Random func() float64
 
-	// ExchangeTimeout bounds one exchange, the last byte of the response
-	// included. 0: 15 s.
+	// ExchangeTimeout bounds one exchange, up to the last byte of the response. 0: 15 s.
 	ExchangeTimeout time.Duration
-	// DrainTimeout is how long exchanges in flight may continue after Run's context
-	// has ended. 0: ExchangeTimeout.
+	// DrainTimeout is how long exchanges in flight may continue after Run's context has ended. 0: ExchangeTimeout.
 	DrainTimeout time.Duration
 
-	// Width is how many callbacks of each lane this node works on
-	// at once. Most of them wait for their merchant, which costs a goroutine and a
-	// socket, some 50 KB together. 0: 5000, or a quarter of the file descriptors that
-	// this process may have if that is less.
+	// Width is how many callbacks of each lane this node works on at once. Most of them wait for their merchant, which
+	// costs a goroutine and a socket, some 50 KB together. 0: 5000, or a quarter of the file descriptors that this
+	// process may have if that is less.
 	Width int
 
-	RSA  int           // cores for RSA; one operation more runs at once. 0: GOMAXPROCS
+	RSA  int           // cores for RSA; one more operation than cores runs at once. 0: GOMAXPROCS
 	Poll time.Duration // longest wait between two claims, and between two sweeps. 0: 1 s
 }
 
-// LeaseMargin is how much longer than an exchange a lease must be: time to seal before
-// it, to open and settle after it, and for clocks that differ.
+// LeaseMargin is how much longer than an exchange a lease must be: time to seal before it, to open and settle after it,
+// and for differing clocks.
 const LeaseMargin = 5 * time.Second
 
 func (c *Config) setDefaults() error {
@@ -132,7 +123,7 @@ func (c *Config) setDefaults() error {
 	return nil
 }
 
-// lease is the length of a claim's lease.
+// lease returns the length of a claim's lease.
 func (c *Config) lease() time.Duration {
 	return c.ExchangeTimeout + min(30*time.Second, max(LeaseMargin, 2*c.ExchangeTimeout))
 }

@@ -4,5 +4,5 @@ package dispatch
 
 import "math"
 
-// Descriptors is how many files and sockets this process may have open.
+// Descriptors returns how many files and sockets this process may have open.
 func Descriptors() int { return math.MaxInt32 }

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// Descriptors is how many files and sockets this process may have open. Go has raised
-// that to the most that the system allows.
+// Descriptors returns how many files and sockets this process may have open. Go has raised that to the most that the
+// system allows.
 func Descriptors() int {
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {

@@ -13,8 +13,7 @@ import (
 	"countersign/internal/outbox"
 )
 
-// settleGrace is how long the last settlements may take after all exchanges have
-// ended.
+// settleGrace is how long the last settlements may take after all exchanges have ended.
 const settleGrace = 5 * time.Second
 
 // Dispatcher sends callbacks.
@@ -24,12 +23,12 @@ type Dispatcher struct {
 	post      func(context.Context, request) Response // transport.post, except in tests without a network
 	merchants *cachedMerchants
 	cores     *cores
-	aside     chan struct{} // what runs beside the sending
+	aside     chan struct{} // held by the f of Aside that runs
 	lanes     [2]*lane
 	ran       atomic.Bool
 }
 
-// New checks c and gives a Dispatcher. It starts nothing.
+// New checks c and returns a Dispatcher. It starts nothing.
 func New(c Config) (*Dispatcher, error) {
 	if err := c.setDefaults(); err != nil {
 		return nil, err
@@ -49,9 +48,8 @@ func New(c Config) (*Dispatcher, error) {
 	return d, nil
 }
 
-// Run sends callbacks until ctx ends. Then it claims no more, gives back the callbacks
-// that it has not sent, lets exchanges in flight continue for DrainTimeout, settles
-// their results, and returns nil. A Dispatcher runs once.
+// Run sends callbacks until ctx ends. Then it claims no more, gives back the callbacks that it has not sent, lets
+// exchanges in flight continue for DrainTimeout, settles their results, and returns nil. A Dispatcher runs once.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	if d.ran.Swap(true) {
 		return errors.New("dispatch: it ran before")
@@ -83,8 +81,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	return nil
 }
 
-// sweep returns lost leases and expires withdrawals. Every node does this, because a
-// node that died cannot.
+// sweep ends lost leases and expires withdrawals. Every node does this, because a node that died cannot.
 func (d *Dispatcher) sweep(stop context.Context) {
 	for stop.Err() == nil {
 		ctx, cancel := context.WithTimeout(stop, claimTimeout)

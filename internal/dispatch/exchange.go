@@ -19,8 +19,7 @@ import (
 	"countersign/internal/outbox"
 )
 
-// ended is a claimed callback after its attempt, or one without an attempt to give
-// back.
+// ended is a claimed callback after its attempt, or one to give back without an attempt.
 type ended struct {
 	claimed    outbox.Claimed
 	giveBack   bool
@@ -30,8 +29,7 @@ type ended struct {
 	opening    *openings // waits for the settlement of an answer that did not open; else nil
 }
 
-// attempt is one attempt under way. Its steps are load, seal, post and judge; each of the
-// first two may end it.
+// attempt is one attempt under way. Its steps are load, seal, post and judge; each of the first two may end it.
 type attempt struct {
 	ended  // what comes of it
 	d      *Dispatcher
@@ -46,8 +44,7 @@ type attempt struct {
 	posted bool
 }
 
-// attempt makes one attempt of c. When stop ends, no new exchange begins; when work
-// ends, running exchanges end.
+// attempt makes one attempt of c. When stop ends, no new exchange begins; when work ends, running exchanges end.
 func (d *Dispatcher) attempt(stop, work context.Context, c outbox.Claimed) ended {
 	start := d.cfg.Now()
 	a := &attempt{d: d, ended: ended{claimed: c}, lane: c.Type.Lane(), start: start,
@@ -111,8 +108,7 @@ func (a *attempt) failed(ctx context.Context, what string, err error) {
 	a.finish(Verdict{Result: client.AttemptRetry, Reason: client.ReasonInternal, Reached: true})
 }
 
-// load returns the attempt its merchant and its question. With an error it says what
-// cannot be done.
+// load sets the attempt's merchant and question. With an error it returns what cannot be done.
 func (a *attempt) load(ctx context.Context) (what string, err error) {
 	c := a.claimed
 	if a.m, err = a.d.merchants.get(ctx, c.Merchant, c.MerchantVersion); err != nil {
@@ -124,7 +120,7 @@ func (a *attempt) load(ctx context.Context) (what string, err error) {
 	return "", nil
 }
 
-// seal makes the body of the request.
+// seal makes the body of the request and signs it.
 func (a *attempt) seal(stop context.Context) error {
 	m := a.m
 	a.asked = m.forRequest(a.claimed.LastReason, db.MillisOf(a.start))
@@ -139,8 +135,8 @@ func (a *attempt) seal(stop context.Context) error {
 	return err
 }
 
-// timeLeft is how long the exchange may take. It is 0 where the attempt has ended: the
-// wait for a core was too long.
+// timeLeft returns how long the exchange may take. It returns 0 if it has ended the attempt, because the wait for a
+// core took too long.
 func (a *attempt) timeLeft() time.Duration {
 	now := a.d.cfg.Now()
 	timeout := a.d.cfg.ExchangeTimeout
@@ -160,7 +156,7 @@ func (a *attempt) timeLeft() time.Duration {
 	return min(timeout, left)
 }
 
-// post sends the request and gives the response, or why there is none.
+// post sends the request and returns the response, or why there is none.
 func (a *attempt) post(work context.Context, timeout time.Duration) (r Response) {
 	d, m := a.d, a.m
 	if m.urls[a.lane] == nil {
@@ -185,7 +181,7 @@ func (a *attempt) post(work context.Context, timeout time.Duration) (r Response)
 	return r
 }
 
-// judge makes the verdict about a response, and the settlement of it.
+// judge makes the verdict about a response and its settlement.
 func (a *attempt) judge(r Response) {
 	m, sets := a.m, a.m.forAnswer(a.asked, r.Done)
 	a.q.APIKey, a.q.AnswerKeys, a.q.Asked = sets[0].apiKey, m.answerKeys, a.header
@@ -199,8 +195,7 @@ func (a *attempt) judge(r Response) {
 			return nil, nil, errNotOpened
 		}
 		a.opening = m.openings
-		// No context ends this wait: the response is complete, and a core becomes
-		// free within milliseconds.
+		// No context ends this wait: the response is complete, and a core becomes free within milliseconds.
 		w := a.d.rsa(context.Background(), a.lane, "open")
 		w.Most = countersign.MaxAnswer(len(a.plain))
 		under, plaintext, blocks, err = openAnswer(sets, w, a.claimed.Type, data)
@@ -239,9 +234,8 @@ func (a *attempt) judge(r Response) {
 	}
 }
 
-// exchange is what the audit log keeps of the exchange about a withdrawal. Of the
-// response it keeps the parts: the merchant's API key, which it also holds, is a secret.
-// Plaintext that is no answer is not kept (PROTOCOL.md, Sealing, S7).
+// exchange returns what the audit log keeps of the exchange about a withdrawal. It keeps the response in parts, because
+// the merchant's API key in it is a secret. Plaintext that is no answer is not kept (PROTOCOL.md, Sealing, S7).
 func (m *merchant) exchange(asked, under *keySet, body, plain []byte, r Response, answer []byte, v Verdict) *outbox.Exchange {
 	e := &outbox.Exchange{}
 	e.Version, e.URL, e.Request, e.RequestOpened = m.version, m.urls[countersign.LaneWithdraw].Redacted(), string(body), string(plain)
@@ -258,8 +252,8 @@ func (m *merchant) exchange(asked, under *keySet, body, plain []byte, r Response
 	return e
 }
 
-// question returns the callback a new requestUUID (PROTOCOL.md, B1). It gives the
-// Question for its response, and the bytes to seal.
+// question gives the callback a new requestUUID (PROTOCOL.md, B1). It returns the Question for its response, and the
+// bytes to seal.
 func question(c outbox.Claimed, m *merchant) (q Question, plain []byte, uuid string, err error) {
 	var random [6]byte
 	_, _ = rand.Read(random[:]) // never fails
@@ -267,9 +261,8 @@ func question(c outbox.Claimed, m *merchant) (q Question, plain []byte, uuid str
 	if err != nil {
 		return q, nil, "", err
 	}
-	// Parse the bytes that will be sent, so that question and plaintext agree.
-	// Lenient, because a notice of types 3 and 4 may lack members that the service
-	// was not told.
+	// Parse the bytes that will be sent, so that question and plaintext agree. Lenient, because a notice of types 3 and
+	// 4 may lack members that the service was not told.
 	sent, err := countersign.ParseCallback(plain, countersign.ParseOptions{Lenient: true})
 	if err != nil {
 		return q, nil, "", err
@@ -288,7 +281,7 @@ func question(c outbox.Claimed, m *merchant) (q Question, plain []byte, uuid str
 	return q, plain, uuid, nil
 }
 
-// rsa runs the RSA of one message when its lane has a place on the cores.
+// rsa returns a worker that runs the RSA of one message when its lane has a place on the cores.
 func (d *Dispatcher) rsa(ctx context.Context, lane countersign.Lane, operation string) envelope.Worker {
 	return envelope.Worker{Each: func(n int, f func(int)) error {
 		took, err := d.cores.each(ctx, lane, n, f)

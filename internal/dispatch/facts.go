@@ -23,7 +23,7 @@ const (
 	mostFact    = 200
 )
 
-// shown makes facts fit to be kept and shown: without keys, on one line, and short.
+// shown returns facts fit to be kept and shown: without keys, on one line, and short.
 func (m *merchant) shown(f client.Fact) client.Fact {
 	keys := []string{m.apiKey.Reveal(), m.callbackKey.Reveal()}
 	if m.other != nil {
@@ -48,11 +48,11 @@ func withoutKeys(text string, keys []string) string {
 	return text
 }
 
-// tags are what is left out of a page.
+// tags matches the markup that is left out of a page.
 var tags = regexp.MustCompile(`<[^>]*>`)
 
-// words are the words of a page, such as a proxy's. What may be an object of JSON has none: it may
-// hold what the merchant meant to seal.
+// words returns the words of a page, such as a proxy's. It returns none of what may be a JSON object, which may hold
+// what the merchant meant to seal.
 func words(page []byte) string {
 	if bytes.ContainsRune(page, '{') && !bytes.HasPrefix(bytes.TrimSpace(page), []byte("<")) {
 		return ""
@@ -60,8 +60,7 @@ func words(page []byte) string {
 	return strings.Join(strings.Fields(tags.ReplaceAllString(string(page), " ")), " ")
 }
 
-// line returns text with most characters at most. A space stands for each that is not
-// printable, such as the end of a line.
+// line returns at most most characters of text. A space replaces each that is not printable, such as a line's end.
 func line(text string, most int) string {
 	n := 0
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
@@ -75,8 +74,7 @@ func line(text string, most int) string {
 	}, text))
 }
 
-// logged returns the facts as fields of a line of the log, which has no amounts, addresses and
-// users.
+// logged returns the facts as attributes of a log line, without amounts, addresses and users.
 func logged(f client.Fact) (attrs []slog.Attr) {
 	public := f.Cause != "" // then what came is a kind
 	switch f.Member {
@@ -98,8 +96,8 @@ func logged(f client.Fact) (attrs []slog.Attr) {
 	return attrs
 }
 
-// statusFacts says what came with a status other than 200. A merchant refuses what it
-// cannot open or read with a response of its own (PROTOCOL.md, H2).
+// statusFacts returns what came with a status other than 200. A merchant refuses what it cannot open or read with a
+// response of its own (PROTOCOL.md, H2).
 func statusFacts(r Response) client.Fact {
 	f := client.Fact{Cause: strings.TrimSpace(fmt.Sprintf("HTTP %d %s", r.Status, http.StatusText(r.Status)))}
 	if to, err := url.Parse(r.Location); err == nil && r.Location != "" {
@@ -116,8 +114,8 @@ func statusFacts(r Response) client.Fact {
 	return f
 }
 
-// unreadFacts says what of object could not be read. Of a member that is at fault it shows
-// only the kind: the value may be a secret.
+// unreadFacts returns what of object could not be read. Of the member at fault it shows only the kind, because the
+// value may be a secret.
 func unreadFacts(err error, object []byte) client.Fact {
 	var member *countersign.MemberError
 	if !errors.As(err, &member) {
@@ -126,7 +124,7 @@ func unreadFacts(err error, object []byte) client.Fact {
 	return client.Fact{Member: member.Member, Cause: member.Problem, Came: kindOf(membersOf(object)[member.Member])}
 }
 
-// differs says what object has as the member called name, and what it should be.
+// differs returns what object has as the member name, and what it should have.
 func differs(q Question, name string, object []byte) client.Fact {
 	var ordered countersign.Details
 	if q.Ordered != nil {
@@ -152,8 +150,7 @@ func valueOf(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// kindOf names the kind of a JSON value, nothing if there is none and of null, of which the
-// problem speaks.
+// kindOf names the kind of a JSON value. It returns nothing for a missing value and for null, which the problem names.
 func kindOf(raw json.RawMessage) string {
 	if len(raw) == 0 || raw[0] == 'n' {
 		return ""
@@ -171,10 +168,10 @@ func kindOf(raw json.RawMessage) string {
 	return "a number"
 }
 
-// unopenedCause is one text for all that has one reason (PROTOCOL.md, S7).
+// unopenedCause is the one text for all causes with that reason (PROTOCOL.md, S7).
 const unopenedCause = "data does not open with the response key, or opens to no JSON object"
 
-// openCause says why data did not open.
+// openCause returns why data did not open.
 func openCause(data string, err error) string {
 	switch openReason(data, err) {
 	case client.ReasonDataNotSealed:

@@ -13,27 +13,24 @@ import (
 	"countersign/internal/db"
 )
 
-// Question has what Judge needs to know of an attempt.
+// Question is what Judge needs to know of an attempt.
 type Question struct {
 	// APIKey is expected in the response. Required.
 	APIKey countersign.APIKey
-	// OtherAPIKey does as well, while keys are replaced. Empty: there is none.
+	// OtherAPIKey is accepted as well, while keys are replaced. Empty: there is none.
 	OtherAPIKey countersign.APIKey
-	// Sent is the callback with the requestUUID of this attempt.
-	// Required.
+	// Sent is the callback with the requestUUID of this attempt. Required.
 	Sent countersign.Callback
-	// Ordered has the details of the withdrawal of a type 2 callback. Nil: they
-	// are those of the merchant's answer.
+	// Ordered are the details of the withdrawal of a type 2 callback. Nil: they are those of the merchant's answer.
 	Ordered *countersign.Details
 	// Collect says what such an answer must show. Zero: CollectBound.
 	Collect client.Collect
-	// Deadline is the time from which a withdrawal can no longer be confirmed. Type 2
-	// only.
+	// Deadline is the time from which a withdrawal can no longer be confirmed. Type 2 only.
 	Deadline db.Millis
-	// AnswerKeys are the keys one of which must have signed the response (PROTOCOL.md, L10).
-	// Nil: signatures are not looked at.
+	// AnswerKeys are the keys of which one must have signed the response (PROTOCOL.md, L10). Nil: signatures are not
+	// checked.
 	AnswerKeys []*envelope.SigningKey
-	// Asked has the signature of the request, if there are AnswerKeys.
+	// Asked is the header that signs the request, if there are AnswerKeys.
 	Asked http.Header
 	// FinalCodes are the final errCodes (PROTOCOL.md, E2). Nil: none.
 	FinalCodes []client.CodeRange
@@ -43,15 +40,15 @@ type Question struct {
 type Response struct {
 	// Failure is why there is no complete response; empty if there is one.
 	Failure client.Reason
-	// Cause says more of Failure, for people.
+	// Cause explains Failure to people.
 	Cause string
 	// Status is the HTTP status; 0 if none was read.
 	Status int
-	// Encoding is how the body is compressed, as its header says; empty: it is not.
+	// Encoding is how the body is compressed, by its header. Empty: it is not.
 	Encoding string
 	// Body is the whole body. Nil if Failure is set or Status is not 200.
 	Body []byte
-	// Header has what signs the response, with Body.
+	// Header is the header that signs the response, if there is a Body.
 	Header http.Header
 	// Page is the beginning of the body if Status is not 200, for people alone.
 	Page []byte
@@ -61,22 +58,19 @@ type Response struct {
 	Done db.Millis
 }
 
-// Judge says what r means for the callback of q (PROTOCOL.md, Decision). open gives
-// the plaintext of a response's data and how many bytes of it each block held; its
-// errors are those of envelope.OpenBlocks. Judge calls it at most once, and only if
-// nothing else already decides against the response.
+// Judge returns what r means for the callback of q (PROTOCOL.md, Decision). open returns the plaintext of a response's
+// data and how many bytes of it each block held; its errors are those of envelope.OpenBlocks. Judge calls it at most
+// once, and only if nothing else already decides against the response.
 //
-// Judge depends on its arguments alone. It confirms a withdrawal only if the response
-// was complete before the deadline, has the merchant's apiKey and errCode 0, opens,
-// and names this attempt, this withdrawal, this user and the ordered details; without
-// an order, details that are bound to this withdrawal or attempt by their blocks.
+// Judge depends on its arguments alone. It confirms a withdrawal only if the response was complete before the deadline,
+// has the merchant's apiKey and errCode 0, opens, and names this attempt, this withdrawal, this user and the ordered
+// details. Without an order, the details must be bound to this withdrawal or attempt by their blocks.
 func Judge(q Question, r Response, open func(data string) (plaintext []byte, blocks []int, err error)) Verdict {
 	v := judgeResponse(q, r, open)
 	if q.Sent.CallbackType() != countersign.TypeRequestWithdraw {
 		v.Decision, v.Details = countersign.DecisionNone, countersign.Details{}
 	} else if r.Done >= q.Deadline {
-		// A late response decides nothing, whatever it says. The expiry is a decision
-		// too, and final.
+		// A late response decides nothing, whatever it says. The expiry is a decision too, and final.
 		v.Result, v.Reason = client.AttemptRetry, client.ReasonLate
 		v.Decision, v.Details = countersign.DecisionExpired, countersign.Details{}
 	}
@@ -85,8 +79,8 @@ func Judge(q Question, r Response, open func(data string) (plaintext []byte, blo
 
 func judgeResponse(q Question, r Response, open func(string) ([]byte, []int, error)) Verdict {
 	if r.Failure != "" {
-		// Only a body over the limit shows that the server works. Of the other
-		// failures, this node's own must not count against the merchant.
+		// Only a body over the limit shows that the server works. Of the other failures, this node's own must not count
+		// against the merchant.
 		reached := r.Failure == client.ReasonTooLarge && r.Status == 200 ||
 			r.Failure == client.ReasonStopped || r.Failure == client.ReasonInternal || r.Failure == client.ReasonOpenFiles
 		return Verdict{Result: client.AttemptRetry, Reason: r.Failure, Facts: client.Fact{Cause: r.Cause}, Reached: reached}
@@ -112,14 +106,12 @@ func judgeResponse(q Question, r Response, open func(string) ([]byte, []int, err
 		}
 		var member *countersign.MemberError
 		if errors.As(err, &member) && member.Member == "data" {
-			// The most common mistake: data is the answer's object, or nothing, and
-			// not the sealed text.
+			// The most common mistake: data is the answer's object, or nothing, and not the sealed text.
 			v.Reason = client.ReasonDataNotSealed
 		}
 		return v
 	}
-	// The key is checked before the code: the errCode of another merchant's server
-	// must neither refuse nor hold.
+	// The key is checked before the code: the errCode of another merchant's server must neither refuse nor hold.
 	if !q.APIKey.Equal(resp.APIKey) {
 		if !q.OtherAPIKey.Equal(resp.APIKey) {
 			v.Reason, v.Alarm = client.ReasonWrongAPIKey, client.AlarmAnswerUnusable
@@ -149,8 +141,8 @@ func judgeResponse(q Question, r Response, open func(string) ([]byte, []int, err
 	return judgeAnswer(q, plaintext, blocks, v)
 }
 
-// judgeCode judges an errCode that is not 0. It is plain text and proves nothing, but
-// no such code moves money (PROTOCOL.md, E3).
+// judgeCode judges an errCode that is not 0. It is plain text and proves nothing, but no such code moves money
+// (PROTOCOL.md, E3).
 func judgeCode(q Question, code countersign.ErrCode, v Verdict) Verdict {
 	class := code.Class()
 	if isFinal(q.FinalCodes, code) {
@@ -174,8 +166,7 @@ func isFinal(ranges []client.CodeRange, code countersign.ErrCode) bool {
 	return slices.ContainsFunc(ranges, func(r client.CodeRange) bool { return r.From <= int64(code) && int64(code) <= r.To })
 }
 
-// openReason says why data did not open. All failures inside the blocks have one
-// reason (PROTOCOL.md, S7).
+// openReason returns why data did not open. All failures inside the blocks have one reason (PROTOCOL.md, S7).
 func openReason(data string, err error) client.Reason {
 	switch {
 	case strings.HasPrefix(strings.TrimLeft(data, " \t\r\n"), "{"):

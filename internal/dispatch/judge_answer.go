@@ -7,9 +7,8 @@ import (
 	"countersign/client"
 )
 
-// judgeAnswer judges an opened answer under errCode 0 (PROTOCOL.md, Answers).
-// The requestUUID is checked first, because the answer to another attempt says nothing
-// about this one.
+// judgeAnswer judges an opened answer under errCode 0 (PROTOCOL.md, Answers). It checks the requestUUID first, because
+// the answer to another attempt says nothing about this one.
 func judgeAnswer(q Question, plaintext []byte, blocks []int, v Verdict) Verdict {
 	sent := q.Sent
 	answer, err := countersign.ParseAnswer(sent.CallbackType(), plaintext)
@@ -45,16 +44,15 @@ func malformed(q Question, err error, plaintext []byte, v Verdict) Verdict {
 	return unopened(unreadFacts(err, plaintext), v)
 }
 
-// unopened judges data that does not open, and plaintext that is no answer. They are
-// one reason and one count: padding that happens to be right opens to garbage, and
-// whoever tries blocks must not learn that it was (PROTOCOL.md, Sealing, S7). Only the
-// facts, which go to people, name a member of plaintext that is an object.
+// unopened judges data that does not open, and plaintext that is no answer. They have one reason and one count: padding
+// that is right by chance opens to garbage, and whoever tries blocks must not learn that it was right (PROTOCOL.md,
+// Sealing, S7). Only the facts, which people see, name a member of plaintext that is an object.
 func unopened(f client.Fact, v Verdict) Verdict {
 	v.Reason, v.OpenFailure = client.ReasonDataUnreadable, true
 	return v.with(f)
 }
 
-// with returns v the facts f beside the merchant's message.
+// with returns v with the facts f added to the merchant's message.
 func (v Verdict) with(f client.Fact) Verdict {
 	f.Message = v.Facts.Message
 	v.Facts = f
@@ -67,17 +65,15 @@ func contradicts(reason client.Reason, f client.Fact, v Verdict) Verdict {
 	return v.with(f)
 }
 
-// judgeWithdrawal is the only place that confirms a withdrawal. said has the details
-// of an answer that names this attempt and this withdrawal. Its blocks may come from
-// several answers, so said is the merchant's word only if it equals the order or is
-// bound (PROTOCOL.md, Decision, D7).
+// judgeWithdrawal is the only place that confirms a withdrawal. said has the details of an answer that names this
+// attempt and this withdrawal. Its blocks may come from several answers, so said counts as the merchant's word only if
+// it equals the order or is bound (PROTOCOL.md, Decision, D7).
 func judgeWithdrawal(q Question, said countersign.Details, plaintext []byte, blocks []int, v Verdict) Verdict {
 	if err := said.Validate(); err != nil {
 		return unopened(unreadFacts(err, plaintext), v)
 	}
 	if q.Ordered != nil && said.Differs(*q.Ordered) != "" {
-		// The merchant confirms details that differ from the order (PROTOCOL.md, D3).
-		// It is not asked again.
+		// The merchant confirms details that differ from the order (PROTOCOL.md, D3). It is not asked again.
 		v.Result, v.Reason, v.Alarm = client.AttemptRefused, client.ReasonDetailsDiffer, client.AlarmAnswerDiffers
 		v.Decision = countersign.DecisionDeclined
 		return v.with(differs(q, said.Differs(*q.Ordered), plaintext))

@@ -10,7 +10,7 @@ import (
 	"countersign/internal/outbox"
 )
 
-// keySet are keys of a merchant that belong together.
+// keySet is one set of a merchant's keys.
 type keySet struct {
 	apiKey      countersign.APIKey
 	callbackKey countersign.APIKey
@@ -21,8 +21,8 @@ type keySet struct {
 	since       outbox.KeySince
 }
 
-// keys are those of a merchant: the set that seals, and while keys are replaced a second
-// one, under which answers count too.
+// keys are a merchant's key sets: the one that seals and, while keys are replaced, a second one, under which answers
+// count too.
 type keys struct {
 	keySet
 	other *keySet   // nil: there is one set
@@ -43,7 +43,7 @@ func keysOf(s outbox.Merchant) keys {
 func newKeySet(scheme client.Scheme, from outbox.MerchantKeys, since outbox.KeySince) keySet {
 	k := keySet{apiKey: from.APIKey, callbackKey: from.CallbackAPIKey, sealKey: from.Key, openKey: from.ResponseKey, since: since}
 	if scheme != client.SchemeService {
-		// The merchant's pair: the service uses only the public part.
+		// The pair is the merchant's: the service uses only the public part.
 		k.sealKey = k.sealKey.Public()
 	}
 	if k.openKey == nil {
@@ -66,13 +66,12 @@ func (k *keySet) open(w envelope.Worker, data string) (plaintext []byte, blocks 
 	return w.OpenBlocks(k.openKey, k.openPad, []byte(data))
 }
 
-// asksAlike reports whether requests under both look alike to the merchant.
+// asksAlike reports whether requests under both sets look alike to the merchant.
 func (k *keySet) asksAlike(o *keySet) bool {
 	return k.sealKey.Fingerprint() == o.sealKey.Fingerprint() && k.callbackKey == o.callbackKey
 }
 
-// at returns the sets that count at now: the one that seals and the other, nil if there is
-// none.
+// at returns the sets that count at now: the one that seals, and the other or nil.
 func (k *keys) at(now db.Millis) (sealing, other *keySet) {
 	if now >= k.until {
 		return &k.keySet, nil
@@ -80,9 +79,8 @@ func (k *keys) at(now db.Millis) (sealing, other *keySet) {
 	return &k.keySet, k.other
 }
 
-// forRequest returns the set for a request at now. It is the other one after the merchant
-// did not take a request under the one that seals: a merchant that cannot have two keys
-// changes at a moment of its own.
+// forRequest returns the set for a request at now. It is the other set if the merchant did not take a request under the
+// one that seals: a merchant that cannot have two keys changes at a moment of its own.
 func (k *keys) forRequest(lastReason client.Reason, now db.Millis) *keySet {
 	sealing, other := k.at(now)
 	if other != nil && lastReason == client.ReasonKeyRefused {
@@ -91,9 +89,8 @@ func (k *keys) forRequest(lastReason client.Reason, now db.Millis) *keySet {
 	return sealing
 }
 
-// forAnswer returns the sets that count for an answer, at now, to a request under asked:
-// that one first, since a merchant seals an answer for the pair that belongs to the key of
-// the request (PROTOCOL.md, K9).
+// forAnswer returns the sets that count, at now, for an answer to a request under asked. asked comes first, since a
+// merchant seals an answer for the pair that belongs to the key of the request (PROTOCOL.md, K9).
 func (k *keys) forAnswer(asked *keySet, now db.Millis) []*keySet {
 	sealing, other := k.at(now)
 	switch {
@@ -105,10 +102,9 @@ func (k *keys) forAnswer(asked *keySet, now db.Millis) []*keySet {
 	return []*keySet{sealing, other}
 }
 
-// openAnswer opens data under the first of sets under which it is an answer to a callback
-// of type t, and gives that set. If no set opens it, the error is one that counts as a
-// failure of opening, if there is one. Whether the padding under the first set was right
-// changes nothing that follows, so nobody can find it out (PROTOCOL.md, Sealing, S7).
+// openAnswer opens data under the first of sets that makes it an answer to a callback of type t, and returns that set.
+// If no set does, it prefers an error that counts as an opening failure. Whether the padding under the first set was
+// right changes nothing that follows, so nobody can find it out (PROTOCOL.md, Sealing, S7).
 func openAnswer(sets []*keySet, w envelope.Worker, t countersign.Type, data string) (under *keySet, plaintext []byte, blocks []int, err error) {
 	under = sets[0]
 	plaintext, blocks, err = under.open(w, data)
@@ -132,8 +128,8 @@ func openFailure(err error) bool {
 	return errors.Is(err, envelope.ErrOpen) || errors.Is(err, envelope.ErrTooLarge)
 }
 
-// keyRefused reports whether a response says that the merchant did not take the keys of
-// the request, and another set of keys is to be tried at once.
+// keyRefused reports whether, by its response, the merchant did not take the keys of the request, so that another set
+// is to be tried at once.
 func (k *keys) keyRefused(asked *keySet, v Verdict, status int, now db.Millis) bool {
 	sealing, other := k.at(now)
 	if other == nil || asked != sealing || sealing.asksAlike(other) || v.Result != client.AttemptRetry || v.Decision != countersign.DecisionNone {

@@ -14,11 +14,10 @@ import (
 const (
 	claimBatch   = 256
 	claimTimeout = 10 * time.Second
-	// gather is how long a claim waits for more free workers if there are more due
-	// callbacks than workers: few large claims cost less than many small ones.
+	// gather is how long a claim waits for more free workers if more callbacks are due than workers are free: few large
+	// claims cost less than many small ones.
 	gather = 5 * time.Millisecond
-	// nap follows a claim that found nothing although a callback was due, because
-	// another node was faster.
+	// nap follows a claim that found nothing although a callback was due, because another node was faster.
 	nap          = 10 * time.Millisecond
 	claimBackoff = 100 * time.Millisecond
 	claimSlowest = time.Second
@@ -26,18 +25,15 @@ const (
 
 // lane claims callbacks of one lane and counts those in flight.
 //
-// Its places are shared by one rule, so that no merchant costs another one its own:
-// merchants with nothing in flight are served first (outbox.Claim), an eighth of the
-// places is for them alone, and a merchant gets more only while it has less in flight
-// than a third of the other places that are free. So one merchant gets to a quarter of
-// the lane at most; the more of them are slow, the less each has, and some places stay
-// free. What a merchant has in flight counts on all nodes, the places count on this
-// one.
+// One rule shares its places, so that no merchant takes those of another. Merchants with nothing in flight are served
+// first (outbox.Claim), and an eighth of the places is for them alone. A merchant gets more only while it has less in
+// flight than a third of the other places that are free. So one merchant gets a quarter of the lane at most. The more
+// merchants are slow, the less each has, and some places stay free. A merchant's callbacks in flight are counted on all
+// nodes, the places on this one.
 //
-// A place in the lane is cheap and RSA is not. Therefore at most ahead callbacks are
-// claimed and not yet sent, a quarter of them again for merchants with nothing in
-// flight. So a claim is never far ahead of RSA, and work arrives where it can be
-// done.
+// A place in the lane is cheap and RSA is not. Therefore at most ahead callbacks are claimed and not yet sent, a
+// quarter of them again for merchants with nothing in flight. So a claim is never far ahead of RSA, and work goes to
+// nodes that can do it.
 type lane struct {
 	d     *Dispatcher
 	id    countersign.Lane
@@ -49,7 +45,7 @@ type lane struct {
 	mu       sync.Mutex
 	inFlight int
 	unsent   int           // of inFlight, those that were not sent yet
-	freed    chan struct{} // buffered 1: a callback has ended, or one was sent and others may wait for that
+	freed    chan struct{} // buffered 1: a callback has ended, or was sent and others may wait for that
 	running  sync.WaitGroup
 }
 
@@ -58,16 +54,16 @@ func newLane(d *Dispatcher, id countersign.Lane, width int) *lane {
 		freed: make(chan struct{}, 1)}
 }
 
-// places says how many callbacks to claim, 0 if no place is free, and how many of one
-// merchant may then be in flight.
+// places returns how many callbacks to claim, 0 if no place is free, and how many of one merchant may then be in
+// flight.
 func (l *lane) places() (most, share int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return placesOf(l.width, l.width-l.inFlight, l.ahead, l.ahead-l.unsent)
 }
 
-// placesOf is the rule of lane's comment: of width places free are free, and of the
-// ahead that may be unsent so many more.
+// placesOf is the rule in lane's comment. Of width places, free are free; ahead callbacks may be unsent, more of them
+// still.
 func placesOf(width, free, ahead, more int) (most, share int) {
 	common, soon := free-width/8, more-ahead/4
 	if common <= 0 || soon <= 0 {
@@ -103,8 +99,7 @@ func (l *lane) sent() {
 	}
 }
 
-// done counts one callback as ended after it was settled. Only then may its merchant
-// get another one.
+// done counts one callback as ended once it is settled. Only then may its merchant get another one.
 func (l *lane) done() {
 	l.mu.Lock()
 	l.inFlight--
@@ -121,9 +116,8 @@ func (l *lane) wakeUp() {
 	}
 }
 
-// run claims until stop ends. After a wake-up it claims at once. Otherwise it asks
-// NextDue first, which costs less than a claim: an attempt that ended may have freed
-// capacity of its merchant.
+// run claims until stop ends. After a wake-up it claims at once. Otherwise it asks NextDue first, which costs less than
+// a claim: an attempt that ended may have freed capacity of its merchant.
 func (l *lane) run(stop, work context.Context) {
 	wake, unwatch := l.d.cfg.Outbox.Watch(outbox.TopicOf(l.id))
 	defer unwatch()
@@ -134,8 +128,8 @@ func (l *lane) run(stop, work context.Context) {
 		}
 		l.d.cfg.Log.LogAttrs(work, slog.LevelError, "claiming failed",
 			slog.String("lane", l.id.String()), slog.String("error", err.Error()))
-		// A wake-up shows that the database takes commits again: this node listens
-		// again, or another one has committed work.
+		// A wake-up shows that the database takes commits again: this node listens again, or another one has committed
+		// work.
 		l.wait(stop, wake, backoff)
 		backoff = min(2*backoff, claimSlowest)
 	}
@@ -184,8 +178,7 @@ func (l *lane) nextDue(stop context.Context) (db.Millis, error) {
 	return l.d.cfg.Outbox.NextDue(ctx, l.id, share)
 }
 
-// wait returns when there may be something to claim. It reports whether a wake-up ended
-// it.
+// wait returns when there may be something to claim, and reports whether a wake-up ended it.
 func (l *lane) wait(stop context.Context, wake <-chan struct{}, longest time.Duration) bool {
 	t := time.NewTimer(longest)
 	defer t.Stop()
@@ -202,8 +195,8 @@ func (l *lane) wait(stop context.Context, wake <-chan struct{}, longest time.Dur
 	return false
 }
 
-// room waits for free places and gives what to claim, 0 if stop has ended. If the last
-// claim was full, it waits briefly for more than one place.
+// room waits for free places and returns how much to claim, 0 if stop has ended. If the last claim was full, it waits
+// briefly for more than one place.
 func (l *lane) room(stop context.Context, full bool) (most, share int) {
 	enough := 1
 	var patience <-chan time.Time
@@ -230,8 +223,8 @@ func (l *lane) room(stop context.Context, full bool) (most, share int) {
 	}
 }
 
-// claim claims up to most callbacks and starts an exchange for each. A claim that has
-// begun is not interrupted, because its callbacks would wait for their leases to end.
+// claim claims up to most callbacks and starts an exchange for each. A claim that has begun is not interrupted, because
+// its callbacks would wait for their leases to end.
 func (l *lane) claim(stop, work context.Context, most, share int) (int, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(stop), claimTimeout)
 	defer cancel()
@@ -256,8 +249,7 @@ func (l *lane) claim(stop, work context.Context, most, share int) (int, error) {
 	return len(claimed), nil
 }
 
-// work makes attempts until stop ends. A new goroutine for each attempt would copy its
-// growing stack several times.
+// work makes attempts until stop ends. A new goroutine for each attempt would copy its growing stack several times.
 func (l *lane) work(stop, work context.Context, c outbox.Claimed) {
 	for {
 		l.ended <- l.d.attempt(stop, work, c)

@@ -29,7 +29,7 @@ func (a *attempt) sign() error {
 		a.plain, a.d.cfg.Now())
 }
 
-// verify verifies the signature of r (PROTOCOL.md, L10). Without a reason it holds.
+// verify verifies the signature of r (PROTOCOL.md, L10). Without a reason it is valid.
 func (q *Question) verify(r Response) (s envelope.LinkSignature, reason client.Reason, err error) {
 	s, err = envelope.VerifyResponse(envelope.LinkResponse{Status: r.Status, Header: r.Header, Body: r.Body, Request: q.Asked}, q.AnswerKeys...)
 	switch {
@@ -43,8 +43,8 @@ func (q *Question) verify(r Response) (s envelope.LinkSignature, reason client.R
 	return s, "", nil
 }
 
-// notSigned is the verdict of a response that the merchant's key did not sign. It decides
-// nothing, whatever it says.
+// notSigned returns the verdict on a response that the merchant's key did not sign. It decides nothing, whatever the
+// response says.
 func notSigned(v Verdict, reason client.Reason, err error) Verdict {
 	v.Reason, v.Alarm = reason, client.AlarmAnswerDiffers
 	v.ErrCode = nil
@@ -52,7 +52,7 @@ func notSigned(v Verdict, reason client.Reason, err error) Verdict {
 	return v
 }
 
-// link is what the journal keeps of the signatures of an exchange.
+// link returns what the journal keeps of an exchange's signatures.
 func (a *attempt) link(r Response, v Verdict) *outbox.Link {
 	if a.header == nil {
 		return nil
@@ -64,7 +64,7 @@ func (a *attempt) link(r Response, v Verdict) *outbox.Link {
 	return l
 }
 
-// signed adds to e the answer as a permit carries it, if the merchant signed it and confirmed.
+// signed adds to e the answer in the form that a permit has, if the merchant signed it and confirmed.
 func (a *attempt) signed(e *outbox.Exchange, r Response, v Verdict, plaintext []byte) {
 	if v.SignedBy == "" || v.Decision != countersign.DecisionConfirmed {
 		return

@@ -33,7 +33,7 @@ type merchant struct {
 	keys
 }
 
-// errPaused means that a merchant was paused after the claim, or its row is not believed.
+// errPaused means that the merchant was paused after the claim, or that its row was tampered with.
 var errPaused = errors.New("it is paused")
 
 // newMerchant prepares s.
@@ -61,8 +61,8 @@ func newMerchant(s outbox.Merchant, p TargetRules) (*merchant, error) {
 	if m.answerKeys, err = envelope.ParseSigningKeys(s.AnswerKey); err != nil { // never less than was set
 		return nil, fmt.Errorf("answerKey: %w", err)
 	}
-	// If a URL is no longer allowed after a restart with other flags, its attempts
-	// fail as blocked; the merchant's other URL still works.
+	// If a URL is no longer allowed after a restart with other flags, its attempts fail as blocked; the merchant's
+	// other URL still works.
 	p.AllowPrivate = m.private
 	for lane, raw := range [2]string{s.NotifyURL, s.WithdrawURL} {
 		if u, err := parseTarget(raw, p); err == nil {
@@ -72,13 +72,12 @@ func newMerchant(s outbox.Merchant, p TargetRules) (*merchant, error) {
 	return m, nil
 }
 
-// cachedMerchants caches prepared merchants. The version in each claimed callback shows
-// when an entry is out of date.
+// cachedMerchants caches prepared merchants. The version in each claimed callback shows when an entry is out of date.
 type cachedMerchants struct {
 	outbox Outbox
 	rules  TargetRules
-	// openings makes those of a merchant. They belong to one version of it: a
-	// merchant that is resumed begins anew.
+	// openings makes the openings of a merchant. They belong to one version of it: a merchant that is resumed begins
+	// anew.
 	openings func() *openings
 
 	mu      sync.Mutex

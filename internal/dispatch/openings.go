@@ -10,21 +10,18 @@ import (
 	"countersign/internal/outbox"
 )
 
-// errNotOpened: too many answers of this merchant did not open, so this one was not
-// looked at.
+// errNotOpened means that too many answers of this merchant did not open, so this one was not tried.
 var errNotOpened = errors.New("not opened")
 
 // failureWindow is how long a failure to open counts, as in the outbox.
 const failureWindow = time.Hour
 
-// openings bounds how many answers of one merchant this node opens at once, so that
-// nobody can try many blocks before the outbox pauses the merchant for its failures
-// (PROTOCOL.md, Sealing, S7). As long as answers open, each lane opens as many at once as
-// cores can work on. After a failure only one answer at a time is opened, until
-// one is good. A failure keeps its place until it is settled, so the pause counts it
-// before another answer is opened in its place. Once the outbox has counted
-// OpenFailureLimit failures, nothing more is opened: that merchant is paused, and
-// has other openings when it is resumed.
+// openings bounds how many answers of one merchant this node opens at once, so that nobody can try many blocks before
+// the outbox pauses the merchant for its failures (PROTOCOL.md, Sealing, S7). As long as answers open, each lane opens
+// as many at once as there are cores. After a failure only one answer at a time is opened, until one is good. A failure
+// keeps its place until it is settled, so the pause counts it before another answer is opened in its place. Once the
+// outbox has counted OpenFailureLimit failures, nothing more is opened: that merchant is paused, and gets new openings
+// when it is resumed.
 type openings struct {
 	most int // answers at once in each lane while all is well
 	now  func() time.Time
@@ -39,8 +36,8 @@ type openings struct {
 
 func newOpenings(most int, now func() time.Time) *openings { return &openings{most: most, now: now} }
 
-// enter waits at most this long for its turn. It reports false if the answer is not to
-// be opened; otherwise leave, or fail and settled, must follow.
+// enter waits at most this long for its turn. It returns false if the answer is not to be opened; otherwise leave, or
+// fail and settled, must follow.
 func (o *openings) enter(lane countersign.Lane, wait time.Duration) bool {
 	o.mu.Lock()
 	if o.shut() {
@@ -71,7 +68,7 @@ func (o *openings) enter(lane countersign.Lane, wait time.Duration) bool {
 	return <-turn // its turn came at the same moment
 }
 
-// leave ends the opening of an answer that did not fail. good says that it opened.
+// leave ends the opening of an answer that did not fail. good means that it opened.
 func (o *openings) leave(lane countersign.Lane, good bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -82,7 +79,7 @@ func (o *openings) leave(lane countersign.Lane, good bool) {
 	o.next()
 }
 
-// fail notes that an answer did not open, or opened to none.
+// fail notes that data did not open, or opened to no answer.
 func (o *openings) fail() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -90,8 +87,8 @@ func (o *openings) fail() {
 	o.failed = append(o.failed, o.now())
 }
 
-// settled returns the place of a failure free. counted is how many failures of the
-// merchant the outbox has counted on all nodes; 0 if that is not known.
+// settled frees the place of a failure. counted is how many failures of the merchant the outbox has counted on all
+// nodes, or 0 if that is not known.
 func (o *openings) settled(lane countersign.Lane, counted int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -100,8 +97,8 @@ func (o *openings) settled(lane countersign.Lane, counted int) {
 	o.next()
 }
 
-// shut says whether nothing is to be opened: the outbox has paused the merchant, or
-// would have if it could be reached.
+// shut reports whether nothing is to be opened: the outbox has paused the merchant, or would have if it could be
+// reached.
 func (o *openings) shut() bool {
 	since := o.now().Add(-failureWindow)
 	o.failed = slices.DeleteFunc(o.failed, func(t time.Time) bool { return t.Before(since) })
@@ -115,7 +112,7 @@ func (o *openings) free(lane countersign.Lane) bool {
 	return o.open[lane] < o.most
 }
 
-// next returns turns to those who wait, withdrawals first.
+// next gives turns to those who wait, withdrawals first.
 func (o *openings) next() {
 	shut := o.shut()
 	for _, lane := range []countersign.Lane{countersign.LaneWithdraw, countersign.LaneNotify} {

@@ -14,9 +14,8 @@ import (
 
 const (
 	settleBatch = 256
-	// Under load a settlement waits this long for others, so that transactions and
-	// the claims after them are few and large. With fewer than busy callbacks in
-	// flight no settlement waits.
+	// Under load a settlement waits this long for others, so that transactions and the claims after them are few and
+	// large. With fewer than busy callbacks in flight no settlement waits.
 	settleGather  = 10 * time.Millisecond
 	busy          = 24
 	settleTimeout = 10 * time.Second // of one try
@@ -24,9 +23,8 @@ const (
 	settleSlowest = 2 * time.Second
 )
 
-// settle settles ended attempts until l.ended is closed. Those that end while one
-// transaction runs are settled by the next one. Each lane settles separately, so a
-// decision never waits for deposits.
+// settle settles ended attempts until l.ended is closed. Those that end while one transaction runs are settled by the
+// next one. Each lane settles separately, so a decision never waits for deposits.
 func (l *lane) settle(hard context.Context) {
 	var batch []ended
 	for {
@@ -43,7 +41,7 @@ func (l *lane) settle(hard context.Context) {
 	}
 }
 
-// collect adds the attempts to batch that have ended, or end soon.
+// collect adds to batch the attempts that have ended or end soon.
 func (l *lane) collect(batch []ended) []ended {
 	var patience <-chan time.Time
 	if l.busy() {
@@ -103,7 +101,7 @@ func (d *Dispatcher) settleBatch(hard context.Context, batch []ended) {
 	settled, err := d.settleAll(hard, settlements, until)
 	var item *db.ItemError
 	if errors.As(err, &item) && len(of) > 1 {
-		// One that the outbox refuses must not block the others.
+		// A settlement that the outbox refuses must not block the others.
 		for _, e := range of {
 			d.settleBatch(hard, []ended{*e})
 		}
@@ -133,10 +131,9 @@ func (d *Dispatcher) settleAll(hard context.Context, list []outbox.Settlement, u
 	return settled, err
 }
 
-// persist tries until it succeeds or the last lease has ended, and then once more: for
-// a process that stood still all time-outs have passed, and late results are recorded
-// too. The sweep returns the rest. A try that failed after it was applied is harmless,
-// because an attempt is settled once.
+// persist tries until it succeeds or the last lease has ended, and then once more: all time-outs of a process that
+// stood still have passed, and late results are recorded too. The sweep makes the rest due again. A try that failed
+// after it was applied is harmless, because an attempt is settled once.
 func (d *Dispatcher) persist(hard context.Context, what string, until db.Millis, try func(context.Context) error) error {
 	for wait, last := settleBackoff, false; ; wait = min(2*wait, settleSlowest) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(hard), settleTimeout)

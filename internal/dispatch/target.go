@@ -13,15 +13,14 @@ import (
 	"code.dny.dev/ssrf"
 )
 
-// TargetRules says which targets callbacks may go to. The zero TargetRules allows public
-// addresses and https only.
+// TargetRules says which targets callbacks may go to. The zero TargetRules allows public addresses and https only.
 type TargetRules struct {
-	// AllowPrivate allows targets on loopback and private networks, on any port. The
-	// addresses where cloud providers serve a machine's credentials stay forbidden.
+	// AllowPrivate allows targets on loopback and private networks, on any port. The addresses where cloud providers
+	// serve a machine's credentials stay forbidden.
 	AllowPrivate bool
 	// AllowHTTP allows http targets and port 80. For development.
 	AllowHTTP bool
-	// Ports are where public addresses may be called; nil: DefaultPorts.
+	// Ports are the ports allowed on public addresses. Nil: DefaultPorts.
 	Ports []uint16
 }
 
@@ -34,8 +33,8 @@ var ErrURL = errors.New("URL not allowed")
 // maxURL bounds a target's URL in bytes.
 const maxURL = 2048
 
-// CheckURL says whether p allows callbacks to raw, as far as raw itself shows. Names are
-// resolved, and their addresses checked, when a connection is made.
+// CheckURL returns an error if p does not allow callbacks to raw, as far as raw itself shows. Names are resolved, and
+// their addresses checked, when a connection is made.
 func CheckURL(raw string, p TargetRules) error {
 	_, err := parseTarget(raw, p)
 	return err
@@ -94,8 +93,7 @@ func parseTarget(raw string, p TargetRules) (*url.URL, error) {
 		return u, nil
 	}
 	if looksNumeric(host) {
-		// Forms such as 127.1 and 0x7f000001: resolvers differ on them, and no
-		// merchant needs them.
+		// Forms such as 127.1 and 0x7f000001: resolvers differ on them, and no merchant needs them.
 		return refuse("its host is neither a name nor an address as it is usually written")
 	}
 	if !p.AllowPrivate && isLocalName(host) {
@@ -110,8 +108,8 @@ func parseTarget(raw string, p TargetRules) (*url.URL, error) {
 
 var publicAddress = netip.AddrFrom4([4]byte{1, 1, 1, 1})
 
-// looksNumeric reports whether the last label of host cannot be a top-level domain: a
-// resolver may take host for a number.
+// looksNumeric reports whether the last label of host cannot be a top-level domain: a resolver may take host for a
+// number.
 func looksNumeric(host string) bool {
 	last := strings.TrimSuffix(host, ".")
 	last = last[strings.LastIndexByte(last, '.')+1:]
@@ -147,9 +145,8 @@ func guardian(p TargetRules) *ssrf.Guardian {
 	return ssrf.New(ssrf.WithPorts(ports...))
 }
 
-// metadata are the addresses where cloud providers serve a machine's credentials.
-// Some lie in private networks. The link-local ones are refused anyway; they stand
-// here too so that the list is complete.
+// metadata are the addresses where cloud providers serve a machine's credentials. Some lie in private networks. The
+// link-local ones are refused anyway; they are listed so that the list is complete.
 var metadata = []netip.Prefix{
 	netip.MustParsePrefix("169.254.0.0/16"),         // AWS, Azure, Google and most others
 	netip.MustParsePrefix("fe80::/10"),              // the same in IPv6
@@ -161,11 +158,11 @@ var metadata = []netip.Prefix{
 	netip.MustParsePrefix("fd00:42::42/128"),        // Scaleway
 }
 
-// translators are prefixes of IPv6 addresses that end in an IPv4 address, which a
-// router reaches for them (RFC 6052, RFC 8215).
+// translators are prefixes of IPv6 addresses that end in an IPv4 address, to which a router translates them (RFC 6052,
+// RFC 8215).
 var translators = []netip.Prefix{netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("64:ff9b:1::/48")}
 
-// isMetadata says whether ip, or the IPv4 address in it, is one of metadata.
+// isMetadata reports whether ip, or the IPv4 address in it, is one of metadata.
 func isMetadata(ip netip.Addr) bool {
 	ip = ip.Unmap()
 	if slices.ContainsFunc(translators, func(p netip.Prefix) bool { return p.Contains(ip) }) {
@@ -175,8 +172,7 @@ func isMetadata(ip netip.Addr) bool {
 	return slices.ContainsFunc(metadata, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
-// dialControl gets the resolved address that is about to be dialled, so that a second
-// look-up cannot replace it.
+// dialControl checks the resolved address that is about to be dialled, so that a second look-up cannot replace it.
 func dialControl(p TargetRules) func(network, address string, c syscall.RawConn) error {
 	g := guardian(p)
 	return func(network, address string, c syscall.RawConn) error {

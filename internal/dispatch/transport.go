@@ -39,15 +39,14 @@ const (
 // userAgent names the sender without its version, which could help an attacker.
 const userAgent = "countersign"
 
-// transport makes exchanges with merchants. It has two connection pools, so that
-// merchants that may be on private networks and others never share a connection.
+// transport makes exchanges with merchants. It has two connection pools, so that merchants that may be on private
+// networks never share a connection with others.
 type transport struct {
 	public, private *http.Transport
 }
 
-// newTransport returns the transport for both kinds of merchants, those that p allows to
-// be on private networks and the others. Nil roots stand for
-// the system's, a nil dial for the network. It keeps up to idle connections open that are not used.
+// newTransport returns the transport for both kinds of merchants, those that p allows to be on private networks and the
+// others. Nil roots are the system's, and a nil dial is the network's. It keeps up to idle unused connections open.
 func newTransport(p TargetRules, roots *x509.CertPool, dial dialFunc, idle int) *transport {
 	public, private := p, p
 	public.AllowPrivate, private.AllowPrivate = false, true
@@ -61,9 +60,8 @@ func newTransport(p TargetRules, roots *x509.CertPool, dial dialFunc, idle int) 
 
 func roundTripper(p TargetRules, roots *x509.CertPool, resolver *net.Resolver) *http.Transport {
 	dialer := &net.Dialer{Timeout: connectTimeout, KeepAlive: 30 * time.Second, Control: dialControl(p), Resolver: resolver}
-	// HTTP/1.1 alone: with HTTP/2 a lost packet, or a server that abuses flow
-	// control, would block all exchanges of a connection, and such small exchanges
-	// gain nothing from sharing one.
+	// HTTP/1.1 alone: with HTTP/2 a lost packet, or a server that abuses flow control, would block all exchanges of a
+	// connection, and such small exchanges gain nothing from sharing one.
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	return &http.Transport{
@@ -95,19 +93,18 @@ type request struct {
 	apiKey      countersign.APIKey // X-API-KEY; empty: none
 	signature   http.Header        // of the signed link; nil: none
 	body        []byte
-	tooLate     func() bool   // reports that nothing more of it may be sent
+	tooLate     func() bool   // reports whether nothing more of it may be sent
 	phase       *atomic.Int32 // a phase; post sets it
 }
 
-// errTooLate ends a request before all of it was sent.
+// errTooLate ends a request before all of it is sent.
 var errTooLate = errors.New("too late to send")
 
-// fencedConn is a connection to a merchant that sends nothing more when it is too late
-// for its request. The context's deadline is not enough: after a process was stopped
-// or a machine slept, it may write before any timer fires, although another node has
-// claimed the callback meanwhile. (It can still be stopped between the look at the clock
-// and the write: see the package comment.) The body's reader could check this too, but then
-// http.Transport would send the header in a packet of its own.
+// fencedConn is a connection to a merchant that sends nothing more when it is too late for its request. The context's
+// deadline is not enough: after a process was stopped or a machine slept, it may write before any timer fires, although
+// another node has claimed the callback meanwhile. (It can still be stopped between the look at the clock and the
+// write: see the package comment.) The body's reader could check this too, but then http.Transport would send the
+// header in a packet of its own.
 type fencedConn struct {
 	net.Conn
 	request atomic.Pointer[request]
@@ -132,8 +129,7 @@ func (c *fencedConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// reader returns a new reader of the body, of a type that http.Transport knows to be in
-// memory.
+// reader returns a new reader of the body, of a type that http.Transport knows to be in memory.
 func (q *request) reader() io.ReadCloser { return io.NopCloser(bytes.NewReader(q.body)) }
 
 // fence makes conn refuse to send when it is too late for q.
@@ -144,8 +140,8 @@ func (q *request) fence(conn net.Conn) {
 	conn.(*fencedConn).request.Store(q)
 }
 
-// post makes one exchange within ctx's deadline and reads the response. It follows no
-// redirect, because http.Transport does not. The caller sets Response.Done.
+// post makes one exchange within ctx's deadline and reads the response. It follows no redirect, because http.Transport
+// does not. The caller sets Response.Done.
 func (t *transport) post(ctx context.Context, q request) Response {
 	q.phase = new(atomic.Int32)
 	ctx = q.trace(ctx)
@@ -163,8 +159,8 @@ func (t *transport) post(ctx context.Context, q request) Response {
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		ContentLength: int64(len(q.body)),
 		Body:          q.reader(),
-		// The transport uses GetBody only if an idle connection was closed before a byte
-		// of the POST was written, so there is still one POST.
+		// The transport uses GetBody only if an idle connection was closed before a byte of the POST was written, so
+		// there is still one POST.
 		GetBody: func() (io.ReadCloser, error) {
 			if q.tooLate() {
 				return nil, errTooLate // so that it does not try every idle connection
@@ -207,8 +203,8 @@ func (t *transport) post(ctx context.Context, q request) Response {
 	return r
 }
 
-// classify returns the reason for an error of an exchange. The error's text is never
-// shown: it holds addresses and what the merchant's server sent.
+// classify returns the reason for an error of an exchange. The error's text is never shown: it holds addresses and what
+// the merchant's server sent.
 func classify(ctx context.Context, err error) client.Reason {
 	var (
 		dns       *net.DNSError
@@ -220,7 +216,7 @@ func classify(ctx context.Context, err error) client.Reason {
 	)
 	text := err.Error()
 	switch {
-	// By the text too: the errors of the resolver do not wrap their cause.
+	// By the text too: the resolver's errors do not wrap their cause.
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), strings.Contains(text, syscall.EMFILE.Error()):
 		return client.ReasonOpenFiles
 	case errors.Is(err, ssrf.ErrProhibitedIP), errors.Is(err, ssrf.ErrProhibitedPort),

@@ -16,25 +16,25 @@ type Row struct {
 	ID       int64
 	Version  string // of the row as it was read: the transaction that wrote it
 	Kind     string
-	Merchant string // empty: the body names none that there can be
+	Merchant string // empty: the body names no possible one
 	Body     []byte // nil: it is longer than maxBody
 	Length   int    // of the body, in bytes
 	Age      time.Duration
 
-	about *about // of a row about one withdrawal; nil: it is another
+	about *about // what a row about one withdrawal says; nil: it is of another kind
 }
 
-// maxBody is the longest body in bytes that is sent; the longest valid one is shorter. The
-// API takes a thousand of a quarter of it.
+// maxBody is the longest body in bytes that is sent; the longest valid one is shorter. A thousand bodies of a quarter
+// of it fit into one request of the API.
 const maxBody = 16 << 10
 
 const (
-	// lockSQL lets one relay at a time work on the table, until its transaction ends. That of
-	// one which died ends at once, that of one which stands still after idleTime.
+	// lockSQL lets one relay at a time work on the table, until its transaction ends. That ends at once if the relay
+	// dies, and after idleTime if it stands still.
 	lockSQL = `SELECT pg_try_advisory_xact_lock(7161924, 'countersign_outbox'::regclass::oid::int4)`
 
-	// merchantsSQL gives merchants with rows that wait, behind a place in their order. It looks
-	// up the first row of each merchant only, however many wait.
+	// merchantsSQL returns merchants with rows that wait, after a place in their order. It looks up only the first row
+	// of each merchant, however many wait.
 	merchantsSQL = `
 WITH RECURSIVE m (merchant) AS (
 	(SELECT merchant FROM countersign_outbox WHERE refused IS NULL AND (merchant, id) > ($2::text, $3::bigint) ORDER BY merchant, id LIMIT 1)
@@ -44,9 +44,8 @@ WITH RECURSIVE m (merchant) AS (
 )
 SELECT merchant FROM m WHERE merchant IS NOT NULL AND NOT merchant = ANY($1::text[]) LIMIT $4`
 
-	// readSQL gives the first rows of some merchants, without those of withdrawals that wait for
-	// another try. It must be a statement after lockSQL: what another relay deleted before it
-	// gave up the lock is then gone.
+	// readSQL returns the first rows of some merchants, without those of withdrawals that wait for another try. It must
+	// be a statement after lockSQL, so that it does not see what another relay deleted before it gave up the lock.
 	readSQL = `
 SELECT o.id, o.version, o.kind, o.merchant, CASE WHEN o.length <= $3 THEN o.text END, o.length, o.age
 FROM unnest($1::text[]) AS m (merchant) CROSS JOIN LATERAL (
@@ -55,8 +54,7 @@ FROM unnest($1::text[]) AS m (merchant) CROSS JOIN LATERAL (
 	FROM countersign_outbox WHERE refused IS NULL AND merchant = m.merchant AND NOT id = ANY($4::bigint[]) ORDER BY id LIMIT $2
 ) o ORDER BY o.id`
 
-	// What the core wrote meanwhile is another row, which has not been sent: it waits for
-	// the next turn.
+	// What the core wrote meanwhile is another version of the row, which has not been sent: it waits for the next turn.
 	deleteSQL = `
 DELETE FROM countersign_outbox o USING unnest($1::bigint[], $2::text[]) AS n (id, version) WHERE o.id = n.id AND o.xmin::text = n.version`
 
@@ -65,7 +63,7 @@ UPDATE countersign_outbox o SET refused = clock_timestamp(), problem = n.problem
 FROM unnest($1::bigint[], $2::text[], $3::text[]) AS n (id, version, problem)
 WHERE o.id = n.id AND o.xmin::text = n.version AND o.refused IS NULL`
 
-	// What is the same as before is not written again: each write makes another version of the row.
+	// A row that would stay the same is not written: each write makes another version of it.
 	waitSQL = `
 UPDATE countersign_outbox o SET problem = n.problem::json
 FROM unnest($1::bigint[], $2::text[], $3::text[]) AS n (id, version, problem)
@@ -101,7 +99,7 @@ func (r *Relay) carry(ctx context.Context) {
 	}
 }
 
-// rest waits for a notification, the poll, or a merchant whose hold ends.
+// rest waits for a notification, the poll, or the end of a merchant's hold.
 func (r *Relay) rest(ctx context.Context, began time.Time) {
 	wait := r.c.poll
 	if _, first := r.held.now(began); !first.IsZero() {
@@ -116,11 +114,10 @@ func (r *Relay) rest(ctx context.Context, began time.Time) {
 	}
 }
 
-// turn carries what waits, at most a batch, and says of how many rows it knows more than
-// before. One transaction of the core's database holds the lock and, at its end, deletes what
-// was acknowledged: a relay that dies before leaves every row. That commit need not be
-// durable: rows that a crash of the database brings back are sent again, which changes
-// nothing. With permits it is durable, since the core acts on them.
+// turn carries what waits, at most a batch, and returns of how many rows it has learned something. One transaction of
+// the core's database holds the lock and, at its end, deletes what was acknowledged: a relay that dies before leaves
+// every row. That commit need not be durable: rows that a crash of the database brings back are sent again, which
+// changes nothing. With permits it is durable, since the core acts on them.
 //
 // Once ctx has ended no request begins; what was sent is still settled.
 func (r *Relay) turn(ctx context.Context) (done int, err error) {
@@ -132,7 +129,7 @@ func (r *Relay) turn(ctx context.Context) (done int, err error) {
 	defer func() {
 		rollback, cancel := context.WithTimeout(work, sqlTimeout)
 		defer cancel()
-		_ = tx.Rollback(rollback) // of what has been committed it does nothing
+		_ = tx.Rollback(rollback) // after a commit it does nothing
 	}()
 	at := time.Now()
 	rows, err := r.claim(ctx, tx, at)
@@ -154,8 +151,8 @@ func (r *Relay) turn(ctx context.Context) (done int, err error) {
 	return len(t.taken) + len(t.refused) + parked, sendErr
 }
 
-// keepAwake keeps the database from ending tx as idle while requests are under way. Its end
-// must be called before tx is used.
+// keepAwake keeps the database from ending tx as idle while requests are under way. Its result must be called before tx
+// is used.
 func (r *Relay) keepAwake(ctx context.Context, tx pgx.Tx) (end func()) {
 	stop, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -189,8 +186,8 @@ func (r *Relay) begin(ctx context.Context) (pgx.Tx, error) {
 	return tx, nil
 }
 
-// claim locks the table and gives the first rows of some merchants, in the order of their ids,
-// without what is held at a moment; none while another relay works.
+// claim locks the table and returns the first rows of some merchants, in the order of their ids, without what is held
+// at the time at. It returns none while another relay works.
 func (r *Relay) claim(ctx context.Context, tx pgx.Tx, at time.Time) ([]Row, error) {
 	ctx, cancel := context.WithTimeout(ctx, sqlTimeout)
 	defer cancel()
@@ -223,11 +220,11 @@ func (r *Relay) claim(ctx context.Context, tx pgx.Tx, at time.Time) ([]Row, erro
 	return rows, nil
 }
 
-// maxMerchants is of how many merchants one turn has rows: each then has several.
+// maxMerchants is the most merchants of which one turn has rows, so that each has several.
 const maxMerchants = 200
 
-// merchants returns merchants behind those of the last turn, and from the first on where there
-// are no more: with many merchants each has its turn. Those held at a moment are left out.
+// merchants returns the merchants after those of the last turn, and starts again from the first if there are no more:
+// with many merchants each has its turn. Those held at the time at are left out.
 func (r *Relay) merchants(ctx context.Context, tx pgx.Tx, at time.Time) ([]string, error) {
 	held, _ := r.held.now(at)
 	for {
@@ -255,8 +252,8 @@ func (r *Relay) merchants(ctx context.Context, tx pgx.Tx, at time.Time) ([]strin
 	}
 }
 
-// settle writes permits, deletes what was acknowledged and keeps what was refused or waits, with the
-// service's answer, each as it was read.
+// settle writes permits, deletes rows that were acknowledged, and keeps those that were refused or wait, with the
+// service's answer. It changes a row only in the version that was read.
 func (r *Relay) settle(ctx context.Context, tx pgx.Tx, t *turn) error {
 	ctx, cancel := context.WithTimeout(ctx, sqlTimeout)
 	defer cancel()

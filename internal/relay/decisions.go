@@ -23,15 +23,14 @@ VALUES ($1, $2, $3, $4, $5, $6::json) ON CONFLICT (merchant, call_back_id) DO NO
 
 	earlierDecisionSQL = `SELECT seq, decision, withdrawal FROM countersign_decisions WHERE merchant = $1 AND call_back_id = $2`
 
-	// anewDecisionSQL gives a known decision the withdrawal that the service has now. The
-	// number is new too, so that who reads by number learns of it.
+	// anewDecisionSQL gives a known decision the withdrawal that the service has now. The number is new too, so that a
+	// reader by number learns of it.
 	anewDecisionSQL = `
 UPDATE countersign_decisions SET seq = $1, withdrawal = $4, body = $5::json WHERE merchant = $2 AND call_back_id = $3`
 )
 
-// ErrFeed means that the feed of decisions is not the one that was read before: the service
-// was restored from a backup, or is another one. No decision is written until a person
-// has decided where to go on.
+// ErrFeed means that the feed of decisions is not the one that was read before: the service was restored from a backup,
+// or is another one. No decision is written until a person has decided where to continue.
 var ErrFeed = errors.New("the feed of decisions is not the one that was read before")
 
 const (
@@ -63,16 +62,15 @@ func (r *Relay) decisions(ctx context.Context) {
 	}
 }
 
-// before returns the first n entries of a page, n > 0, up to one that stops the relay. They are
-// written first, and the next call fails: who passes that entry by the cursor would lose
-// them.
+// before returns the first n entries of a page, n > 0, up to one that stops the relay. They are written first, and the
+// next call fails: if the cursor passed that entry, later ones would be lost.
 func before(part client.Decisions, n int) client.Decisions {
 	return client.Decisions{Decisions: part.Decisions[:n], Next: part.Decisions[n-1].Seq}
 }
 
-// writeDecisions writes the next decisions, and waits for one for a while. No
-// transaction is open meanwhile. The transaction that writes them moves the cursor, from
-// where it was when they were asked for: of several relays one writes each decision.
+// writeDecisions writes the next decisions, and waits a while for one. No transaction is open meanwhile. The
+// transaction that writes them moves the cursor from where it was when they were asked for, so only one of several
+// relays writes each decision.
 func (r *Relay) writeDecisions(ctx context.Context) error {
 	var after int64
 	look, cancel := context.WithTimeout(ctx, sqlTimeout)
@@ -100,7 +98,7 @@ func (r *Relay) writeDecisions(ctx context.Context) error {
 		part = before(part, n)
 	}
 	if part.Next == after {
-		if time.Since(asked) < time.Second { // a service that stops does not wait
+		if time.Since(asked) < time.Second { // a stopping service answers without waiting
 			sleep(ctx, min(time.Second, r.c.lastPause))
 		}
 		return nil
@@ -134,9 +132,9 @@ func (r *Relay) writeDecisions(ctx context.Context) error {
 	})
 }
 
-// insertDecision keeps a decision, once. A known withdrawal that is decided otherwise is
-// ErrFeed. One that the service lost in a restore, and was given again, has another id
-// there, under which alone it can be released: its row gets that.
+// insertDecision keeps a decision, once. A known withdrawal with another decision is ErrFeed. A withdrawal that the
+// service lost in a restore and was given again has a new id there, under which alone it can be released: its row gets
+// that id.
 func insertDecision(ctx context.Context, tx pgx.Tx, d client.Decision) error {
 	w := d.Withdrawal
 	body, err := json.Marshal(w)
@@ -161,9 +159,8 @@ func insertDecision(ctx context.Context, tx pgx.Tx, d client.Decision) error {
 	return err
 }
 
-// checkFeed fails with ErrFeed where a page goes on in another epoch than the cursor's,
-// and gives how many entries stand before that place. The feed has no gaps, but for a token
-// that sees some merchants alone.
+// checkFeed returns ErrFeed if a page goes on in another epoch than the cursor's, and the number of entries before that
+// place. The feed has no gaps, except for a token that sees some merchants alone.
 func (r *Relay) checkFeed(ctx context.Context, after int64, list []client.Decision) (n int, err error) {
 	for i, d := range list {
 		if d.Seq == after+1 {

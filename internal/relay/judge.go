@@ -13,29 +13,29 @@ type result int
 
 const (
 	down    result = iota // the service takes nothing now; the zero result loses nothing
-	hold                  // these rows cannot be taken now, and those of their merchants wait behind them
+	hold                  // these rows cannot be taken now, and their merchants' later rows wait for them
 	refused               // they will never be taken as they are
 	taken                 // they are in the service's database
 )
 
-// verdict is what an answer of the service means.
+// verdict is the meaning of an answer of the service.
 type verdict struct {
 	result  result
-	apart   bool            // rows that were sent together are to be sent apart: it may be about one of them
+	apart   bool            // send rows apart that were sent together: the answer may be about one of them
 	wait    time.Duration   // with down: at least
 	problem *client.Problem // with refused
 }
 
-// judge says what the error of a call means; nil is an acknowledgement.
+// judge returns what the error of a call means; nil is an acknowledgement.
 //
-// A refusal must be the service's own and about the request: a proxy that answers 400, or
-// an address that is another API, would otherwise have every row refused.
+// A refusal must be the service's own and about the request. Otherwise a proxy that answers 400, or an address that is
+// another API, would have every row refused.
 func judge(err error) verdict {
 	if err == nil {
 		return verdict{result: taken}
 	}
 	p := problemOf(err)
-	if p == nil { // it was not reached, it did not answer in time, or what it answered is not of its API
+	if p == nil { // it was not reached, did not answer in time, or the answer is not of its API
 		return verdict{result: down}
 	}
 	switch p.Status {
@@ -58,7 +58,7 @@ func judge(err error) verdict {
 	return verdict{result: down, wait: p.RetryAfter}
 }
 
-// problemOf returns the service's own words; nil: the error has none.
+// problemOf returns the service's own problem, or nil if the error has none.
 func problemOf(err error) *client.Problem {
 	var p *client.Problem
 	if errors.As(err, &p) {

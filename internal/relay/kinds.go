@@ -15,9 +15,8 @@ import (
 	"countersign/internal/strictjson"
 )
 
-// The kinds of rows. The first three have the body that the API takes; the others are about
-// one withdrawal, which their body names by merchant and callBackId beside the members that
-// the API takes.
+// The kinds of rows. The first three have the body that the API takes. The others are about one withdrawal, which their
+// body names by merchant and callBackId beside the members that the API takes.
 const (
 	kindDeposit    = "deposit"
 	kindWithdrawal = "withdrawal"
@@ -30,7 +29,7 @@ const (
 
 var kinds = []string{kindDeposit, kindWithdrawal, kindAddress, kindRelease, kindWaiting, kindOutcome, kindCancel}
 
-// paths are where rows are posted whose path names no withdrawal; all but addresses many at once.
+// paths are where rows are posted whose path names no withdrawal. All but addresses are posted many at once.
 var paths = map[string]string{kindDeposit: "/v1/deposits", kindWithdrawal: "/v1/withdrawals", kindAddress: "/v1/addresses",
 	kindRelease: "/v1/withdrawals/release", kindOutcome: "/v1/withdrawals/outcome"}
 
@@ -65,7 +64,7 @@ type about struct {
 	rest       json.RawMessage // the body of the call
 }
 
-// key names what waits where a row of the group cannot be taken now. No merchant holds a slash.
+// key returns what is held if the row cannot be taken now: its merchant or its withdrawal. No merchant id has a slash.
 func (row Row) key() string {
 	if row.about == nil {
 		return row.Merchant
@@ -78,7 +77,7 @@ func (row Row) isAbout(w client.Withdrawal) bool {
 	return w.Merchant == row.Merchant && w.CallBackID == row.about.callBackID
 }
 
-// aboutOf reads the body of a row about one withdrawal. A problem says what is wrong with it.
+// aboutOf reads the body of a row about one withdrawal. It returns a problem if the body is wrong.
 func aboutOf(row Row) (*about, *client.Problem) {
 	o, err := strictjson.ParseObject(row.Body, maxBody)
 	var bad *strictjson.Error
@@ -111,7 +110,7 @@ func aboutOf(row Row) (*about, *client.Problem) {
 	return a, nil
 }
 
-// unsent is the problem of a row that the relay does not send.
+// unsent returns the problem of a row that the relay does not send.
 func unsent(location, message string) *client.Problem {
 	return unsentFor(http.StatusUnprocessableEntity, location, message)
 }
@@ -121,7 +120,7 @@ func unsentFor(status int, location, message string) *client.Problem {
 		Detail: "the relay did not send it", Faults: []client.Fault{{Location: location, Message: message}}}
 }
 
-// unfit says what is wrong with a row that cannot be sent at all; nil: nothing. It fills about.
+// unfit returns why a row cannot be sent at all, or nil. It sets the row's about.
 func unfit(row *Row) (p *client.Problem) {
 	switch {
 	case !slices.Contains(kinds, row.Kind):
@@ -136,17 +135,16 @@ func unfit(row *Row) (p *client.Problem) {
 	return p
 }
 
-// permit is one that is written into the core's database.
+// permit is a permit to write into the core's database.
 type permit struct {
 	row                       Row
 	withdrawal, claim, permit string
 	body                      string // JSON without the permit
 	note                      string // signed
-	answer                    []byte // JSON that the merchant signed; nil: it does not sign
+	answer                    []byte // JSON signed by the merchant; nil: it does not sign
 }
 
-// permitSQL keeps the permit of a withdrawal. It changes a row only after a restore of the
-// service in which the permit was lost.
+// permitSQL keeps the permit of a withdrawal. It changes a row only if the service lost the permit in a restore.
 const permitSQL = `
 INSERT INTO countersign_permits AS p (merchant, call_back_id, withdrawal, claim, permit, body, note, answer) VALUES ($1, $2, $3, $4, $5, $6::json, $7, $8::json)
 ON CONFLICT (merchant, call_back_id) DO UPDATE SET withdrawal = excluded.withdrawal, claim = excluded.claim, permit = excluded.permit,
@@ -161,7 +159,7 @@ func (t *turn) report(ctx context.Context, row Row) error {
 	return err
 }
 
-// permitOf is the permit that the service gave for a row.
+// permitOf returns the permit that the service issued for a row.
 func permitOf(row Row, given *client.Permit) (permit, error) {
 	var asked client.Claim
 	if err := json.Unmarshal(row.about.rest, &asked); err != nil || given.Permit == "" || !row.isAbout(given.Withdrawal) {
@@ -185,11 +183,11 @@ func (t *turn) keep(list ...permit) {
 	t.permits = append(t.permits, list...)
 }
 
-// errNoPermits: a relay without --decisions does not write permits.
+// errNoPermits is returned because a relay without --decisions does not write permits.
 var errNoPermits = errors.New("a row asks for a permit: run the relay with --decisions")
 
-// judgeReport is judge of a row about one withdrawal. A conflict is looked into: some end by
-// themselves or by a person, and some are of a node that is behind.
+// judgeReport is judge for a row about one withdrawal. It looks into a conflict: some end by themselves or by a person,
+// and some come from a node that is behind.
 func (t *turn) judgeReport(ctx context.Context, row Row, err error) verdict {
 	var none *missingError
 	missing := errors.As(err, &none)
@@ -212,7 +210,7 @@ func (t *turn) judgeReport(ctx context.Context, row Row, err error) verdict {
 		return verdict{result: refused, problem: p}
 	case err != nil && !errors.As(err, &none) && judge(err).result == down:
 		return judge(err)
-	case err != nil || missing || w.Restored: // of what is restored a person has to say what became of it
+	case err != nil || missing || w.Restored: // a person must first say what became of a restored one
 		return verdict{result: hold}
 	}
 	switch w.State {
@@ -224,14 +222,14 @@ func (t *turn) judgeReport(ctx context.Context, row Row, err error) verdict {
 			return verdict{result: hold}
 		}
 	case client.WithdrawalExecuted, client.WithdrawalFailed:
-		if row.Kind == kindWaiting { // it was told, or is past: the outcome behind it was told by a relay that died then
+		if row.Kind == kindWaiting { // it was told, or is past: a relay that died then has sent the outcome after it
 			return verdict{result: taken}
 		}
 	}
 	return verdict{result: refused, problem: p}
 }
 
-// missingError: the service has no withdrawal of a row.
+// missingError means that the service does not have the withdrawal of a row.
 type missingError struct{ merchant, callBackID string }
 
 func (e *missingError) Error() string {
@@ -242,7 +240,7 @@ func (e *missingError) problem() *client.Problem {
 	return unsentFor(http.StatusNotFound, "body.callBackId", "names no withdrawal that the service has")
 }
 
-// withdrawal returns the withdrawal that a row is about as the service has it now.
+// withdrawal returns the withdrawal that a row is about, as the service has it now.
 func (r *Relay) withdrawal(ctx context.Context, row Row) (client.Withdrawal, error) {
 	f := client.WithdrawalFilter{Merchant: row.Merchant, CallBackID: row.about.callBackID}
 	return askFor(ctx, r, func(ctx context.Context, api *client.Service) (client.Withdrawal, error) {

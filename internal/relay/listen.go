@@ -7,11 +7,10 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// listenCheck is how often the listening connection is tested, and how long it may take to
-// answer.
+// listenCheck is how often the listening connection is tested, and how long it may take to answer.
 const listenCheck = 5 * time.Second
 
-// listen wakes the relay at notifications until ctx ends. What it misses, the poll finds.
+// listen wakes the relay at notifications until ctx ends. The poll finds what it misses.
 func (r *Relay) listen(ctx context.Context) {
 	for failures := 0; ctx.Err() == nil; {
 		heard, err := r.links.Listen(ctx, "countersign_outbox", listenCheck, func() {

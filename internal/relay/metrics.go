@@ -55,7 +55,7 @@ func newMetrics(r *Relay) *metrics {
 
 func nameOf(name string) string { return prometheus.BuildFQName("countersign", "relay", name) }
 
-// kindLabel keeps what a core wrote out of labels and logs.
+// kindLabel keeps texts that a core wrote out of labels and logs.
 func kindLabel(kind string) string {
 	if slices.Contains(kinds, kind) {
 		return kind
@@ -70,7 +70,7 @@ func (m *metrics) called(v verdict) {
 // scrape reads what is held, and from the database what several relays share.
 type scrape struct{ *Relay }
 
-// Describe names none: the collector is not checked.
+// Describe describes nothing, so that the collector is not checked.
 func (scrape) Describe(chan<- *prometheus.Desc) {}
 
 func (s scrape) Collect(ch chan<- prometheus.Metric) {
@@ -99,8 +99,8 @@ func (s scrape) Collect(ch chan<- prometheus.Metric) {
 	gauge("database_up", "1 if the core's database could be read for these numbers.", up)
 }
 
-// Handler answers /metrics, /healthz (the process runs) and /readyz (503 while a row
-// could not be carried, because either end does not work).
+// Handler serves /metrics, /healthz (the process runs) and /readyz (503 while a row could not be carried, because
+// either end does not work).
 func (r *Relay) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(r.metrics.registry, promhttp.HandlerOpts{}))

@@ -11,20 +11,19 @@ import (
 	"countersign/client"
 )
 
-// nodes are the nodes of the service. One is asked until it does not answer, and then the next.
+// nodes are the nodes of the service. One is asked until it does not answer, then the next.
 type nodes struct {
 	list []*client.Service
 	at   atomic.Int64
-	// probe is how often a node that lets a call wait is asked whether it is there, and how long
-	// it may take to answer.
+	// probe is how often a node is tested while a call to it waits, and how long the test may take.
 	probe time.Duration
 }
 
-// defaultProbe: a node that stands still is left after twice this time.
+// defaultProbe is the default of probe: a node that stands still is left after twice this time.
 const defaultProbe = 3 * time.Second
 
-// ask makes a call of the service. Where a node cannot be reached, cannot work, or may be behind,
-// the others are asked: repeating a call changes nothing.
+// ask makes a call of the service. If a node cannot be reached, cannot work, or may be behind, it asks the others:
+// repeating a call changes nothing.
 func (r *Relay) ask(ctx context.Context, call func(context.Context, *client.Service) error) (err error) {
 	n := &r.nodes
 	at := n.at.Load()
@@ -43,7 +42,7 @@ func (r *Relay) ask(ctx context.Context, call func(context.Context, *client.Serv
 	return err
 }
 
-// askFor is ask of a call that gives something.
+// askFor is ask for a call that returns a value.
 func askFor[T any](ctx context.Context, r *Relay, call func(context.Context, *client.Service) (T, error)) (out T, err error) {
 	err = r.ask(ctx, func(ctx context.Context, api *client.Service) (err error) {
 		out, err = call(ctx, api)
@@ -52,14 +51,14 @@ func askFor[T any](ctx context.Context, r *Relay, call func(context.Context, *cl
 	return out, err
 }
 
-// post is ask of a call whose body was written elsewhere.
+// post is ask for a call whose body is written already.
 func (r *Relay) post(ctx context.Context, path string, body []byte) (json.RawMessage, error) {
 	return askFor(ctx, r, func(ctx context.Context, api *client.Service) (json.RawMessage, error) {
 		return api.Call(ctx, http.MethodPost, path, body)
 	})
 }
 
-// isAway says whether an error is of a node that does not work, which others may.
+// isAway reports whether an error means that this node does not work; others may.
 func isAway(err error) bool {
 	p := problemOf(err)
 	if p == nil {
@@ -68,16 +67,16 @@ func isAway(err error) bool {
 	return p.Status == http.StatusBadGateway || p.Status == http.StatusServiceUnavailable || p.Status == http.StatusGatewayTimeout
 }
 
-// mayBeBehind says whether an error may be of a node that reads from a database server that was
-// replaced, and so does not know what another node does.
+// mayBeBehind reports whether the error may come from a node that reads from a replaced database server, and so does
+// not know what another node does.
 func mayBeBehind(err error) bool {
 	var none *missingError
 	p := problemOf(err)
 	return errors.As(err, &none) || p != nil && len(p.Faults) == 0 && (p.Status == http.StatusNotFound || p.Status == http.StatusConflict)
 }
 
-// watched makes a call of a node. If there is another node and this one does not answer anything
-// else either meanwhile, the call ends.
+// watched makes a call of a node. If there is another node, the call ends once this one also fails the test (see
+// probe).
 func (n *nodes) watched(ctx context.Context, api *client.Service, call func(context.Context, *client.Service) error) error {
 	if len(n.list) == 1 {
 		return call(ctx, api)

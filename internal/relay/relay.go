@@ -26,26 +26,24 @@ type Config struct {
 	From string
 	// Service is where rows go and decisions come from. Required.
 	Service *client.Service
-	// Others are other nodes of the same service. They are asked where one does not answer.
+	// Others are other nodes of the same service. They are asked if one does not answer.
 	Others []*client.Service
 	// Decisions writes decisions, and the permits that rows ask for, into the core's database.
 	Decisions bool
 	// poll is how often the table is looked at without a notification. 0: defaultPoll.
 	poll time.Duration
-	// batch is the most rows of one look. 0: maxBatch.
+	// batch is the most rows of one turn. 0: maxBatch.
 	batch int
-	// lastPause is the longest pause between two tries, and longestHold that of one
-	// merchant alone. 0: the constants of these names.
+	// lastPause is the longest pause between two tries, and longestHold that of one merchant alone. 0: the constants of
+	// these names.
 	lastPause, longestHold time.Duration
-	// idle is after what time the core's database ends the transaction of a relay that does
-	// nothing in it. 0: idleTime.
+	// idle is how long the transaction of a relay may be idle before the core's database ends it. 0: idleTime.
 	idle time.Duration
 	// probe is nodes.probe. 0: defaultProbe.
 	probe time.Duration
 	// Build are the metrics of the build. Nil: none.
 	Build prometheus.Collector
-	// Log gets a line for each refused row, for each failure, and when what failed works
-	// again. Nil: discards.
+	// Log gets a line for each refused row, for each failure, and when what failed works again. Nil: discards.
 	Log *slog.Logger
 }
 
@@ -54,18 +52,16 @@ const (
 	maxBatch    = 1000 // deposits or withdrawals in one request of the API
 	// callTimeout bounds one call of the service.
 	callTimeout = 20 * time.Second
-	// turnTime is how long after its begin a turn sends no further request: what is
-	// acknowledged is deleted at its end.
+	// turnTime is how long a turn sends requests: what is acknowledged is deleted only at its end.
 	turnTime = 3 * time.Second
 	// sqlTimeout bounds one statement in the core's database.
 	sqlTimeout = 20 * time.Second
-	// idleTime ends the transaction of a relay that stands still, so that another takes over. A
-	// relay that works says so four times meanwhile.
+	// idleTime ends the transaction of a relay that stands still, so that another takes over. A working relay uses its
+	// transaction four times meanwhile.
 	idleTime = 10 * time.Second
 )
 
-// sessionSettings are those of a relay's connections. Most keep every look at the table a
-// look at its index.
+// sessionSettings are the settings of a relay's connections. Most of them make every look at the table use its index.
 const sessionSettings = `
 SET idle_in_transaction_session_timeout = %d; SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3;
 SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off; SET application_name = 'countersign relay'`
@@ -79,8 +75,8 @@ var outboxDDL string
 //go:embed decisions.sql
 var decisionsDDL string
 
-// DDL returns the statements that make the tables in the core's database, those of
-// decisions if they are asked for. Applying them again changes nothing.
+// DDL returns the statements that make the tables in the core's database, with those of decisions if asked for.
+// Applying them again changes nothing.
 func DDL(decisions bool) string {
 	if decisions {
 		return outboxDDL + decisionsDDL
@@ -88,7 +84,6 @@ func DDL(decisions bool) string {
 	return outboxDDL
 }
 
-// Relay carries rows. Make it with New and Run it once.
 type Relay struct {
 	c       Config
 	pool    *pgxpool.Pool
@@ -131,7 +126,7 @@ func connect(url string, idle time.Duration, log *slog.Logger) (*pgxpool.Pool, *
 	if err != nil {
 		return nil, nil, fmt.Errorf("--from: %w", err)
 	}
-	c.MaxConns = 4 // a turn, the notifications, decisions, a look of /metrics
+	c.MaxConns = 4 // a turn, the notifications, decisions, and a read of /metrics
 	c.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, fmt.Sprintf(sessionSettings, idle.Milliseconds()))
 		return err
@@ -143,9 +138,8 @@ func connect(url string, idle time.Duration, log *slog.Logger) (*pgxpool.Pool, *
 	return pool, links, nil
 }
 
-// Run carries rows until ctx ends; then it ends the turn under way and returns. It
-// fails at once with ErrNoTable if the core's database can be asked and lacks a table,
-// and otherwise waits for both ends as long as it takes.
+// Run carries rows until ctx ends; then it ends the turn under way and returns. It fails at once with ErrNoTable if the
+// core's database answers and lacks a table. Otherwise it waits for both ends as long as it takes.
 func (r *Relay) Run(ctx context.Context) error {
 	defer r.pool.Close()
 	if err := r.checkTables(ctx); err != nil {
@@ -166,8 +160,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	return nil
 }
 
-// checkTables looks whether what is needed is there. A database that does not answer is
-// no fault here.
+// checkTables returns an error if a table is missing. A database that does not answer is no error here.
 func (r *Relay) checkTables(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, sqlTimeout)
 	defer cancel()
@@ -185,7 +178,7 @@ func (r *Relay) checkTables(ctx context.Context) error {
 	return nil
 }
 
-// sleep waits and reports false where ctx ended first.
+// sleep waits. It returns false if ctx ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -13,17 +13,15 @@ import (
 )
 
 const (
-	// reportsTogether is how many releases or outcomes go in one request. The service opens an
-	// answer for each release before it commits them all, and meanwhile other requests keep its
-	// database at work.
+	// reportsTogether is how many releases or outcomes go in one request. The service opens an answer for each release
+	// before it commits them all; other requests use its database meanwhile.
 	reportsTogether = 200
 	// requests is how many of these requests are under way at once.
 	requests = 4
 )
 
-// sendReports sends rows about withdrawals: the first of each withdrawal, then the second, and so
-// on, so that the order for each is kept. Releases and outcomes go many in one request, the others
-// one by one.
+// sendReports sends rows about withdrawals: the first of each withdrawal, then the second, and so on, so that each
+// withdrawal's order is kept. Releases and outcomes go many in one request, the others one by one.
 func (t *turn) sendReports(ctx context.Context, list []Row) {
 	byKey, order := groupByKey(list)
 	for len(order) > 0 && !t.over(ctx) {
@@ -44,7 +42,7 @@ func (t *turn) sendReports(ctx context.Context, list []Row) {
 	}
 }
 
-// sendFirst sends rows of which no two are about one withdrawal.
+// sendFirst sends rows of which no two are about the same withdrawal.
 func (t *turn) sendFirst(ctx context.Context, byKind map[string][]Row) {
 	var sent sync.WaitGroup
 	defer sent.Wait()
@@ -67,8 +65,7 @@ func (t *turn) sendFirst(ctx context.Context, byKind map[string][]Row) {
 	t.sendSingly(ctx, slices.Concat(byKind[kindWaiting], byKind[kindCancel]))
 }
 
-// reported notes the result of each row of a request. Those that were refused are looked into one
-// by one.
+// reported notes the result of each row of a request. It looks into refused ones one by one.
 func (t *turn) reported(ctx context.Context, list []Row, results []outcomeOfRow) {
 	var took []Row
 	var permits []permit
@@ -103,14 +100,14 @@ func (t *turn) reported(ctx context.Context, list []Row, results []outcomeOfRow)
 	t.note(took, verdict{result: taken}, nil)
 }
 
-// outcomeOfRow is what became of one row of several: a problem, or that it was taken.
+// outcomeOfRow is the result of one row of several: a problem, or that it was taken.
 type outcomeOfRow struct {
 	permit  *permit // of a release that was taken
 	problem *client.Problem
 }
 
-// readResults reads the answer to rows of a kind; nil: all were taken. An answer that has not exactly
-// one result of each row is an error: no row may count as taken that the service did not name.
+// readResults reads the answer to rows of a kind; nil means that all were taken. An answer without exactly one result
+// for each row is an error: no row that the service did not name may count as taken.
 func readResults(kind string, list []Row, out json.RawMessage) ([]outcomeOfRow, error) {
 	var answer struct {
 		client.AcceptedDeposits
@@ -157,7 +154,7 @@ func readResults(kind string, list []Row, out json.RawMessage) ([]outcomeOfRow, 
 	return results, nil
 }
 
-// itemProblem is the problem of the i-th item as that of a request with this item alone.
+// itemProblem returns the problem of the i-th item as if the request had this item alone.
 func itemProblem(p *client.Problem, i int) *client.Problem {
 	q := *p
 	q.Faults = slices.Clone(p.Faults)

@@ -23,8 +23,8 @@ type state struct {
 	failed map[string]string // by part: why
 }
 
-// set notes what became of a part. It logs each failure, since whoever limits the lines may
-// have left out the one before, and once that the part works again.
+// set notes whether a part works. It logs each failure, since a limit of the log may have dropped the one before, and
+// once that the part works again.
 func (s *state) set(part string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -43,7 +43,7 @@ func (s *state) set(part string, err error) {
 	s.log.Warn("does not work; it is tried again", "part", part, "error", err.Error())
 }
 
-// why says what does not work of some parts; empty: nothing.
+// why returns why some parts do not work, or "" if all do.
 func (s *state) why(parts ...string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,13 +59,12 @@ func (s *state) why(parts ...string) string {
 const (
 	firstPause = 100 * time.Millisecond
 	lastPause  = 5 * time.Second
-	// longestHold is the longest time that a merchant's rows wait for another try while
-	// the service works for others.
+	// longestHold is the longest time that a merchant's rows wait for another try while the service works for others.
 	longestHold = time.Minute
 )
 
-// pauseAfter is how long to wait after n failures in a row, up to most. It varies by a
-// fifth, so that relays do not call all at once.
+// pauseAfter returns how long to wait after n failures in a row, up to most. It varies by a fifth, so that relays do
+// not all call at once.
 func pauseAfter(n int, most time.Duration) time.Duration {
 	d := min(firstPause<<min(n-1, 20), most)
 	return d*9/10 + rand.N(d/5)
@@ -84,8 +83,7 @@ type pause struct {
 	failures int
 }
 
-// maxParked is how many rows of withdrawals that wait are left out by their ids. Beyond it
-// their merchant waits.
+// maxParked is how many waiting rows of withdrawals are left out by their ids. Beyond it, their merchant waits.
 const maxParked = 5000
 
 // fail holds a merchant or a withdrawal after one more failure.
@@ -96,7 +94,7 @@ func (h *held) fail(key string, now time.Time) {
 	h.until[key] = pause{now.Add(pauseAfter(n, h.most)), n}
 }
 
-// park leaves a row out while its key is held. It reports false where there are too many.
+// park leaves a row out while its key is held. It returns false if too many rows are left out already.
 func (h *held) park(id int64, key string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -107,14 +105,14 @@ func (h *held) park(id int64, key string) bool {
 	return true
 }
 
-// holds says whether a key is held.
+// holds reports whether a key is held.
 func (h *held) holds(key string, at time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.until[key].until.After(at)
 }
 
-// rows returns the rows that are left out, and forgets those whose time is over.
+// rows returns the rows that are left out, and forgets those whose hold is over.
 func (h *held) rows(at time.Time) []int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -129,15 +127,14 @@ func (h *held) rows(at time.Time) []int64 {
 	return list
 }
 
-// work ends a hold.
+// work ends the hold of a key.
 func (h *held) work(key string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.until, key)
 }
 
-// now returns the merchants and withdrawals that are held at a time, and when the first of them is
-// due.
+// now returns the merchants and withdrawals that are held at a time, and when the first hold ends.
 func (h *held) now(at time.Time) (keys []string, first time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

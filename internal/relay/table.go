@@ -13,7 +13,7 @@ import (
 	"countersign/internal/db"
 )
 
-// counts are the numbers of the table.
+// counts are the numbers about the table.
 type counts struct {
 	Waiting int64   // rows to be carried
 	Oldest  float64 // seconds since the oldest of them was inserted; 0: there is none
@@ -31,10 +31,10 @@ func count(ctx context.Context, pool *pgxpool.Pool) (n counts, err error) {
 	return n, err
 }
 
-// Table is the table of a core's database, for a person. Close ends it.
+// Table is the table of a core's database, for a person's commands. Close closes it.
 type Table struct{ pool *pgxpool.Pool }
 
-// OpenTable makes a Table at the URL of a core's database. It connects when it is used.
+// OpenTable returns the Table at the URL of a core's database. It connects when it is used.
 func OpenTable(from string) (*Table, error) {
 	pool, _, err := connect(from, idleTime, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -43,7 +43,7 @@ func OpenTable(from string) (*Table, error) {
 	return &Table{pool}, nil
 }
 
-// Close ends its connections.
+// Close closes its connections.
 func (t *Table) Close() { t.pool.Close() }
 
 // Cursor returns the number of the last decision that was written.
@@ -54,7 +54,7 @@ func (t *Table) Cursor(ctx context.Context) (n int64, err error) {
 
 const setCursorSQL = `UPDATE countersign_relay SET decisions = $2 WHERE decisions = $1`
 
-// SetCursor moves the cursor of decisions. It fails if the cursor is not at from any more.
+// SetCursor moves the cursor of decisions. It fails if the cursor is no longer at from.
 func (t *Table) SetCursor(ctx context.Context, from, to int64) error {
 	tag, err := t.pool.Exec(ctx, setCursorSQL, from, to)
 	if err == nil && tag.RowsAffected() == 0 {
@@ -63,14 +63,13 @@ func (t *Table) SetCursor(ctx context.Context, from, to int64) error {
 	return explain(err)
 }
 
-// NextEpoch says where the cursor of decisions goes on after a restore of the service: the
-// place before the first decision of the epoch after the cursor's. It fails while the
-// service is not reconciled, and while decisions of before the restore are not written
-// yet: whoever moved the cursor then would lose them.
+// NextEpoch returns where the cursor of decisions continues after a restore of the service: the place before the first
+// decision of the epoch after the cursor's. It fails while the service is not reconciled. It also fails while decisions
+// from before the restore are not written yet, because moving the cursor would lose them.
 //
-// If the cursor is of an epoch that the service does not know, its backup was made before
-// that epoch began, or apart from it. What was written may then have other ids than the
-// service has now, so the feed is read again from its beginning, which changes nothing else.
+// If the service does not know the cursor's epoch, its backup was made before that epoch began, or apart from it. The
+// decisions written may then have other ids than the service has now, so the feed is read again from its beginning,
+// which changes nothing else.
 func NextEpoch(ctx context.Context, api *client.Service, cursor int64) (int64, error) {
 	e, err := api.Epoch(ctx)
 	switch {
@@ -90,7 +89,7 @@ func NextEpoch(ctx context.Context, api *client.Service, cursor int64) (int64, e
 	}
 	part, err := api.Decisions(ctx, client.FeedOptions{After: cursor, Limit: 1})
 	switch {
-	case errors.Is(err, client.ErrConflict): // the restore lost what the cursor stands at
+	case errors.Is(err, client.ErrConflict): // the restore lost the entry at the cursor
 		if of := cursor / epochGap; of > 0 && !slices.Contains(known, of) {
 			return 0, nil
 		}

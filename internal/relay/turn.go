@@ -13,15 +13,13 @@ import (
 	"countersign/client"
 )
 
-// callers is how many rows that the API takes one by one are sent at once.
+// callers is how many of the rows that the API takes one by one are sent at once.
 const callers = 16
 
-// maxRequest is the most bytes of bodies in one request of deposits or withdrawals, well below
-// what the API takes.
+// maxRequest is the most bytes of bodies in one request of deposits or withdrawals, well below the API's limit.
 const maxRequest = 3 << 20
 
-// manyFailed is how many merchants fail, before any row was taken, until the service itself
-// is what fails.
+// manyFailed is how many merchants must fail before any row is taken for the service itself to count as failing.
 const manyFailed = 10
 
 // turn is the rows of one turn while they are sent.
@@ -42,13 +40,13 @@ type turn struct {
 	end     time.Time        // no request begins after it
 }
 
-// refusal is a row that the service will never take as it is, or not now.
+// refusal is a row that the service will not take as it is, or not now.
 type refusal struct {
 	row     Row
 	problem *client.Problem
 }
 
-// downError: the service takes nothing now.
+// downError means that the service takes nothing now.
 type downError struct {
 	err  error
 	wait time.Duration // at least
@@ -57,8 +55,8 @@ type downError struct {
 func (e *downError) Error() string { return e.err.Error() }
 func (e *downError) Unwrap() error { return e.err }
 
-// newTurn makes a turn of rows that were read as of a moment. What was held then is held for the
-// whole turn: where a hold ended after the reading, the rows that wait behind it would overtake it.
+// newTurn returns a turn of rows that were read as of the time at. What was held then is held for the whole turn:
+// otherwise, if a hold ended after the reading, later rows would overtake the rows that waited.
 func newTurn(r *Relay, rows []Row, at time.Time) *turn {
 	t := &turn{r: r, began: time.Now(), waiting: map[string][]Row{}, failed: map[string]error{}, stopped: map[string]error{}}
 	for _, row := range rows {
@@ -75,8 +73,8 @@ func newTurn(r *Relay, rows []Row, at time.Time) *turn {
 	return t
 }
 
-// send sends rows in turns of each group until none is left that may be sent, until the
-// service takes nothing, or until end or the end of ctx.
+// send sends the rows of each group in turn until no row may be sent, the service takes nothing, or end or the end of
+// ctx has come.
 func (t *turn) send(ctx context.Context, end time.Time) error {
 	t.end = end
 	for len(t.waiting) > 0 && !t.over(ctx) {
@@ -98,13 +96,13 @@ func (t *turn) send(ctx context.Context, end time.Time) error {
 	return nil
 }
 
-// over says whether no further request may begin.
+// over reports whether no further request may begin.
 func (t *turn) over(ctx context.Context) bool {
 	return t.isDown() || ctx.Err() != nil || time.Now().After(t.end)
 }
 
-// leading takes, of each merchant, the rows up to the first of another group, and gives
-// them in the order of their ids.
+// leading takes the first rows of each merchant, up to one of another group, and returns them in the order of their
+// ids.
 func (t *turn) leading(g group) []Row {
 	var list []Row
 	for m, rows := range t.waiting {
@@ -121,9 +119,8 @@ func (t *turn) leading(g group) []Row {
 	return list
 }
 
-// sendMany sends deposits or withdrawals in as few requests as there can be. Where a row of a
-// request is refused, nothing of it was taken: the rows before, the row and the rows behind are
-// then sent apart, in this order.
+// sendMany sends deposits or withdrawals in as few requests as possible. If a row of a request is refused, nothing of
+// the request was taken. The rows before it, the row, and the rows after it are then sent apart, in this order.
 func (t *turn) sendMany(ctx context.Context, list []Row) {
 	for len(list) > 0 && !t.over(ctx) {
 		n := together(list, maxBatch)
@@ -132,7 +129,7 @@ func (t *turn) sendMany(ctx context.Context, list []Row) {
 	}
 }
 
-// together is how many of the first rows of list, most at most, go in one request.
+// together returns how many of the first rows of list, at most most, go in one request.
 func together(list []Row, most int) (n int) {
 	for size := 0; n < len(list) && n < most; n++ {
 		if size += len(list[n].Body); size > maxRequest {
@@ -142,7 +139,7 @@ func together(list []Row, most int) (n int) {
 	return n
 }
 
-// sendTogether sends rows of one kind in one request. Each release and outcome has a result of its own.
+// sendTogether sends rows of one kind in one request. Each release and outcome has its own result.
 func (t *turn) sendTogether(ctx context.Context, list []Row) {
 	list = slices.DeleteFunc(slices.Clone(list), t.isHeld)
 	if len(list) == 0 || t.isDown() || ctx.Err() != nil {
@@ -177,8 +174,7 @@ func (t *turn) sendTogether(ctx context.Context, list []Row) {
 	}
 }
 
-// apart sends rows that failed together in parts: the row at fault alone, where the error names
-// one, else halves.
+// apart sends rows that failed together in parts: the row at fault alone, if the error names one, else in halves.
 func apart(list []Row, err error, send func([]Row)) {
 	if at := faultAt(err, len(list)); at >= 0 {
 		send(list[:at])
@@ -191,7 +187,7 @@ func apart(list []Row, err error, send func([]Row)) {
 	send(list[half:])
 }
 
-// sendSingly sends rows one by one: those with one key in their order, others at once.
+// sendSingly sends rows one by one: those with the same key in order, those with others at once.
 func (t *turn) sendSingly(ctx context.Context, list []Row) {
 	byKey, order := groupByKey(list)
 	var sent sync.WaitGroup
@@ -241,7 +237,7 @@ func (t *turn) sendOne(ctx context.Context, row Row) {
 	t.settle([]Row{row}, v, err)
 }
 
-// call makes one call of the service, which the end of ctx does not break off.
+// call makes one call of the service, which the end of ctx does not interrupt.
 func (t *turn) call(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
@@ -273,7 +269,7 @@ func (t *turn) note(list []Row, v verdict, err error) {
 	case taken:
 		t.taken = append(t.taken, list...)
 	case refused:
-		for _, row := range list { // of a request of several rows each is sent apart first
+		for _, row := range list { // several rows of one request are first sent apart
 			t.refused = append(t.refused, refusal{row, itemProblem(v.problem, 0)})
 		}
 	case hold:
@@ -297,8 +293,7 @@ func (t *turn) note(list []Row, v verdict, err error) {
 	}
 }
 
-// hold holds the merchants and withdrawals that failed, and gives how many rows are left out
-// from now on.
+// hold holds the merchants and withdrawals that failed, and returns how many rows are left out from now on.
 func (t *turn) hold() int {
 	now := time.Now()
 	for m, err := range t.failed {
@@ -331,7 +326,7 @@ func (t *turn) account() {
 	}
 }
 
-// faultAt returns the index of the first item that a problem names; -1: it names none of n.
+// faultAt returns the index of the first item that a problem names, or -1 if it names none of n.
 func faultAt(err error, n int) int {
 	p := problemOf(err)
 	if p == nil {
