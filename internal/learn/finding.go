@@ -1,5 +1,5 @@
-// Package learn says what a provider, the service at the other end, does, and which
-// settings of the gateway fit it, from the callbacks that it sends.
+// Package learn finds out what a provider, the service at the other end, does and which settings of the gateway fit it,
+// from the callbacks that it sends.
 package learn
 
 import (
@@ -16,14 +16,14 @@ import (
 	"countersign/merchant"
 )
 
-// Reader reads what a provider sends.
+// Reader reads a provider's callbacks.
 type Reader struct {
 	Key     *envelope.Key // opens requests
 	Padding envelope.Padding
 	Field   string // see merchant.Profile.BodyField
 }
 
-// Finding is what one body shows, in the form, the padding and the field in which it opens if any does.
+// Finding is what one body shows, in the form, the padding and the field in which it opens, if any.
 type Finding struct {
 	envelope.Explanation
 	Padding envelope.Padding
@@ -37,7 +37,7 @@ type Finding struct {
 	message string // what the plaintext is, for a terminal
 }
 
-// Read says what body shows.
+// Read returns what body shows.
 func (r Reader) Read(body []byte) Finding {
 	field, found := cmp.Or(r.Field, merchant.DefaultBodyField), body
 	inner, form, err := envelope.UnwrapField(body, field)
@@ -68,7 +68,7 @@ func (r Reader) Read(body []byte) Finding {
 
 var settable = regexp.MustCompile(`^[A-Za-z0-9_-]+$`) // names that a setting takes
 
-// otherField returns the one form field or JSON member that can be a sealed body.
+// otherField returns the only form field or JSON member that can be a sealed body.
 func otherField(body []byte) (found string) {
 	var names map[string]json.RawMessage
 	if json.Unmarshal(body, &names) != nil {
@@ -91,8 +91,8 @@ func otherField(body []byte) (found string) {
 	return found
 }
 
-// readMessage says what the opened plaintext is. What a private part opened may be an answer,
-// and most answers pass for a lenient request.
+// readMessage describes the opened plaintext. What a private part opened may be an answer, and a lenient parse takes
+// most answers for requests.
 func (f *Finding) readMessage(private bool) {
 	plain := f.Plaintext
 	id := countersign.Identify(plain)
@@ -132,6 +132,6 @@ func (f *Finding) readMessage(private bool) {
 	}
 }
 
-// String says for a terminal what the body holds, block by block, what message it is, and which
-// settings of the gateway fit. It holds the plaintext.
+// String returns, for a terminal, the contents of the body block by block, the message, and the settings of the gateway
+// that fit. It contains the plaintext.
 func (f Finding) String() string { return f.Explanation.String() + f.message }

@@ -27,16 +27,16 @@ type Seen struct {
 	Repeated bool     // it came again after errCode 5000
 }
 
-// Members of the facts that are kept of a request.
+// The facts that are kept of a request.
 const factPath, factHeader, factEncoding = "path", "header", "Content-Encoding"
 
-// usualHeaders say nothing of the provider.
+// usualHeaders are headers that say nothing about the provider.
 var usualHeaders = strings.Fields("Accept Accept-Charset Accept-Encoding Accept-Language Cache-Control Connection " +
 	"Content-Encoding Content-Length Content-Type Cookie Date Expect Forwarded Keep-Alive Origin Pragma Referer Te " +
 	"Traceparent Tracestate Transfer-Encoding Upgrade User-Agent Via")
 
-// FactsOf returns what is kept of a request beside its body, without values of headers, and
-// whether one of keys is in a header.
+// FactsOf returns what is kept of a request besides its body, without the values of headers, and whether a header
+// carries one of keys.
 func FactsOf(r *http.Request, keys []countersign.APIKey) (facts []client.Fact, known bool) {
 	facts = []client.Fact{{Member: factPath, Came: strictjson.Printable(r.URL.Path)}}
 	if how := bodies.Encoding(r.Header); how != "" {
@@ -57,7 +57,7 @@ func FactsOf(r *http.Request, keys []countersign.APIKey) (facts []client.Fact, k
 	return facts, known
 }
 
-// Seen reads one callback, of which facts were kept and which came a number of times.
+// Seen reads one callback. facts were kept of it, and it came number times.
 func (r Reader) Seen(body []byte, facts []client.Fact, number int64) Seen {
 	s := Seen{Finding: r.Read(body), Repeated: number > 1}
 	for _, f := range facts {
@@ -76,7 +76,7 @@ func (r Reader) Seen(body []byte, facts []client.Fact, number int64) Seen {
 	return s
 }
 
-// shown are the settings that what most callbacks show decides.
+// shown are the settings for which most callbacks decide.
 var shown = []struct {
 	profile     bool // it is one of the profile
 	name, usual string
@@ -108,7 +108,7 @@ func pathOf(lane countersign.Lane) func(Seen) string {
 	}
 }
 
-// fit is what fits callbacks best where one setting says it for all.
+// fit is what fits callbacks best when one setting must serve all.
 type fit struct {
 	most       map[string]string // what most show, by the name of the setting
 	onePath    bool              // the provider posts all types to one path, which no setting takes
@@ -120,8 +120,8 @@ type fit struct {
 	unchecked  map[string]int // callbacks by headers that may carry an API key which was not given
 }
 
-// fitOf counts what list shows. What most of the callbacks show wins, so that a stray one does not
-// become the setting; of equals, the one that came last.
+// fitOf counts what list shows. The value that most callbacks show wins, so that a stray one does not become the
+// setting. Among equals the latest wins.
 func fitOf(list []Seen) fit {
 	f := fit{types: map[countersign.Type]bool{}, unchecked: map[string]int{}, most: map[string]string{}}
 	counts := map[[2]string]int{}
@@ -164,7 +164,7 @@ func fitOf(list []Seen) fit {
 	return f
 }
 
-// settings are those that fit, where they differ from the defaults: lines of TOML, of the gateway and of its profile.
+// settings returns the settings that fit and are not defaults, as lines of TOML: the gateway's and its profile's.
 func (f fit) settings() (gateway, profile []string) {
 	add := func(section *[]string, needed bool, name string, value any) {
 		if text, _ := json.Marshal(value); needed { // a JSON string, bool or whole number is one in TOML too
@@ -196,12 +196,12 @@ type fault struct {
 	theirs bool // the provider must mend it; false: it may be forged, or a key here may be wrong
 }
 
-// rightForm is what the interface says of what a provider does wrong, below the note to it.
+// rightForm ends a note to a provider: the rules of the interface for requests.
 const rightForm = "The interface: the body of a request is the sealed blocks in standard Base64, with + and / and padding, and nothing " +
 	"else: not\ncompressed, not multipart, no byte order mark. What is sealed is one JSON object, each member once. Callbacks " +
 	"of type 2\ngo to a URL of their own, all others to another one, in one form of body, with one header for the API key.\n"
 
-// faults says why the gateway would refuse s with the settings that fit; nil if it would take it.
+// faults returns why the gateway would refuse s with the settings that fit, or nil if it would accept it.
 func (f fit) faults(s Seen) (out []fault) {
 	add := func(format string, args ...any) { out = append(out, fault{s.Type, fmt.Sprintf(format, args...), true}) }
 	if s.Err != nil {
@@ -228,9 +228,9 @@ func (f fit) faults(s Seen) (out []fault) {
 	return out
 }
 
-// Sum says what callbacks, in the order in which they came, showed together: the settings that fit,
-// as a file for gateway --config, and a note to send to the provider about what no setting mends, empty if there is
-// nothing. Both hold identifiers of callbacks, and no other value and no secret.
+// Sum returns what callbacks, in the order of their arrival, show together: the settings that fit, as a file for
+// gateway --config, and a note to the provider about what no setting mends, empty if there is nothing. Both contain
+// identifiers of callbacks, but no other values and no secrets.
 func Sum(list []Seen) client.Learned {
 	fit, found, refused := fitOf(list), map[fault][]string{}, 0
 	for _, s := range list {
@@ -268,7 +268,7 @@ func Sum(list []Seen) client.Learned {
 	return out
 }
 
-// notes writes what a person must still do or know.
+// notes writes what a person still has to do or know.
 func (f fit) notes(file *strings.Builder) {
 	add := func(is bool, format string, args ...any) {
 		if is {

@@ -15,7 +15,7 @@ import (
 	"countersign/merchant"
 )
 
-// Shower shows each callback as it comes, lets Next answer it, and shows that too.
+// Shower shows each callback as it comes, lets Next answer it, and shows the answer.
 type Shower struct {
 	Reader
 	Next http.Handler
@@ -54,7 +54,7 @@ func (s *Shower) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.Next.ServeHTTP(rec, r)
 }
 
-// recorder remembers the beginning of a response.
+// recorder keeps the beginning of a response.
 type recorder struct {
 	http.ResponseWriter
 	status int
@@ -74,7 +74,7 @@ func (w *recorder) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
-// String returns what was answered, without its secrets.
+// String returns the answer without its secrets.
 func (w *recorder) String() string {
 	r, err := countersign.ParseResponse(w.body)
 	switch {

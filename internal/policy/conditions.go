@@ -15,12 +15,12 @@ import (
 type condition struct {
 	name   string // what it looks at, such as amount
 	wanted string // such as above 1000
-	// look reads what name is of an order. An error means that the order does not say it.
+	// look reads from an order what name is about. An error means that the order does not say.
 	look func(r *Request) (actual string, holds bool, err error)
 }
 
-// hold reports whether all conditions hold, and why: the first that does not with both values, or
-// all of them. One that does not hold decides, even where another cannot be evaluated.
+// hold reports whether all conditions hold, and why: the first that does not, with both values, or all of them. One
+// that does not hold decides, even if another cannot be evaluated.
 func hold(list []condition, r *Request) (holds bool, why string, err error) {
 	said := make([]string, len(list))
 	for i, c := range list {
@@ -39,7 +39,7 @@ func hold(list []condition, r *Request) (holds bool, why string, err error) {
 	return true, cut(strings.Join(said, ", "), maxReason), nil
 }
 
-// words says conditions for people.
+// words returns conditions in words for people.
 func words(list []condition) string {
 	said := make([]string, len(list))
 	for i, c := range list {
@@ -48,7 +48,7 @@ func words(list []condition) string {
 	return strings.Join(said, ", and ")
 }
 
-// conditionKeys are the keys of conditions that rules and limits have.
+// conditionKeys are the keys that rules and limits may have for conditions.
 var conditionKeys = []string{"chain", "chain-not", "amount-above", "amount-max", "address-in", "address-not-in", "user-in", "user-not-in",
 	"hours", "hours-not", "risk-min", "risk-max", "age-min", "age-below", "label", "label-not", "labels", "labels-not"}
 
@@ -62,15 +62,15 @@ type reader struct {
 	doubts []string
 }
 
-// conditions reads those of s. Where a match makes a ruling milder (a rule that allows, or an
-// exception from one that does not), texts are compared as they are written and addresses by their
-// bytes; elsewhere whatever may be meant to be the same matches, so that no spelling gets past.
+// conditions reads the conditions of s. A match that makes a ruling milder (a rule that allows, or an exception from
+// one that does not) compares texts as written and addresses by their bytes. Any other match covers all spellings of
+// what may be meant, so that no spelling gets past it.
 func (f *reader) conditions(s section, effect Effect) (list []condition) {
 	add := func(name, wanted string, look func(r *Request) (string, bool, error)) {
 		list = append(list, condition{name, wanted, look})
 	}
 	mild := func(not bool) bool { return (effect == Allow) != not }
-	// oneOf adds a condition on a text of the order. fold is used where the match is not mild.
+	// oneOf adds a condition on a text of the order. It compares with exact where a match is mild, otherwise with fold.
 	oneOf := func(name, wanted string, not bool, entries []string, read func(*Request) (string, error), exact, fold func(string) string) {
 		key := fold
 		if mild(not) {
@@ -183,7 +183,7 @@ func (f *reader) conditions(s section, effect Effect) (list []condition) {
 	return list
 }
 
-// list finds the list that key names.
+// list returns the list that key names.
 func (f *reader) list(s section, key string) (name string, entries []string) {
 	name = s.text(key)
 	entries, known := f.lists[name]
@@ -193,7 +193,7 @@ func (f *reader) list(s section, key string) (name string, entries []string) {
 	return name, entries
 }
 
-// some reads a list of texts that has at least one; nil where the key is absent.
+// some reads a list of at least one text. It returns nil if the key is absent.
 func (s section) some(key string) []string {
 	list := s.texts(key)
 	if s.has(key) && (len(list) == 0 || slices.Contains(list, "")) {
@@ -210,7 +210,7 @@ func label(r *Request, name string) (string, error) {
 	return text, nil
 }
 
-// riskOf fails if the order has no risk: nothing is decided by an invented number.
+// riskOf returns an error if the order has no risk: an invented number must not decide.
 func riskOf(r *Request) (int, error) {
 	text, err := label(r, riskLabel)
 	if err != nil {
@@ -223,7 +223,7 @@ func riskOf(r *Request) (int, error) {
 	return int(n), nil
 }
 
-// short is d without units of 0 at its end: 24h and not 24h0m0s.
+// short returns d without trailing zero units: 24h, not 24h0m0s.
 func short(d time.Duration) string {
 	text := d.String()
 	if s, cut := strings.CutSuffix(text, "m0s"); cut {

@@ -10,10 +10,10 @@ import (
 	"countersign"
 )
 
-// ErrFile is what every error of Parse wraps.
+// ErrFile is wrapped by every error of Parse.
 var ErrFile = errors.New("policy file")
 
-// Error says where a policy file is wrong and how.
+// Error says where and why a policy file is wrong.
 type Error struct {
 	Where   string // such as `rule 3 "large"`, with the key; empty: the file itself
 	Line    int    // from 1; 0: not known
@@ -34,10 +34,10 @@ func (e *Error) Error() string {
 // Unwrap makes errors.Is(err, ErrFile) true.
 func (e *Error) Unwrap() error { return ErrFile }
 
-// Parse reads a policy file and refuses what it does not understand. Errors are a *Error.
+// Parse reads a policy file and refuses what it does not understand. Its errors are of type *Error.
 // docs/merchant/policy.md describes the file.
 func Parse(file []byte) (p *Rules, err error) {
-	// What reads the file panics with the first *Error.
+	// The functions that read the file panic with the first *Error.
 	defer func() {
 		switch e := recover().(type) {
 		case nil:
@@ -95,7 +95,7 @@ func readNamed(top section) *reader {
 	return f
 }
 
-// oldForm answers a condition of a language.
+// oldForm is the error for a condition in the old expression language.
 const oldForm = `is not read: each condition is a key of its own, and all of them must hold, such as symbol = ["USDT"], chain-not = ["TRON"], ` +
 	`amount-above = "1000", address-in = "LIST", hours-not = "HOURS", risk-max = 40, age-min = "30m", label.tier = ["gold"]; "or" is a second rule (docs/merchant/policy.md)`
 
@@ -112,7 +112,7 @@ func (p *Rules) readRules(f *reader, top section) {
 	}
 }
 
-// rule reads what rules and limits have beside their conditions.
+// rule reads the members of rules and limits other than conditions.
 func (s section) rule(top section, effect Effect) rule {
 	return rule{name: s.text("name"), reason: s.text("reason"), effect: effect,
 		approvals: s.approvals("approvals", effect, top.number("approvals", 1, maxApprovals, 1))}

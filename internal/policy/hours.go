@@ -14,15 +14,15 @@ type hours struct {
 	spans []span
 }
 
-// span is a time of day on some days of the week. Where to is not after from,
-// it passes midnight and belongs to the day it begins on.
+// span is a time of day on some days of the week. If to is not after from, it passes midnight and belongs to the day it
+// begins on.
 type span struct {
 	days     [7]bool // by time.Weekday
 	from, to int     // minutes since midnight; to may be 24:00
 }
 
-// at reports whether t is in h, by the clock on the wall of the zone: on days on which that is put
-// forward or back, a span is shorter or longer.
+// at reports whether t is in h, by the local clock of the zone. On days when the clocks change, a span is shorter or
+// longer.
 func (h hours) at(t time.Time) bool {
 	t = t.In(h.zone)
 	minute, today := t.Hour()*60+t.Minute(), t.Weekday()
@@ -42,8 +42,8 @@ func (h hours) at(t time.Time) bool {
 
 var errHours = errors.New(`is not written like "mon-fri 09:00-17:30"`)
 
-// parseSpan reads days, a space, and a time of day from-to: "mon-fri
-// 09:00-17:30", "sat,sun 10:00-24:00", "fri 22:00-06:00".
+// parseSpan reads days, a space, and a time of day from-to: "mon-fri 09:00-17:30", "sat,sun 10:00-24:00", "fri
+// 22:00-06:00".
 func parseSpan(s string) (span, error) {
 	days, times, ok := strings.Cut(s, " ")
 	if !ok {
@@ -83,7 +83,7 @@ func parseSpan(s string) (span, error) {
 // weekdays are in the order of time.Weekday.
 var weekdays = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
 
-// parseMinute reads HH:MM. time.Parse takes H:MM as well, and no 24:00.
+// parseMinute reads HH:MM. time.Parse would also take H:MM, and refuse 24:00.
 func parseMinute(s string) (int, bool) {
 	if s == "24:00" {
 		return 24 * 60, true

@@ -1,5 +1,4 @@
-// Package policy decides on orders by a file of rules and limits. It is pure: what it needs to know
-// comes with each question.
+// Package policy decides on orders by a file of rules and limits. It is pure: each question brings what it needs.
 package policy
 
 import (
@@ -16,8 +15,8 @@ import (
 	"countersign/client"
 )
 
-// Effect is what a policy says of a withdrawal (PROTOCOL.md, Decision). The zero
-// Effect denies, so that an empty Ruling moves no money.
+// Effect is what a policy decides on a withdrawal (PROTOCOL.md, Decision). The zero Effect denies, so that an empty
+// Ruling moves no money.
 type Effect int
 
 // The effects, the strictest first.
@@ -29,7 +28,7 @@ const (
 
 var effectNames = [...]string{Deny: "deny", Ask: "ask", Allow: "allow"}
 
-// String returns the word of e in a policy file.
+// String returns the word for e in a policy file.
 func (e Effect) String() string {
 	if e < Deny || e > Allow {
 		return fmt.Sprintf("Effect(%d)", int(e))
@@ -37,9 +36,8 @@ func (e Effect) String() string {
 	return effectNames[e]
 }
 
-// SpentFunc gives the exact sum of the amounts of symbol that were confirmed at
-// since or later, on all chains, without the order that is asked about. An
-// empty tenantUserID stands for all users together.
+// SpentFunc returns the exact sum of the amounts of symbol confirmed at since or later, on all chains, without the
+// order in question. An empty tenantUserID stands for all users together.
 type SpentFunc func(ctx context.Context, symbol, tenantUserID string, since time.Time) (countersign.Sum, error)
 
 // Request is one question to a policy.
@@ -47,20 +45,18 @@ type Request struct {
 	Order client.Order // as the book has it; its state is not looked at
 	User  string       // the tenantUserId that the service names; empty: it names none
 	Now   time.Time    // required; policies read no clock
-	// Spent is needed by policies that limit sums. Nil: those fail.
+	// Spent is required by policies that limit sums: with nil, these fail.
 	Spent SpentFunc
-	// Trace is called for every rule and limit that is looked at, in order. Nil:
-	// it is not called.
+	// Trace is called for every rule and limit that is evaluated, in order. Nil: it is not called.
 	Trace func(Step)
 }
 
-// Step is what a rule or limit came to.
+// Step is the result of a rule or limit.
 type Step struct {
 	Kind string // rule or limit
 	Name string
 	Came string // such as "matches: ask"; one line for people
-	// Max is the ceiling of a limit that was compared, Spent what was confirmed before in
-	// its window.
+	// Max is the ceiling of a limit that was compared; Spent is what was confirmed before in its window.
 	Max   countersign.Amount
 	Spent countersign.Sum
 }
@@ -74,17 +70,16 @@ func (r *Request) trace(s Step) {
 // Ruling is the answer of a policy.
 type Ruling struct {
 	Effect Effect
-	// Approvals is how many persons must approve the order, at least 1 where Effect is Ask; else 0.
+	// Approvals is how many persons must approve the order: at least 1 if Effect is Ask, otherwise 0.
 	Approvals int
 	Rule      string // name of the rule or limit that decided; empty where none did
 	Reason    string // one line for people and logs, never for the service; may be empty where Rule is not
-	// Limits are the limits on sums that Effect depends on: if one of them is
-	// exceeded meanwhile, Effect would be stricter. A policy that read sums must
-	// name all of them.
+	// Limits are the limits on sums that Effect depends on: if one were exceeded meanwhile, Effect would be stricter. A
+	// policy that read sums must name all of them.
 	Limits []Limit
 }
 
-// Word is the effect, with the number of persons where it asks more than one.
+// Word returns the effect, with the number of persons if it asks more than one.
 func (r Ruling) Word() string {
 	if r.Effect == Ask && r.Approvals > 1 {
 		return fmt.Sprintf("ask %d persons", r.Approvals)
@@ -92,7 +87,7 @@ func (r Ruling) Word() string {
 	return r.Effect.String()
 }
 
-// Why says in one line what decided.
+// Why returns in one line what decided.
 func (r Ruling) Why() string {
 	switch {
 	case r.Rule == "":
@@ -103,14 +98,13 @@ func (r Ruling) Why() string {
 	return r.Rule + ": " + r.Reason
 }
 
-// ExactOrders is the policy without a file: it allows every order of the book
-// that the request names correctly.
+// ExactOrders returns the policy without a file: it allows every order of the book that the request names correctly.
 func ExactOrders() *Rules {
 	return &Rules{otherwise: Ruling{Effect: Allow, Reason: "exact order"}}
 }
 
-// problem says why r cannot be decided, empty if it can. The caller has checked the same
-// before, but a policy must not depend on that.
+// problem returns why r cannot be decided, or "". The caller has checked the same before, but a policy must not depend
+// on that.
 func (r *Request) problem(decimals int) string {
 	switch err := r.Order.Details().Validate(); {
 	case err != nil:
@@ -129,17 +123,16 @@ func (r *Request) problem(decimals int) string {
 	return ""
 }
 
-// DefaultDecimals is how many digits after the point an order's amount may have where a policy
-// file says nothing else: those of ETH. Dust below it would be one more way to fill sums.
+// DefaultDecimals is how many decimals the amount of an order may have unless the policy file says otherwise: those of
+// ETH. Smaller dust would be one more way to fill sums.
 const DefaultDecimals = 18
 
-// Limit is a ceiling on the sum of what is confirmed in a window of time.
+// Limit is a ceiling on the sum of the amounts confirmed in a window of time.
 //
-// Decide compares sums that it has read earlier, so two orders decided at the same
-// time can each be under a ceiling that they exceed together. The transaction that
-// confirms must therefore check again, with sums that no other transaction can
-// change before its commit: Holds must be true for every Limit of the Ruling. If it
-// is false for one, the order is decided anew.
+// Decide compares sums that it read earlier, so two orders decided at the same time may each be below a ceiling that
+// they exceed together. The confirming transaction must therefore check again, with sums that no other transaction can
+// change before its commit: Holds must be true for every Limit of the Ruling. If it is false for one, the order is
+// decided anew.
 type Limit struct {
 	Rule         string    // name in the policy file
 	Symbol       string    // the order's own
@@ -150,12 +143,12 @@ type Limit struct {
 	Approvals    int    // where Above is Ask: how many persons must approve it
 }
 
-// Holds reports whether amount can be confirmed on top of spent.
+// Holds reports whether amount may be confirmed on top of spent.
 func (l Limit) Holds(spent countersign.Sum, amount countersign.Amount) bool {
 	return amount.IsSet() && l.Max.IsSet() && spent.Plus(amount.Sum()).Cmp(l.Max.Sum()) <= 0
 }
 
-// ParseOrder reads an order as the API takes or gives it.
+// ParseOrder reads an order in the form of the API.
 func ParseOrder(b []byte) (o client.Order, err error) {
 	var raw struct{ Amount json.RawMessage }
 	if json.Unmarshal(b, &raw) == nil && len(raw.Amount) > 0 && strings.IndexByte("-0123456789", raw.Amount[0]) >= 0 {
@@ -174,9 +167,9 @@ func ParseOrder(b []byte) (o client.Order, err error) {
 	return o, nil
 }
 
-// Try decides on an order at now. spent is what was confirmed before in every window of the
-// limits. If now is zero, it is the present; an order without a time was created now. trace
-// gets every rule and limit that was looked at.
+// Try decides on an order at now, or at the present time if now is zero. spent is what was confirmed before, in the
+// window of every limit. An order without a time counts as created now. trace gets every rule and limit that was
+// evaluated.
 func (p *Rules) Try(o client.Order, now time.Time, spent countersign.Amount, trace func(Step)) (Ruling, error) {
 	if now.IsZero() {
 		now = time.Now().Truncate(time.Millisecond)

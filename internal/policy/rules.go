@@ -13,14 +13,14 @@ import (
 	"countersign/client"
 )
 
-// decideWithin bounds one Decide, the reading of sums included.
+// decideWithin bounds one Decide, including the reading of sums.
 const decideWithin = 5 * time.Second
 
-// errDecideTime is the cause where decideWithin has passed.
+// errDecideTime is the cause when decideWithin has passed.
 var errDecideTime = errors.New("policy: no decision in time")
 
-// Rules is a policy file, ready to decide. It never changes; any number of
-// goroutines may use it. See Parse for what it does.
+// Rules is a policy file that is ready to decide. It never changes and is safe for use by several goroutines. See
+// Parse.
 type Rules struct {
 	source    string // the file; empty: ExactOrders
 	otherwise Ruling // where no rule matches
@@ -40,8 +40,8 @@ type rule struct {
 	reason    string
 }
 
-// limit is one [[limit]] of the file: a rule for orders with which the sum exceeds max. The first of
-// its conditions is its symbol.
+// limit is one [[limit]] of the file: a rule for orders with which the sum exceeds max. Its first condition is its
+// symbol.
 type limit struct {
 	rule
 	symbol    string
@@ -50,21 +50,21 @@ type limit struct {
 	max       countersign.Amount
 }
 
-// MayAsk reports whether a Ruling can be Ask, so that a service must be able to ask again.
+// MayAsk reports whether a Ruling may be Ask. The service must then be able to ask again.
 func (p *Rules) MayAsk() bool {
 	return p.otherwise.Effect == Ask || slices.ContainsFunc(p.rules, func(r rule) bool { return r.effect == Ask }) ||
 		slices.ContainsFunc(p.limits, func(l limit) bool { return l.effect == Ask })
 }
 
-// Decide says whether an order may be confirmed. It does not know the order's state: the caller ensures
-// that the order is open and agrees with the request, also at the moment when it becomes confirmed.
+// Decide decides whether an order may be confirmed. It does not know the order's state: the caller ensures that the
+// order is open and agrees with the request, also at the moment when it becomes confirmed.
 //
-// The Ruling's Effect counts only where the error is nil; with an error it is Deny. An error means that the
-// question could not be put (the store failed, ctx ended) and may be put again: it is no refusal. Whatever a
-// rule does wrong is a Deny without an error.
+// The Ruling's Effect counts only if the error is nil; with an error it is Deny. An error means that the question could
+// not be put (the store failed, or ctx ended) and may be put again: it is no refusal. A fault of a rule is a Deny
+// without an error.
 //
-// An order that a person approved is to be decided again when it is confirmed: the approval meets Ask, and
-// never Deny.
+// An order that a person approved must be decided again when it is confirmed: the approval satisfies Ask, and never
+// Deny.
 func (p *Rules) Decide(ctx context.Context, r Request) (Ruling, error) {
 	if problem := r.problem(p.Decimals(r.Order.Symbol)); problem != "" {
 		return Ruling{Effect: Deny, Reason: problem}, nil
@@ -78,13 +78,13 @@ func (p *Rules) Decide(ctx context.Context, r Request) (Ruling, error) {
 	return p.byLimits(ctx, &r, ruling)
 }
 
-// Source is the text of the file, for people; empty where there is none.
+// Source returns the text of the file for people, or "" if there is no file.
 func (p *Rules) Source() string { return p.source }
 
-// SelfApproval reports whether the token that ordered a withdrawal may approve it.
+// SelfApproval reports whether a token may approve a withdrawal that it ordered.
 func (p *Rules) SelfApproval() bool { return p.self }
 
-// Summary says in one line what the policy holds.
+// Summary returns in one line what the policy contains.
 func (p *Rules) Summary() string {
 	if p.source == "" {
 		return "no policy file: exact orders are confirmed and nothing else"
@@ -96,7 +96,7 @@ func (p *Rules) Summary() string {
 	return fmt.Sprintf("%d rules, %d limits, default %v; the token that ordered %s approve", len(p.rules), len(p.limits), p.otherwise.Effect, own)
 }
 
-// Decimals is how many digits after the point the amount of an order may have.
+// Decimals returns how many decimals the amount of an order may have.
 func (p *Rules) Decimals(symbol string) int {
 	if n, ok := p.decimals[countersign.FoldSymbol(symbol)]; ok {
 		return n
@@ -104,7 +104,7 @@ func (p *Rules) Decimals(symbol string) int {
 	return DefaultDecimals
 }
 
-// Warnings says what the file lets pass that its author may not have meant, a line each.
+// Warnings returns, a line each, what the file allows that its author may not have meant.
 func (p *Rules) Warnings() []string {
 	if p.otherwise.Effect != Allow || len(p.limits) == 0 {
 		return p.doubts
@@ -137,7 +137,7 @@ func (p *Rules) byRules(r *Request) Ruling {
 	return p.otherwise
 }
 
-// Table returns the policy in words, a row for each rule and limit and the default; none without a file.
+// Table returns the policy in words: a row for each rule, each limit and the default. Without a file it returns none.
 func (p *Rules) Table() (rows []client.PolicyRow) {
 	if p.source == "" {
 		return nil
@@ -152,17 +152,17 @@ func (p *Rules) Table() (rows []client.PolicyRow) {
 	return rows
 }
 
-// ruling is what r decides where its conditions hold: why where the file has no reason of its own.
+// ruling returns what r decides if its conditions hold. why stands in for a reason that the file leaves out.
 func (r *rule) ruling(why string) Ruling {
 	return Ruling{Effect: r.effect, Approvals: r.approvals, Rule: r.name, Reason: cmp.Or(r.reason, why)}
 }
 
-// stricter reports whether an effect, with the persons that it asks, is stricter than a ruling.
+// stricter reports whether an effect, with its number of approvals, is stricter than a ruling.
 func stricter(e Effect, approvals int, than Ruling) bool {
 	return e < than.Effect || e == Ask && than.Effect == Ask && approvals > than.Approvals
 }
 
-// byLimits makes ruling as strict as the strictest limit that the order exceeds.
+// byLimits returns ruling, made as strict as the strictest limit that the order exceeds.
 func (p *Rules) byLimits(ctx context.Context, r *Request, ruling Ruling) (Ruling, error) {
 	sums := make(map[Limit]countersign.Sum, 1)
 	var held []Limit
@@ -205,7 +205,7 @@ func (p *Rules) byLimits(ctx context.Context, r *Request, ruling Ruling) (Ruling
 		}
 		r.trace(step)
 	}
-	// A limit that would not make it stricter need not hold.
+	// A limit that would not make the ruling stricter need not hold.
 	ruling.Limits = slices.DeleteFunc(held, func(l Limit) bool { return !stricter(l.Above, l.Approvals, ruling) })
 	return ruling, nil
 }
@@ -225,14 +225,13 @@ func (l *limit) ceiling(r *Request) Limit {
 	return c
 }
 
-// unable is the Ruling for a condition that could not be evaluated: it denies,
-// whatever the rule's effect.
+// unable returns the Ruling for a condition that could not be evaluated: it denies, whatever the rule's effect.
 func (r *Request) unable(kind, name string, err error) Ruling {
 	r.trace(Step{Kind: kind, Name: name, Came: "cannot be evaluated, because " + err.Error() + ": deny"})
 	return Ruling{Effect: Deny, Rule: name, Reason: "cannot be evaluated: " + err.Error()}
 }
 
-// describe says in words what l does not let pass.
+// describe returns in words what l stops.
 func (l *limit) describe() string {
 	s := "above " + l.max.String() + " " + l.symbol
 	if l.window > 0 {

@@ -15,8 +15,8 @@ import (
 	"countersign"
 )
 
-// Bounds on a policy file. The counts of brackets and points bound the work of the
-// TOML reader, which can grow with the square of a hostile file's size.
+// Bounds on a policy file. The counts of brackets and points bound the work of the TOML reader, which may grow with the
+// square of a hostile file's size.
 const (
 	maxPolicyFile   = 1 << 20 // bytes
 	maxRules        = 500
@@ -29,8 +29,7 @@ const (
 	maxApprovals    = 10 // persons
 )
 
-// readTOML returns the tables of a file. Keys keep their case: "Effect" is not
-// "effect".
+// readTOML returns the tables of a file. Keys are case-sensitive: "Effect" is not "effect".
 func readTOML(file []byte) map[string]any {
 	switch {
 	case len(file) > maxPolicyFile:
@@ -58,8 +57,8 @@ func readTOML(file []byte) map[string]any {
 	return root
 }
 
-// section is one table of the file and what errors call it. Its methods give the zero value
-// for an absent key, and panic with an *Error for a wrong one.
+// section is one table of the file, with the name for it in errors. Its methods return the zero value for an absent key
+// and panic with an *Error for a wrong one.
 type section struct {
 	where string
 	m     map[string]any
@@ -80,7 +79,7 @@ func (s section) fail(key, format string, args ...any) {
 	panic(&Error{Where: where + cut(key, 40), Line: s.line(key), Problem: fmt.Sprintf(format, args...)})
 }
 
-// line finds the line of a key, or of the table where the key is not in it; 0: of neither.
+// line returns the line of a key, or of its table if the key is absent, or 0 if both are.
 func (s section) line(key string) (found int) {
 	within, left, n := s.head == "", s.n, 0
 	for line := range strings.Lines(string(s.file)) {
@@ -103,8 +102,8 @@ func (s section) line(key string) (found int) {
 	return found
 }
 
-// known refuses every key that is none of keys, nor of a condition in a rule or limit: a misspelt
-// "above" must not leave a limit at its default.
+// known refuses every key that is neither one of keys nor, in a rule or limit, of a condition: a misspelt "above" must
+// not leave a limit at its default.
 func (s section) known(keys ...string) {
 	if strings.HasPrefix(s.head, "[[") {
 		keys = append(keys, conditionKeys...)
@@ -128,8 +127,8 @@ func (s section) needs(keys ...string) {
 	}
 }
 
-// value returns the value of key, the zero value where the key is absent. problem says what is
-// wrong with a value of another type.
+// value returns the value of key, or the zero value if the key is absent. problem is the error for a value of another
+// type.
 func value[T any](s section, key, problem string, args ...any) T {
 	v, ok := s.m[key].(T)
 	if !ok && s.has(key) {
@@ -138,7 +137,7 @@ func value[T any](s section, key, problem string, args ...any) T {
 	return v
 }
 
-// text returns a text of one line.
+// text returns a text on one line.
 func (s section) text(key string) string {
 	text := value[string](s, key, "is not a text in quotes")
 	switch {
@@ -154,7 +153,7 @@ func (s section) flag(key string) bool {
 	return value[bool](s, key, "is neither true nor false, without quotes")
 }
 
-// number returns a whole number of the range; absent where the key is.
+// number returns a whole number from least to most, or absent if the key is.
 func (s section) number(key string, least, most, absent int) int {
 	if !s.has(key) {
 		return absent
@@ -166,8 +165,8 @@ func (s section) number(key string, least, most, absent int) int {
 	return int(n)
 }
 
-// approvals returns how many persons an effect asks; 0 for any other than Ask. At the top of the
-// file it is also for the rules and limits that say no number.
+// approvals returns how many persons an effect asks, or 0 for any effect but Ask. At the top of the file it is the
+// default for rules and limits.
 func (s section) approvals(key string, e Effect, absent int) int {
 	n := s.number(key, 1, maxApprovals, absent)
 	if e == Ask {
@@ -195,7 +194,7 @@ func (s section) table(key string) section {
 	return section{key, value[map[string]any](s, key, "is not a table: write [%s] once", key), s.file, "[" + key + "]", 1}
 }
 
-// tables returns the tables of a list [[key]], called by number and name, which no two share.
+// tables returns the tables of a list [[key]], each named by its number and its name. No two share a name.
 func (s section) tables(key string, most int) []section {
 	list := value[[]map[string]any](s, key, "is not a list of tables: write [[%s]] above each", key)
 	if len(list) > most {
@@ -215,7 +214,7 @@ func (s section) tables(key string, most int) []section {
 	return out
 }
 
-// effect reads one of allowed, the first where the key is absent.
+// effect reads an effect, one of allowed. If the key is absent, it returns the first of them.
 func (s section) effect(key string, allowed ...Effect) Effect {
 	text := s.text(key)
 	if text == "" {
@@ -244,7 +243,7 @@ func (s section) amount(key string) countersign.Amount {
 	return a
 }
 
-// visible refuses a symbol or a chain that no order can have: others may look the same.
+// visible refuses a symbol or a chain that no order can have, because another may look the same.
 func (s section) visible(key string, texts ...string) {
 	for _, text := range texts {
 		if text == "" || !countersign.VisibleASCII(text) {
@@ -253,7 +252,7 @@ func (s section) visible(key string, texts ...string) {
 	}
 }
 
-// span reads a length of time from one second.
+// span reads a length of time of at least one second.
 func (s section) span(key string) time.Duration {
 	text := s.text(key)
 	if text == "" {
@@ -266,7 +265,7 @@ func (s section) span(key string) time.Duration {
 	return d
 }
 
-// zone reads the name of a time zone; UTC where the key is absent.
+// zone reads the name of a time zone; the default is UTC.
 func (s section) zone(key string) *time.Location {
 	text := s.text(key)
 	if text == "Local" {
@@ -279,7 +278,7 @@ func (s section) zone(key string) *time.Location {
 	return zone
 }
 
-// decimals reads [decimals]: how many digits after the point the amounts of a symbol may have.
+// decimals reads [decimals]: how many decimals the amounts of a symbol may have.
 func (s section) decimals() map[string]int {
 	t, out := s.table("decimals"), map[string]int{}
 	for _, symbol := range t.keys() {
@@ -294,7 +293,7 @@ func (s section) decimals() map[string]int {
 	return out
 }
 
-// cut keeps the start of a text from the file for an error.
+// cut returns the start of a text from the file, for an error.
 func cut(s string, n int) string {
 	if r := []rune(s); len(r) > n {
 		return string(r[:n]) + "…"

@@ -9,10 +9,9 @@ import (
 	"countersign/client"
 )
 
-// compare compares a service with what its merchants booked, and with the orders of a
-// gateway. The merchant's side is read first. So what it has and the service has not is
-// a difference; what the service told meanwhile is looked up again, by its name. It gives
-// the orders that ended without execution at the merchant.
+// compare compares a service with what its merchants booked and with the orders of a gateway. It reads the merchant's
+// side first. Whatever the service then lacks is a difference; what it sent meanwhile is looked up again by name. It
+// returns the orders that ended without execution at the merchant.
 func (c Config) compare(ctx context.Context, s service) (ends *Index, err error) {
 	ends = &Index{}
 	if c.Booked == "" && c.There == nil {
@@ -87,8 +86,7 @@ func (c Config) told(ctx context.Context, s service, b books) error {
 	if err != nil {
 		return err
 	}
-	// Of a deposit that was purged the amount is not known any more. A gateway may have
-	// purged it too.
+	// The amount of a purged deposit is no longer known. A gateway may have purged it too.
 	err = s.purged(ctx, c.only(b), func(merchant, id string) error {
 		if _, found, _ := x.Match(merchant, id, ""); found || b.gateway != nil {
 			return nil
@@ -106,7 +104,7 @@ func (c Config) told(ctx context.Context, s service, b books) error {
 	})
 }
 
-// only is the merchant that is compared alone, empty for all.
+// only returns the one merchant that is compared, or "" for all.
 func (c Config) only(b books) string {
 	if b.gateway != nil {
 		return c.Merchant
@@ -114,7 +112,7 @@ func (c Config) only(b books) string {
 	return ""
 }
 
-// indexBooked reads the deposits of b, and notes whose they are.
+// indexBooked reads the deposits of b, and adds the merchants whose they are.
 func (c Config) indexBooked(b books, merchants map[string]bool) (*Index, error) {
 	return c.index(b.deposits, trackingID, true, func(l Line) (string, flags) {
 		merchants[c.merchant(l)] = true
@@ -125,7 +123,7 @@ func (c Config) indexBooked(b books, merchants map[string]bool) (*Index, error) 
 	})
 }
 
-// lookUp asks a gateway for a deposit that came while its deposits were read.
+// lookUp asks a gateway for a deposit that came while its deposits were being read.
 func lookUp(ctx context.Context, api *client.Gateway, d client.ToldDeposit, sum string) (is flags, found, agrees bool, err error) {
 	err = eachDeposit(ctx, api, client.DepositSearch{TrackingID: d.TrackingID}, func(l Line) error {
 		is, found, agrees = l.Is, true, sameSum(sumOf(Sum(l.Symbol, l.Amount)), sumOf(sum))
@@ -134,7 +132,7 @@ func lookUp(ctx context.Context, api *client.Gateway, d client.ToldDeposit, sum 
 	if err != nil || found {
 		return is, found, agrees, err
 	}
-	// It may have purged the deposit; its inbox has it for ever.
+	// It may have purged the deposit. Its inbox keeps the entry for ever.
 	page, err := api.Callbacks(ctx, client.InboxFilter{Type: countersign.TypeDeposited, ID: d.TrackingID}, client.PageOptions{Limit: 1})
 	found = err == nil && len(page.Callbacks) > 0
 	return is, found, found, err
@@ -188,8 +186,8 @@ func (c Config) confirmed(ctx context.Context, s service, b books) error {
 	})
 }
 
-// added finds what the core has added and the service does not know. What neither the
-// merchant has booked nor the core executed, nobody else misses.
+// added reports what the core has added and the service does not know. It is the only check that finds what the
+// merchant has not booked and the core has not executed.
 func (c Config) added(ctx context.Context, s service) error {
 	if c.Added == "" {
 		return nil
@@ -232,7 +230,7 @@ func (c Config) added(ctx context.Context, s service) error {
 	})
 }
 
-// coreID names a deposit or a withdrawal of the core in one index of both.
+// coreID names a deposit or a withdrawal of the core. One index holds both.
 func coreID(l Line) (id string, other bool) {
 	switch {
 	case l.CallBackID != "":
@@ -243,7 +241,7 @@ func coreID(l Line) (id string, other bool) {
 	return id, false
 }
 
-// sum is what both sides must agree on of a withdrawal.
+// sum returns what both sides must agree on for a withdrawal.
 func (l Line) sum() string {
 	if s := Sum(l.Symbol, l.Amount); s != "" && l.Address != "" {
 		return s + " " + l.Address

@@ -11,11 +11,11 @@ import (
 	"countersign/internal/db"
 )
 
-// settleMost is how many deposits are kept in one transaction.
+// settleMost bounds the deposits recorded in one transaction.
 const settleMost = 500
 
-// Gateway compares a gateway's database with what the application booked and with what it
-// says of its orders. It reports whether an epoch was open and is not any more.
+// Gateway compares a gateway's database with what the application booked and with the states that it gives for its
+// orders. It reports whether it ended an open epoch.
 func Gateway(ctx context.Context, b *book.Book, c Config) (ended bool, err error) {
 	if c.Booked == "" {
 		return false, errors.New("give --booked: what the application has booked and ordered, with an empty file if it booked nothing")
@@ -44,7 +44,7 @@ func Gateway(ctx context.Context, b *book.Book, c Config) (ended bool, err error
 	if err := c.booked(ctx, b, x); err != nil {
 		return false, err
 	}
-	// Of a deposit that was purged the amount is not known any more.
+	// The amount of a purged deposit is no longer known.
 	err = b.EachPurged(ctx, func(id string) error {
 		if _, found, _ := x.Match("", id, ""); found {
 			return nil
@@ -64,9 +64,8 @@ func Gateway(ctx context.Context, b *book.Book, c Config) (ended bool, err error
 	return b.Reconcile(ctx, said, c.Now)
 }
 
-// checkOrders reads every line before anything is settled. A line that would open an order
-// again must say open, and one that changes an order must not be about another: where it has
-// details, they are those of the order.
+// checkOrders reads every line before anything is settled. A line that would open an order again must say open. The
+// details in a line that changes an order must be those of the order: it could be about another one.
 func (c Config) checkOrders(ctx context.Context, b *book.Book) error {
 	if err := c.checkFiles(); err != nil {
 		return err
@@ -98,7 +97,7 @@ func (c Config) checkOrders(ctx context.Context, b *book.Book) error {
 	})
 }
 
-// said returns what the application says of deposits, by their names and by their transfers.
+// said returns what the application says of deposits, by their names and their transfers.
 func (c Config) said(x *Index) (book.Said, error) {
 	const any, unknown = "*", "?"
 	transfers := &Index{}
@@ -134,7 +133,7 @@ func (c Config) said(x *Index) (book.Said, error) {
 	}, err
 }
 
-// lost reports what the application booked and the book does not know, and keeps it.
+// lost reports deposits that the application booked and the book does not know, and keeps them.
 func (c Config) lost(ctx context.Context, b *book.Book, x *Index) error {
 	var list []book.Booked
 	keep := func(most int) error {
@@ -163,10 +162,10 @@ func (c Config) lost(ctx context.Context, b *book.Book, x *Index) error {
 	return errors.Join(err, keep(1))
 }
 
-// orders adopts what became of orders, and reports those of which nobody says it. A file may
-// have several lines of an order, as the feed of events has: an end counts, and that nothing
-// became of it only if no line says more. settled is false where a line could not be settled,
-// which lacks something: the others are, and the epoch stays open until it is mended.
+// orders adopts what became of orders, and reports those of which no line says it. A file may have several lines for an
+// order, as the feed of events does: an end counts, and open counts only if no line says more. settled is false if a
+// line is incomplete and could not be settled. The others are settled, and the epoch stays open until the line is
+// mended.
 func (c Config) orders(ctx context.Context, b *book.Book) (settled bool, err error) {
 	x, err := c.index(c.Booked, orderID, false, nil)
 	if err != nil {
@@ -223,7 +222,7 @@ func (c Config) order(ctx context.Context, b *book.Book, l Line, state client.Or
 	if f.State = string(o.State); known {
 		f.Here = Sum(o.Symbol, o.Amount)
 	}
-	// The service told of it since the restore, which lost its confirmation.
+	// The service reported it since the restore, which lost its confirmation.
 	unconfirmed := open && o.State == client.OrderExecuted && state == o.State && o.Confirmed == 0
 	final := known && !o.State.Undecided() && o.State != client.OrderConfirmed && !unconfirmed
 	ends := !state.Undecided() && state != client.OrderConfirmed

@@ -1,4 +1,4 @@
-// Package reconcile compares what two systems recorded of the same deposits and withdrawals.
+// Package reconcile compares what two systems recorded about the same deposits and withdrawals.
 package reconcile
 
 import (
@@ -20,8 +20,7 @@ import (
 	"countersign/internal/strictjson"
 )
 
-// Line is what a line of a file says, one JSON object. Members with other names are left out, so
-// that books may have more.
+// Line is a line of a file, one JSON object. Unknown members are ignored, so that books may have more.
 type Line struct {
 	Merchant     string             `json:"merchant,omitempty"`
 	TrackingID   string             `json:"trackingId,omitempty"`
@@ -34,23 +33,23 @@ type Line struct {
 	Claim        string             `json:"claim,omitempty"`
 	Permit       string             `json:"permit,omitempty"`
 
-	// State is what became of a withdrawal or an order, TxID the transaction of it or of a
-	// deposit, and Confirmed when the merchant confirmed the order.
+	// State is what became of a withdrawal or an order. TxID is its transaction, or a deposit's. Confirmed is when the
+	// merchant confirmed the order.
 	State     string      `json:"state,omitempty"`
 	TxID      string      `json:"txId,omitempty"`
 	TxIndex   *int64      `json:"txIndex,omitempty"`
 	ToAddress string      `json:"toAddress,omitempty"` // of a deposit; Address will do
 	Confirmed client.Time `json:"confirmed,omitzero"`
 
-	// Of a row of the service's API. They are refused where they are given.
+	// Members of a row of the service's API. A line with one of them is refused.
 	Details json.RawMessage `json:"details,omitempty"`
 	Ordered json.RawMessage `json:"ordered,omitempty"`
 
-	// Is is in files that this package writes itself, and has no meaning in others.
+	// Is occurs in files that this package writes itself. In others it has no meaning.
 	Is flags `json:"~is,omitempty"`
 }
 
-// lineMembers are the members of a Line as they are written.
+// lineMembers are the names of the members of a Line.
 var lineMembers = func() (names []string) {
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[Line]()) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -59,8 +58,8 @@ var lineMembers = func() (names []string) {
 	return names
 }()
 
-// readLine reads one line strictly: encoding/json alone would take the last of two members with
-// one name, and a name in another case. Whoever wrote such a line may have meant the other.
+// readLine reads one line strictly. encoding/json would take the last of two members with one name, and names in
+// another case; whoever wrote such a line may have meant the other.
 func readLine(text []byte) (l Line, err error) {
 	o, err := strictjson.ParseObject(text, maxLine)
 	if err != nil {
@@ -79,7 +78,7 @@ func readLine(text []byte) (l Line, err error) {
 	if err := json.Unmarshal(text, &l); err != nil {
 		return l, err
 	}
-	// Left out, they would agree with anything.
+	// If ignored, they would agree with anything.
 	if given(l.Details) || given(l.Ordered) {
 		return l, errors.New("details and ordered are of the service's own rows; write what the other side has in its books: address, chainName, symbol and amount beside callBackId")
 	}
@@ -88,12 +87,11 @@ func readLine(text []byte) (l Line, err error) {
 
 func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
-// Sum is what both sides must agree on beside the identifier: the symbol and the
-// amount, in one spelling.
+// Sum returns what both sides must agree on besides the identifier: the symbol and the amount, in one spelling.
 func Sum(symbol string, amount countersign.Amount) string { return book.SumOf(symbol, amount) }
 
-// checkEnd refuses a line whose members contradict each other: what ended without a transaction
-// has none, and what nothing became of has no permit either.
+// checkEnd refuses a line whose members contradict each other: an end without a transaction has no transaction, and an
+// order of which nothing became has no permit either.
 func (l Line) checkEnd(without bool) error {
 	for name, text := range map[string]string{"txId": l.TxID, "claim": l.Claim, "permit": l.Permit} {
 		if text != "" && (without || name == "txId") {
@@ -103,8 +101,7 @@ func (l Line) checkEnd(without bool) error {
 	return nil
 }
 
-// differs names the first member in which the line contradicts what is known here, of those that
-// it has. It is empty if they agree.
+// differs returns the first of the line's members that contradicts what is known here, or "" if all agree.
 func (l Line) differs(tenantUserID string, known *countersign.Details) string {
 	if l.TenantUserID != "" && l.TenantUserID != tenantUserID {
 		return "tenantUserId"
@@ -119,7 +116,7 @@ func (l Line) differs(tenantUserID string, known *countersign.Details) string {
 	return d.Differs(*known)
 }
 
-// otherTx reports whether the line names another transaction than the one that is known here.
+// otherTx reports whether the line names a transaction other than the one known here.
 func (l Line) otherTx(known string) bool {
 	return l.TxID != "" && known != "" && countersign.FoldTxID(l.TxID) != countersign.FoldTxID(known)
 }
@@ -134,7 +131,7 @@ func (l Line) booked() book.Booked {
 	return b
 }
 
-// maxLine is the longest line, in bytes.
+// maxLine bounds a line, in bytes.
 const maxLine = 1 << 20
 
 // Lines calls fn for each line of the file at path.
@@ -166,8 +163,8 @@ func Lines(path string, fn func(Line) error) error {
 	return nil
 }
 
-// key is a part of the digest of an identifier. A million of them fit in 24 MB, and two
-// identifiers have the same with a chance below 10⁻²⁶.
+// key is part of the digest of an identifier. A million keys fit in 24 MB, and two identifiers have the same one with a
+// probability below 10⁻²⁶.
 type key [16]byte
 
 // entry is one line in the index.
@@ -177,7 +174,7 @@ type entry struct {
 	is  flags
 }
 
-// flags say more of a line.
+// flags are further facts about a line.
 type flags byte
 
 const (
@@ -188,7 +185,7 @@ const (
 	ended                       // an order that ended otherwise
 )
 
-// Index holds the lines of a file by their identifiers, without the lines.
+// Index holds the identifiers of a file's lines, not the lines themselves.
 type Index struct {
 	entries []entry
 	twice   int
@@ -213,7 +210,7 @@ func (x *Index) Add(merchant, id, sum string, is flags) {
 	x.entries = append(x.entries, entry{keyOf(merchant, id), sumOf(sum), is})
 }
 
-// Sort ends the adding. Lines with the same identifier become one.
+// Sort must follow the last Add. It merges lines with the same identifier.
 func (x *Index) Sort() {
 	slices.SortFunc(x.entries, func(a, b entry) int {
 		return cmp.Or(slices.Compare(a.key[:], b.key[:]), slices.Compare(a.sum[:], b.sum[:]))
@@ -223,7 +220,7 @@ func (x *Index) Sort() {
 	x.twice = n - len(x.entries)
 }
 
-// Twice is how many lines repeat the identifier of another.
+// Twice returns how many lines repeat the identifier of another.
 func (x *Index) Twice() int { return x.twice }
 
 func (x *Index) find(k key) *entry {
@@ -234,9 +231,8 @@ func (x *Index) find(k key) *entry {
 	return &x.entries[i]
 }
 
-// Match looks up what the other side has. It reports whether a line says it, what more
-// is known of the line, and whether the two agree on the sum, which they do if either
-// does not say it.
+// Match looks up an item of the other side. It reports whether a line has it, the flags of the line, and whether the
+// two agree on the sum. They agree if either does not state it.
 func (x *Index) Match(merchant, id, sum string) (is flags, found, agrees bool) {
 	e := x.find(keyOf(merchant, id))
 	if e == nil {
@@ -248,7 +244,7 @@ func (x *Index) Match(merchant, id, sum string) (is flags, found, agrees bool) {
 
 func sameSum(a, b [7]byte) bool { return a == b || a == [7]byte{} || b == [7]byte{} }
 
-// Matched reports whether the other side has what a line says.
+// Matched reports whether the other side has the item of a line.
 func (x *Index) Matched(merchant, id string) bool {
 	e := x.find(keyOf(merchant, id))
 	return e != nil && e.is&hit != 0

@@ -10,11 +10,11 @@ import (
 	"countersign/internal/db"
 )
 
-// Kind is what two sides disagree on.
+// Kind is the kind of a disagreement.
 type Kind string
 
-// The kinds of findings. "Told" is what the service knows, "booked" what the merchant
-// says, "executed" what the wallet core says.
+// The kinds of findings. "Told" is what the service knows, "booked" what the merchant says, "executed" what the wallet
+// core says.
 const (
 	ToldNotBooked        Kind = "told_not_booked"        // told and acknowledged, and the merchant has not booked it
 	ToldNotCounting      Kind = "told_not_counting"      // told and acknowledged, and held or rejected at the merchant
@@ -36,9 +36,9 @@ const (
 	NotSaid              Kind = "not_said"               // from before a restore, and no file says what became of it
 )
 
-// Left returns the findings that a person must decide, and those that whoever said it first only sends
-// again: what the core says that it added, or how it ended, at the gateway what the application ordered.
-// What the merchant has of these is not open either; what it alone has is.
+// Left returns the findings that a person must decide on, and those that only need to be sent again: what the core
+// added or how it ended, and at the gateway what the application ordered. A finding that the merchant has an item
+// counts as open only if the item is not among these.
 func Left(all []Finding) (open, again []Finding) {
 	key := func(f Finding) [3]string { return [3]string{f.Merchant, f.TrackingID, f.CallBackID} }
 	added := map[[3]string]bool{}
@@ -76,26 +76,25 @@ type Finding struct {
 
 // Config is what Service, Remote and Gateway need.
 type Config struct {
-	// Booked is a file of deposits that the merchant's application has booked, Executed
-	// one of withdrawals for which the wallet core had a permit. Empty: not compared.
+	// Booked is a file of deposits that the merchant's application has booked. Executed is a file of withdrawals for
+	// which the wallet core had a permit. Empty: not compared.
 	Booked, Executed string
-	// Added is a file of deposits and withdrawals that the wallet core has added. A line
-	// with a callBackId is a withdrawal. Empty: not compared.
+	// Added is a file of deposits and withdrawals that the wallet core has added. A line with a callBackId is a
+	// withdrawal. Empty: not compared.
 	Added string
 	// Merchant is the merchant of lines that name none. Required with There.
 	Merchant string
-	// There is the API of the merchant's gateway, in place of Booked: its deposits and
-	// its orders are compared. Nil: not compared.
+	// There is the API of the merchant's gateway, whose deposits and orders are compared instead of Booked. Nil: not
+	// compared.
 	There *client.Gateway
-	// Epoch is told of the epoch of each end whose API is asked: service or gateway. Nil:
-	// nobody is told.
+	// Epoch is called with the epoch of each end whose API is asked: service or gateway. Nil: nothing is called.
 	Epoch func(end string, e client.Epoch)
-	// Settle settles what a restore left open, and ends it, and has the service tell
-	// again what was told and not booked.
+	// Settle settles and ends what a restore left open. It also makes the service send again what was sent and not
+	// booked.
 	Settle bool
 	// Report gets each finding. Required.
 	Report func(Finding) error
-	// Now is the time of what is settled. Required.
+	// Now is the time of the settlement. Required.
 	Now db.Millis
 }
 
@@ -108,8 +107,8 @@ func (c Config) merchant(l Line) string {
 
 var errNoMerchant = errors.New("merchant is missing: give it in the line, or --merchant")
 
-// checkFiles reads every line of the merchant's and of the added file, so that one that cannot be
-// taken is found before anything is settled.
+// checkFiles reads every line of the merchant's file and of the file of added items, so that a bad line is found before
+// anything is settled.
 func (c Config) checkFiles() error {
 	for _, path := range []string{c.Booked, c.Added} {
 		if path == "" {
@@ -128,7 +127,7 @@ func (c Config) checkFiles() error {
 	return nil
 }
 
-// checkOrder refuses a line of an order whose state is not known or contradicts its members.
+// checkOrder refuses a line of an order if the state is unknown or contradicts the line's members.
 func (l Line) checkOrder() error {
 	switch state := client.OrderState(l.State); {
 	case state == "":
@@ -143,8 +142,8 @@ func (l Line) checkOrder() error {
 	return l.checkEnd(true)
 }
 
-// index reads a file. id gives the identifier of a line, or that it is about something
-// else; more gives what else is kept of it, nil: symbol and amount.
+// index reads a file. id returns the identifier of a line, or that the line is about something else. more returns what
+// else to keep of it; nil keeps the symbol and the amount.
 func (c Config) index(path string, id func(Line) (name string, other bool), merchants bool, more func(Line) (sum string, is flags)) (*Index, error) {
 	x := &Index{}
 	err := Lines(path, func(l Line) error {
@@ -175,7 +174,7 @@ func (c Config) of(l Line, merchants bool) string {
 	return ""
 }
 
-// A file of what the merchant booked has deposits, by their trackingIds, and orders.
+// A file of what the merchant booked has orders and deposits; only deposits have a trackingId.
 func trackingID(l Line) (string, bool) { return l.TrackingID, l.TrackingID == "" && l.CallBackID != "" }
 func orderID(l Line) (string, bool)    { return l.CallBackID, l.TrackingID != "" }
 func callBackID(l Line) (string, bool) { return l.CallBackID, false }

@@ -14,8 +14,7 @@ import (
 	"countersign/internal/outbox"
 )
 
-// Service compares a service's database with the files and the gateway. It reports
-// whether an epoch was open and is not any more.
+// Service compares a service's database with the files and the gateway. It reports whether it closed an open epoch.
 func Service(ctx context.Context, o *outbox.Outbox, c Config) (closed bool, err error) {
 	if c.Settle && c.Executed == "" {
 		return false, errors.New("settling needs what the wallet executed: give --executed, with an empty file if it executed nothing")
@@ -55,7 +54,7 @@ func Service(ctx context.Context, o *outbox.Outbox, c Config) (closed bool, err 
 	return o.Reconcile(ctx, c.Now)
 }
 
-// became is what the core says of a withdrawal.
+// became is what became of a withdrawal, as the core says.
 type became int
 
 const (
@@ -66,9 +65,8 @@ const (
 	nothing                 // nothing became of it
 )
 
-// became returns what a line of the core says. Only the word open says that nothing became of a
-// withdrawal: the states awaiting and confirmed of the API are also those of a withdrawal whose
-// permit came later.
+// became returns what a line of the core says. Only the word open says that nothing became of a withdrawal: a
+// withdrawal whose permit came later also had the states awaiting and confirmed of the API.
 func (l Line) became() (b became, err error) {
 	switch client.WithdrawalState(l.State) {
 	case "":
@@ -89,15 +87,15 @@ func (l Line) became() (b became, err error) {
 	return 0, fmt.Errorf("state %q is not known: open if nothing became of it, cancelled, executed or failed", l.State)
 }
 
-// said are the withdrawals of the core's file by what its lines say. One with a permit is in
-// permitted as well, whatever came of it.
+// said holds the withdrawals of the core's file by what their lines say. One with a permit is also in permitted,
+// whatever became of it.
 type said map[became]*Index
 
-// has reports whether a line about the withdrawal of l says b.
+// has reports whether a line says b about the withdrawal of l.
 func (s said) has(b became, c Config, l Line) bool { return s[b].Has(c.merchant(l), l.CallBackID) }
 
-// readExecuted reads the core's file, and fails at the first line that must not be settled: one
-// that contradicts itself, another line, or the details that are known here of what it would reopen or end.
+// readExecuted reads the core's file. It returns an error for the first line that must not be settled: one that
+// contradicts itself, another line, or the details known here of a withdrawal that it would reopen or end.
 func (c Config) readExecuted(ctx context.Context, o *outbox.Outbox, open bool) (said, error) {
 	s := said{permitted: {}, done: {}, failed: {}, over: {}, nothing: {}}
 	err := Lines(c.Executed, func(l Line) error {
@@ -145,8 +143,8 @@ func (c Config) readExecuted(ctx context.Context, o *outbox.Outbox, open bool) (
 	})
 }
 
-// executed compares withdrawals with what the core says became of them, and settles them.
-// ends are those that ended at their merchants.
+// executed compares withdrawals with what the core says became of them, and settles them. ends are the orders that
+// ended at their merchants.
 func (c Config) executed(ctx context.Context, o *outbox.Outbox, is said, ends *Index, open bool) error {
 	err := o.EachWithdrawal(ctx, func(w outbox.Withdrawal) error {
 		f := Finding{Merchant: w.Merchant, CallBackID: w.CallBackID, State: string(w.State)}
@@ -208,7 +206,7 @@ func (c Config) executed(ctx context.Context, o *outbox.Outbox, is said, ends *I
 	})
 }
 
-// end tells of a line that says that a withdrawal ended without a permit, and makes it so.
+// end reports a line that says that a withdrawal ended without a permit, and settles it.
 func (c Config) end(ctx context.Context, o *outbox.Outbox, l Line, open bool) error {
 	f := Finding{Merchant: c.merchant(l), CallBackID: l.CallBackID, There: l.State}
 	w, err := o.WithdrawalByCallBackID(ctx, f.Merchant, l.CallBackID)
@@ -234,8 +232,8 @@ func (c Config) end(ctx context.Context, o *outbox.Outbox, l Line, open bool) er
 	return c.Report(f)
 }
 
-// settle tells of a line whose withdrawal has no permit here, and makes it have one; and of one
-// that ended otherwise than the line says.
+// settle reports a line whose withdrawal has no permit here, and records the permit. It also reports a withdrawal that
+// ended differently here.
 func (c Config) settle(ctx context.Context, o *outbox.Outbox, l Line, b became) error {
 	f := Finding{Merchant: c.merchant(l), CallBackID: l.CallBackID, There: Sum(l.Symbol, l.Amount)}
 	w, err := o.WithdrawalByCallBackID(ctx, f.Merchant, l.CallBackID)
@@ -278,7 +276,7 @@ func (c Config) settle(ctx context.Context, o *outbox.Outbox, l Line, b became) 
 	case errors.Is(err, db.ErrUnavailable), errors.Is(err, db.ErrFull), ctx.Err() != nil:
 		return err
 	default:
-		// What cannot be settled must not be released: nothing ends the epoch then.
+		// A withdrawal that cannot be settled must not be released, so the epoch stays open.
 		f.Reason = err.Error()
 		return errors.Join(c.Report(f), fmt.Errorf("%s of %s cannot be settled: %w", l.CallBackID, f.Merchant, err))
 	}

@@ -16,8 +16,8 @@ import (
 	"countersign/internal/outbox"
 )
 
-// paid is what both sides must agree on of a withdrawal: the sum and the address; empty where no merchant
-// has confirmed them.
+// paid returns what both sides must agree on for a withdrawal: the sum and the address. It is empty if no merchant has
+// confirmed them.
 func paid(w client.Withdrawal) string {
 	if w.Details == nil {
 		return ""
@@ -25,19 +25,18 @@ func paid(w client.Withdrawal) string {
 	return Sum(w.Details.Symbol, w.Details.Amount) + " " + w.Details.Address
 }
 
-// hasPermit reports whether w has a permit, and did not fail.
+// hasPermit reports whether w has a permit and did not fail.
 func hasPermit(w client.Withdrawal) bool {
 	return w.Released != 0 && w.State != client.WithdrawalFailed
 }
 
-// service is a service's deposits and withdrawals: its database, or its API.
+// service holds the deposits and withdrawals of a service, from its database or its API.
 type service interface {
 	deposits(ctx context.Context, merchant string, fn func(client.ToldDeposit) error) error
-	// purged gives the deposits that were accepted and are not in deposits any more. An
-	// API does not name them.
+	// purged calls fn for the accepted deposits that are no longer in deposits. An API does not list them.
 	purged(ctx context.Context, merchant string, fn func(merchant, trackingID string) error) error
 	withdrawals(ctx context.Context, merchant string, fn func(client.Withdrawal) error) error
-	// repeat tells an accepted deposit again.
+	// repeat sends an accepted deposit again.
 	repeat(ctx context.Context, id string, now db.Millis) error
 }
 
@@ -107,8 +106,8 @@ func (s remote) repeat(ctx context.Context, id string, _ db.Millis) error {
 	return err
 }
 
-// Remote compares a service's API with a file or a gateway. It settles nothing of a
-// restore: that needs the database. Settle only tells again what was not booked.
+// Remote compares a service's API with a file or a gateway. It settles nothing of a restore, which needs the database;
+// Settle only sends again what was not booked.
 func Remote(ctx context.Context, api *client.Service, c Config) error {
 	if c.Executed != "" {
 		return errors.New("--executed is compared with the database: leave out --service")
@@ -122,8 +121,8 @@ func Remote(ctx context.Context, api *client.Service, c Config) error {
 	})
 }
 
-// steady fails if an end whose API is asked was restored while do ran: then a part of
-// what was read is of another database.
+// steady returns an error if an end whose API is asked was restored while do ran: part of what was read would be of
+// another database.
 func (c Config) steady(ctx context.Context, api *client.Service, do func() error) error {
 	ends := map[string]func(context.Context) (client.Epoch, error){}
 	if api != nil {
@@ -165,7 +164,7 @@ type books struct {
 	gateway          *client.Gateway // where they come from; nil: the deposits are the application's file
 }
 
-// read returns the merchant's side. done removes what it made.
+// read returns the merchant's side. done removes its files.
 func (c Config) read(ctx context.Context) (b books, done func(), err error) {
 	if c.There == nil {
 		return books{deposits: c.Booked, orders: c.Booked}, func() {}, nil
@@ -214,7 +213,8 @@ func eachDeposit(ctx context.Context, api *client.Gateway, f client.DepositSearc
 	}
 }
 
-// waiting leaves out what the application had booked before a restore.
+// waiting returns waits for a deposit that does not count, except one that reconcile decided on: the application booked
+// that before a restore.
 func waiting(d client.DepositEntry) flags {
 	if d.State == client.DepositHeld || d.State == client.DepositRejected && d.DecidedBy != book.ByReconcile {
 		return waits
