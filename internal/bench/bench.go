@@ -1,4 +1,4 @@
-// Package bench measures a service, a merchant and a gateway on this machine, and what RSA alone allows there.
+// Package bench measures a service, a merchant and a gateway on this machine, and how fast its RSA alone is.
 package bench
 
 import (
@@ -22,7 +22,7 @@ import (
 	"countersign/internal/daemon"
 )
 
-// Config is what Run needs. Its tags make the flags of the subcommand, and their defaults.
+// Config is what Run needs. Its tags define the flags of the subcommand and their defaults.
 type Config struct {
 	Only  []string `help:"Measure only the named suites, of: system, latency, withdrawals, gateway." enum:"system,latency,withdrawals,gateway" placeholder:"SUITE"`
 	Quick bool     `help:"Two rounds of few deposits, and times for one second: shows that everything works, measures little."`
@@ -39,7 +39,7 @@ type Config struct {
 	Progress func(line string) `kong:"-"` // gets what is being done. Nil: it is not reported
 }
 
-// suites are what is measured, in the order in which they run.
+// suites are the measurements, in the order in which they run.
 var suites = []struct {
 	name string
 	run  func(*Bench, context.Context) error
@@ -56,8 +56,8 @@ type Bench struct {
 	report Report
 }
 
-// Run measures. Its errors about c name the flags of the subcommand. It fails if a callback is
-// lost, never because a machine is slow. If it fails late, the report has what was measured before.
+// Run measures. Its errors about c name the flags of the subcommand. It fails if a callback is lost, never because a
+// machine is slow. If it fails late, the report has the earlier figures.
 func Run(ctx context.Context, c Config) (_ *Report, err error) {
 	if c.Quick {
 		c.Rounds, c.For = 2, time.Second
@@ -70,7 +70,7 @@ func Run(ctx context.Context, c Config) (_ *Report, err error) {
 	case !(c.Rate >= 0.1 && c.Rate <= 1000): // the API takes 2000 requests a second
 		return nil, errors.New("--rate must be 0.1 to 1000 a second")
 	}
-	// The ends format a line for each attempt; without a log they would seem faster than they are.
+	// The ends format a line for each attempt: without a log they would seem faster than they are.
 	b := &Bench{Config: c, log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	b.next.Store(time.Now().UnixMicro())
 	if b.dir, err = os.MkdirTemp(b.Dir, "countersign-bench-"); err != nil {
@@ -104,15 +104,15 @@ func (b *Bench) progress(format string, args ...any) {
 	}
 }
 
-// newDeposit makes a deposit that no bench had before, of about 450 bytes.
+// newDeposit returns a deposit of about 450 bytes that no bench had before.
 func (b *Bench) newDeposit(merchant string) client.NewDeposit {
 	d := countersigntest.Deposit(int(b.next.Add(1)))
 	return client.NewDeposit{Merchant: merchant, TrackingID: d.TrackingID, TenantUserID: d.TenantUserID, TxID: d.TxID, ChainName: d.ChainName, Symbol: d.Symbol,
 		Amount: d.Amount, FromAddress: d.FromAddress, ToAddress: d.ToAddress, RiskLevelFrom: d.RiskLevelFrom, RiskLevelTo: d.RiskLevelTo, TxIndex: d.TxIndex}
 }
 
-// inParallel calls f with each of 0 to n-1, from several goroutines, and returns their errors.
-// A goroutine stops at its first.
+// inParallel calls f with each of 0 to n-1 from several goroutines and returns their errors. A goroutine stops at its
+// first error.
 func inParallel(callers, n int, f func(int) error) error {
 	var next atomic.Int64
 	errs := make([]error, callers)
@@ -128,7 +128,7 @@ func inParallel(callers, n int, f func(int) error) error {
 	return errors.Join(errs...)
 }
 
-// Report is what a run found.
+// Report is the result of a run.
 type Report struct {
 	About   string // what was measured, and on what
 	Figures []Figure
@@ -153,8 +153,8 @@ func (f Figure) String() string {
 	return fmt.Sprintf("%s\t%s %s\t%s", f.Name, number(quantile(f.Values, 0.5)), f.Unit, spread)
 }
 
-// quantile returns the value below which the part q, from 0 to 1, of the values lies. It
-// interpolates between two values.
+// quantile returns the value below which the part q, from 0 to 1, of the values lies. It interpolates between two
+// values.
 func quantile(x []float64, q float64) float64 {
 	x = slices.Sorted(slices.Values(x))
 	at := q * float64(len(x)-1)
@@ -163,7 +163,7 @@ func quantile(x []float64, q float64) float64 {
 	return x[below] + (at-float64(below))*(x[above]-x[below])
 }
 
-// number writes v with three significant digits, or with all digits before the point.
+// number returns v with three significant digits, or with all digits before the point.
 func number(v float64) string {
 	if v >= 100 {
 		return strconv.FormatFloat(v, 'f', 0, 64)
@@ -173,7 +173,7 @@ func number(v float64) string {
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// Print writes the report as a table of medians, and Needs as its last line.
+// Print writes the report as a table of medians, with Needs as its last line.
 func (r *Report) Print(w io.Writer) error {
 	fmt.Fprintln(w, r.About)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

@@ -21,9 +21,8 @@ import (
 	"countersign/merchant"
 )
 
-// masterKey seals the secrets of benches, which protect nothing. It is always the
-// same, so that a bench opens the PostgreSQL database of an earlier bench, and never
-// that of a real service, which has another key.
+// masterKey returns the key of all benches, whose secrets protect nothing. It is always the same, so that a bench can
+// open the PostgreSQL database of an earlier one, and never that of a real service, which has another key.
 func masterKey() [32]byte { return sha256.Sum256([]byte("countersign bench: not a secret")) }
 
 // rig is a running service with one merchant, whose inbox is in memory.
@@ -36,8 +35,8 @@ type rig struct {
 	posted  int // deposits so far
 }
 
-// onRig returns a suite that runs f on a rig of its own, which has warmed up: connections, prepared
-// statements and pages of the database exist before anything is measured.
+// onRig returns a suite that runs f on its own rig after a warm-up: connections, prepared statements and pages of the
+// database exist before anything is measured.
 func onRig(f func(*rig, context.Context) error) func(*Bench, context.Context) error {
 	return func(b *Bench, ctx context.Context) (err error) {
 		r := &rig{Bench: b, id: fmt.Sprint("bench-", b.next.Add(1)), settled: &settled{news: make(chan struct{}), at: map[string]time.Time{}}}
@@ -74,9 +73,8 @@ func onRig(f func(*rig, context.Context) error) func(*Bench, context.Context) er
 	}
 }
 
-// addMerchant pauses the merchants that an earlier bench left in a PostgreSQL database, so that
-// nothing is sent to them, and starts the rig's, until ctx ends: it takes every deposit and confirms
-// every withdrawal.
+// addMerchant pauses the merchants that an earlier bench left in a PostgreSQL database, so that nothing is sent to
+// them. It then runs the rig's merchant until ctx ends, which accepts every deposit and confirms every withdrawal.
 func (r *rig) addMerchant(ctx context.Context) error {
 	for m, err := range r.api.AllMerchants(ctx) {
 		if err == nil && m.State == client.MerchantActive {
@@ -109,7 +107,7 @@ func (r *rig) addMerchant(ctx context.Context) error {
 	return err
 }
 
-// size returns how many bytes the service's database takes.
+// size returns the size of the service's database in bytes.
 func (r *rig) size(ctx context.Context) (bytes float64, err error) {
 	look := "SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size"
 	if r.DB != "" {
@@ -122,7 +120,7 @@ func (r *rig) size(ctx context.Context) (bytes float64, err error) {
 // patience is how long a rig waits for the next callback to settle before it calls the rest lost.
 const patience = 2 * time.Minute
 
-// settled has the callbacks that were accepted.
+// settled holds the callbacks that were accepted.
 type settled struct {
 	mu   sync.Mutex
 	news chan struct{}        // closed, and made anew, when there are more
@@ -130,11 +128,11 @@ type settled struct {
 	lost int                  // callbacks that ended otherwise
 }
 
-// keyOf tells a callback from others of the merchant.
+// keyOf returns what identifies a callback of the merchant.
 func keyOf(typ countersign.Type, id string) string { return fmt.Sprint(int(typ), "/", id) }
 
-// wait returns when ready, which may read s, returns true. It fails if a callback was not accepted,
-// or if none settles for patience.
+// wait returns when ready, which may read s, returns true. It returns an error if a callback was not accepted, or if
+// none settles for patience.
 func (s *settled) wait(ctx context.Context, ready func() bool) error {
 	for {
 		s.mu.Lock()
@@ -162,8 +160,7 @@ func (s *settled) of(ctx context.Context, typ countersign.Type, id string) (at t
 	return at, err
 }
 
-// watchedOutbox tells settled of each settlement once it is durable, which is a moment before
-// the dispatcher knows.
+// watchedOutbox reports each settlement to settled once it is durable, a moment before the dispatcher knows.
 type watchedOutbox struct {
 	dispatch.Outbox
 	settled *settled

@@ -22,20 +22,19 @@ import (
 const (
 	ingestBatch = 100  // deposits in one call
 	ingestAhead = 1500 // deposits posted and not settled, at most: the service is busy, and nothing piles up
-	// roundTime is about how long a round takes, and rsaTime how long RSA alone is measured
-	// between two. Both are short, because a shared machine is faster in one second than in
-	// another: a round is compared with what RSA did right before and after it.
+	// roundTime is about how long a round takes; rsaTime is how long RSA alone is measured between two rounds. Both are
+	// short, because the speed of a shared machine changes from second to second: a round is compared with RSA right
+	// before and after it.
 	roundTime      = 1500 * time.Millisecond
 	rsaTime        = 400 * time.Millisecond
 	withdrawalRate = 20  // a second
 	answerSize     = 400 // bytes of the answer to a deposit, about
 )
 
-// rsaAlone measures how many callbacks a second the RSA of both ends allows on all cores, and the
-// processor time of one: the service seals the request, the merchant opens it and seals the answer,
-// the service opens that. Two operations run at once on each core: where RSA is written in C, as in
-// the fast build, one alone would leave the core idle for moments, because Go takes the processor
-// from a goroutine whose call into C takes long.
+// rsaAlone returns how many callbacks a second the RSA of both ends allows on all cores, and the processor time of one:
+// the service seals the request, the merchant opens it and seals the answer, and the service opens that. Two operations
+// run at once on each core. Where RSA is written in C, as in the fast build, one alone would leave the core idle for
+// moments, because Go takes the processor from a goroutine whose call into C takes long.
 func (b *Bench) rsaAlone(ctx context.Context) (perSecond float64, cpu time.Duration, err error) {
 	deposit, public, answer := countersigntest.Deposit(int(b.next.Add(1))), b.pair.Public(), make([]byte, answerSize)
 	callback := func() error {
@@ -57,8 +56,8 @@ func (b *Bench) rsaAlone(ctx context.Context) (perSecond float64, cpu time.Durat
 	return float64(n.Load()) / time.Since(start).Seconds(), (processorTime() - used) / time.Duration(n.Load()), err
 }
 
-// round sends n deposits through everything, from the first call of the API to the last
-// settlement, and returns how long that took.
+// round sends n deposits through the whole system. It returns the time from the first call of the API to the last
+// settlement.
 func (r *rig) round(ctx context.Context, n int) (time.Duration, error) {
 	list := make([]client.NewDeposit, n)
 	for i := range list {
@@ -79,8 +78,7 @@ func (r *rig) round(ctx context.Context, n int) (time.Duration, error) {
 	return time.Since(start), err
 }
 
-// system measures how many deposits go through the whole system, what RSA alone allows, and what
-// a deposit costs.
+// system measures how many deposits go through the whole system, what RSA alone allows, and what a deposit costs.
 func (r *rig) system(ctx context.Context) error {
 	rsa, rsaCPU, err := r.rsaAlone(ctx)
 	if err != nil {
@@ -129,9 +127,9 @@ func (r *rig) system(ctx context.Context) error {
 	return nil
 }
 
-// atRate calls f when each of its calls is due, rate a second, whether or not those before
-// have ended, and reports the times that f returns, one for each name. The whole counts from when a
-// call was due, and not from when it began: a system that stalls would delay that too, and hide the stall.
+// atRate calls f at a fixed rate a second, without waiting for earlier calls to end, and reports the times that f
+// returns, one for each name. The total counts from when a call was due, not from when it began: a stalled system would
+// delay the beginning too and hide the stall.
 func (r *rig) atRate(ctx context.Context, suite string, rate float64, names []string, f func(due time.Time) ([]time.Duration, error)) error {
 	n := max(1, int(rate*r.For.Seconds()))
 	figures := make([]Figure, len(names))
@@ -204,8 +202,8 @@ func (r *rig) withdrawals(ctx context.Context) error {
 	})
 }
 
-// gateway measures how many deposits a gateway takes, and what one costs it. The callers, which are
-// part of that, have the same cores.
+// gateway measures how many deposits a gateway takes and what one costs it. The callers run on the same cores and are
+// part of that cost.
 func (b *Bench) gateway(ctx context.Context) error {
 	g, err := daemon.NewGateway(daemon.GatewayConfig{
 		Common: daemon.Common{Storage: daemon.Storage{Dir: filepath.Join(b.dir, "gateway"), Keys: db.NewMasterKey(masterKey())}, Log: b.log},

@@ -4,5 +4,5 @@ package bench
 
 import "time"
 
-// processorTime is not known on this system: figures made from it are 0.
+// processorTime returns 0: the time is unknown on this system, and so are figures made from it.
 func processorTime() time.Duration { return 0 }

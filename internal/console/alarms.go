@@ -6,7 +6,7 @@ import (
 	"countersign/client"
 )
 
-// alarmsSection has the alarms of an end.
+// alarmsSection shows the alarms of an end.
 var alarmsSection = section{
 	nav:   navItem{"/console/alarms", "Alarms", "alarms"},
 	lists: []lister{alarmsList},
@@ -33,7 +33,7 @@ var alarmsSection = section{
 	},
 }
 
-// allAlarms is the state that the page has for all states. Without any it shows open ones.
+// allAlarms is the page's value of state for all states. Without a state it shows open alarms.
 const allAlarms = "all"
 
 var alarmsList = &list[client.AlarmFilter, client.AlarmPage]{

@@ -10,19 +10,19 @@ import (
 	"countersign/client"
 )
 
-// auditSection has the audit log of an end.
+// auditSection shows the audit log of an end.
 var auditSection = section{nav: navItem{"/console/audit", "Audit", "audit"}, lists: []lister{auditList}}
 
-// auditFilter is what records are searched by: what they are about, or a text that they have.
+// auditFilter selects records by their subject or by a text in them.
 type auditFilter struct{ Subject, Text string }
 
-// auditPage is a part of the log, the newest records first.
+// auditPage is a part of the log, newest first.
 type auditPage struct {
 	Records []auditRow
 	Next    *string
 }
 
-// auditRow is one record as a person reads it.
+// auditRow is one record in a readable form.
 type auditRow struct {
 	Seq   int64           `json:"seq"`
 	At    client.Time     `json:"at"`
@@ -40,7 +40,7 @@ type auditActor struct {
 	Address string `json:"address"`
 }
 
-// auditSearch is how many records are looked at for a page of those that have a text: many have not.
+// auditSearch is how many records are read for a page of those that contain a text: most do not.
 const auditSearch = 1000
 
 var auditList = &list[auditFilter, auditPage]{

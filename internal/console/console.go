@@ -17,37 +17,36 @@ import (
 	"countersign/internal/bodies"
 )
 
-// Sealer seals what a browser keeps, under keys that all nodes of the end have, and remembers
-// on all of them which sessions were ended.
+// Sealer seals what a browser keeps, under keys that all nodes of the end have. It also keeps, for all nodes, which
+// sessions were ended.
 type Sealer interface {
 	Seal(ctx context.Context, plain []byte) ([]byte, error)
 	Open(ctx context.Context, sealed []byte) ([]byte, error)
-	// EndSession ends a session, which would end by itself at until. It reports whether nobody had ended
-	// it before, on any node.
+	// EndSession ends a session that would expire at until. It reports whether nobody had ended it before, on any node.
 	EndSession(ctx context.Context, id string, now, until time.Time) (first bool, err error)
 	SessionEnded(ctx context.Context, id string) (bool, error)
 }
 
-// Config is what a Console is made of.
+// Config is what a Console needs.
 type Config struct {
 	// API answers the calls that pages make. Required.
 	API http.Handler
 	// Sealer seals sessions. Required.
 	Sealer Sealer
-	// Database is the random name of the end's database: a browser sends cookies to every
-	// port of a host, and those of another database are not this console's. Required.
+	// Database is the random name of the end's database. A browser sends cookies to every port of a host; those of
+	// another database are not this console's. Required.
 	Database string
-	// Bodies bounds the bytes of forms that are held at once; it is that of the API. Required.
+	// Bodies bounds the bytes of forms held at once, together with the API's. Required.
 	Bodies *bodies.Shares
 	// Now is the clock of sessions. Required.
 	Now func() time.Time
 	// Log gets what pages could not do. Required.
 	Log *slog.Logger
-	// Version is shown at the end of each page.
+	// Version is shown at the bottom of each page.
 	Version string
 }
 
-// Console is the console of one end. Make it with NewService or NewGateway.
+// Console is the console of one end. Use NewService or NewGateway to make one.
 type Console struct {
 	Config
 	end     end
@@ -59,24 +58,24 @@ type Console struct {
 	links   sync.Map          // the tokens of one-time sign-in links, by their codes
 }
 
-// end is what differs between the consoles of the two ends.
+// end holds what differs between the consoles of the two ends.
 type end struct {
 	name  string
 	title string
-	// sections are in the order of the navigation.
+	// sections are listed in the order of the navigation.
 	sections []section
 }
 
-// navItem is an entry of the navigation. Only tokens that may call the operation see it.
+// navItem is an entry of the navigation. It is shown only to tokens that may call the operation May.
 type navItem struct{ Path, Name, May string }
 
-// section is a part of a console. It stands in the file of its pages.
+// section is a part of a console. It is declared in the file of its pages.
 type section struct {
 	nav   navItem // zero: it is not in the navigation
 	lists []lister
 	pages []page
-	// notices are what a page says after a post, by the word in its address. The address
-	// holds no text, so that a link cannot put words into the console's mouth.
+	// notices are the messages of a page after a post, by the word in its address. The address has no text, so that a
+	// link cannot put words into the console's mouth.
 	notices map[string]string
 }
 
@@ -88,7 +87,7 @@ type lister interface {
 	searches(member string) bool
 }
 
-// all returns the pages of the section, its lists first.
+// all returns the pages of the section, lists first.
 func (s section) all() (pages []page) {
 	for _, l := range s.lists {
 		pages = append(pages, l.page())
@@ -102,8 +101,7 @@ type page struct {
 	serve   func(*visit) error
 }
 
-// anySection has the pages that are in no part of the navigation, and what pages of several
-// sections say.
+// anySection has the pages outside the navigation, and the notices that pages of several sections show.
 var anySection = section{
 	pages: []page{
 		{"GET /console/search", (*visit).search},
@@ -147,22 +145,20 @@ func newConsole(c Config, e end) (*Console, error) {
 	return s, nil
 }
 
-// policy allows what pages are made of and nothing else: no inline code or style, no
-// other host, no frame around them.
+// policy allows only the parts that pages are made of: no inline code or style, no other host, no frame around them.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// The longest bodies of forms, in bytes: two keys fit in that of a session; a token
-// in that of a stranger.
+// The bounds on forms, in bytes: two keys fit in a session's form, and a token in a stranger's.
 const (
 	maxForm      = 96 << 10
 	strangerForm = 8 << 10
 )
 
-// urgent are the forms that get through whatever else is sent: those that stop money.
+// urgent are the forms that stop money or let it go on. They get through whatever else is sent.
 var urgent = []string{"POST /console/stop/freeze", "POST /console/stop/thaw", "POST /console/merchants/{id}/pause", "POST /console/tokens/{id}/revoke"}
 
-// read reads the form of a request, which must be freed, also after an error.
+// read reads the form of a request. The form must be freed, even after an error.
 func read(r *http.Request, most int, budget *bodies.Budget) (bodies.Body, error) {
 	b, err := bodies.Read(r.Body, r.ContentLength, most, budget)
 	r.Body = io.NopCloser(bytes.NewReader(b.Bytes))

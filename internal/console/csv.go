@@ -15,8 +15,8 @@ import (
 	"countersign/client"
 )
 
-// The bounds of a list as CSV: its rows, and how many pages of the API are read for them; where
-// few entries pass the filter, pages may be empty.
+// The bounds on a list as CSV: its rows, and the pages of the API read for it, which may be empty if few entries match
+// the filter.
 const (
 	sheetRows  = 100_000
 	sheetPages = 2000
@@ -24,10 +24,10 @@ const (
 	sheetWrite = 30 * time.Second
 )
 
-// wantsSheet says whether the address asks for the list as CSV.
+// wantsSheet reports whether the address asks for the list as CSV.
 func (v *visit) wantsSheet() bool { return v.query("format") == "csv" }
 
-// CSV is the address of this page's list as CSV, with the same filter.
+// CSV returns the address of this page's list as CSV, with the same filter.
 func (f frame) CSV() string {
 	q := f.v.r.URL.Query()
 	q.Del("cursor")
@@ -36,7 +36,7 @@ func (f frame) CSV() string {
 	return f.Path + "?" + q.Encode()
 }
 
-// nextOf returns the cursor of the page after a page of the API; nil: there is none.
+// nextOf returns the cursor of the page after a page of the API, or nil if there is none.
 func nextOf(page any) *string {
 	next := reflect.ValueOf(page).FieldByName("Next")
 	if !next.IsValid() { // a list that has one page
@@ -45,7 +45,7 @@ func nextOf(page any) *string {
 	return next.Interface().(*string)
 }
 
-// entriesOf returns the entries of a page of the API, its one slice of structs.
+// entriesOf returns the entries of a page of the API: its only slice of structs.
 func entriesOf(page any) reflect.Value {
 	v := reflect.ValueOf(page)
 	for i := range v.NumField() {
@@ -99,8 +99,8 @@ func writeSheet[P any](v *visit, read func(client.PageOptions) (P, error)) error
 	}
 }
 
-// columns returns the members of an entry of type t in their order. The members of an object in it
-// follow its name and a dot; arrays and maps are one column.
+// columns returns the members of an entry of type t in their order. Members of an object are named by its name, a dot
+// and their own. Arrays and maps are one column.
 func columns(t reflect.Type, prefix string, deep int) (all []string) {
 	for _, f := range reflect.VisibleFields(t) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -120,14 +120,13 @@ func columns(t reflect.Type, prefix string, deep int) (all []string) {
 	return all
 }
 
-// isValue reports whether a struct is one value in JSON.
+// isValue reports whether a struct is a single value in JSON.
 func isValue(t reflect.Type) bool {
 	t = reflect.PointerTo(t)
 	return t.Implements(reflect.TypeFor[json.Marshaler]()) || t.Implements(reflect.TypeFor[encoding.TextMarshaler]())
 }
 
-// cells returns a row: the members of an entry in the order of columns, as JSON has them. A member
-// that it lacks is an empty cell.
+// cells returns a row: the members of an entry in the order of columns, as in JSON. A missing member is an empty cell.
 func cells(entry any, columns []string) []string {
 	raw, _ := json.Marshal(entry) // the API's client has read it from JSON
 	row := make([]string, len(columns))
@@ -153,13 +152,12 @@ func cells(entry any, columns []string) []string {
 	return row
 }
 
-// formula is where a cell begins as a formula does. Programs also cut a cell at a semicolon, a tab, a bar or
-// the end of a line, as their country's settings say. Some leave out quotes and white space at the
-// beginning, and take the wide forms of the characters for them.
+// formula matches where a cell may begin like a formula. Depending on a country's settings, programs also split a cell
+// at a semicolon, a tab, a bar or a line end. Some ignore leading quotes and white space, and treat wide forms as the
+// characters themselves.
 var formula = regexp.MustCompile("(^|[;\t|\r\n])([\"\\p{Z}\\p{Cf}\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\u009f]*[=+\\-@＝＋－＠])")
 
-// harmless makes a text that a spreadsheet would take for a formula a text there too, by an
-// apostrophe before it.
+// harmless returns text with an apostrophe before any part that a spreadsheet would take for a formula.
 func harmless(text string) string {
 	safe := formula.ReplaceAllString(text, "$1'$2")
 	if text != "" && strings.Contains("\t\r\n", text[:1]) {

@@ -1,6 +1,6 @@
 package console
 
-// NewGateway makes the console of the gateway. It starts nothing.
+// NewGateway returns the console of the gateway. It starts nothing.
 func NewGateway(c Config) (*Console, error) {
 	return newConsole(c, end{
 		name: "gateway", title: "countersign gateway",

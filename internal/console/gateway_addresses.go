@@ -6,7 +6,7 @@ import (
 	"countersign/client"
 )
 
-// addressesSection has the deposit addresses of the gateway's users.
+// addressesSection shows the deposit addresses of the gateway's users.
 var addressesSection = section{
 	nav:   navItem{"/console/addresses", "Addresses", "addresses"},
 	lists: []lister{addressesList},

@@ -8,7 +8,7 @@ import (
 	"countersign/client"
 )
 
-// depositsSection has the deposits that the gateway took.
+// depositsSection shows the deposits that the gateway took.
 var depositsSection = section{
 	nav:   navItem{"/console/deposits", "Deposits", "deposits"},
 	lists: []lister{depositsList},
@@ -38,7 +38,7 @@ var depositsList = &list[client.DepositSearch, client.DepositsPage]{
 	},
 }
 
-// seq reads the number in the path; 0 is none.
+// seq returns the number in the path, or 0 for anything else.
 func (v *visit) seq() int64 {
 	n, _ := strconv.ParseInt(v.r.PathValue("seq"), 10, 64)
 	return n
@@ -53,15 +53,14 @@ func (v *visit) deposit() error {
 		&client.InboxFilter{Type: countersign.TypeDeposited, ID: d.TrackingID})
 }
 
-// thingView is the page of one thing of the gateway that a person may have to decide on.
+// thingView is the page of an item of the gateway that a person may have to decide on.
 type thingView struct {
 	Thing     any
 	Task      *taskView
 	Callbacks []client.InboxEntry // about it, the oldest first
 }
 
-// thingView reads what the pages of such things have in common: the task, and the callbacks that
-// about selects.
+// thingView reads what the pages of such items share: the task, and the callbacks that about selects.
 func (v *visit) thingView(task string, thing any, about *client.InboxFilter) (view thingView, err error) {
 	view.Thing = thing
 	if view.Task, err = v.taskOf(task); err != nil || about == nil || !v.may("callbacks") {

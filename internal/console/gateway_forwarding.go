@@ -1,6 +1,6 @@
 package console
 
-// forwardingSection has what the gateway forwards to the application.
+// forwardingSection shows what the gateway forwards to the application.
 var forwardingSection = section{
 	nav: navItem{"/console/forwarding", "Forwarding", "forwarding"},
 	pages: []page{

@@ -2,7 +2,7 @@ package console
 
 import "countersign/client"
 
-// ordersSection has the gateway's orders.
+// ordersSection shows the gateway's orders.
 var ordersSection = section{
 	nav:   navItem{"/console/orders", "Orders", "orders"},
 	lists: []lister{ordersList},
@@ -37,7 +37,7 @@ var ordersList = &list[client.OrderFilter, client.OrderPage]{
 	},
 }
 
-// orderPage is one order: what a person needs to decide on it, and its story.
+// orderPage is one order: what a person needs to decide on it, and its history.
 type orderPage struct {
 	client.Order
 	thingView
@@ -49,7 +49,7 @@ type orderPage struct {
 	Values    map[string]string
 }
 
-// history is what came of earlier orders.
+// history is the result of earlier orders.
 type history struct {
 	Orders []client.Order // the newest first, without the one that is shown
 	More   bool

@@ -8,7 +8,7 @@ import (
 	"countersign/client"
 )
 
-// policySection has the policy of the gateway.
+// policySection shows the policy of the gateway.
 var policySection = section{
 	nav: navItem{"/console/policy", "Policy", "policy"},
 	pages: []page{
@@ -25,7 +25,7 @@ type policyPage struct {
 	Nodes   []client.Node  // each has read the file when it started
 }
 
-// policy tries an order that the address has: nothing is kept, so a link can show it.
+// policy tries the order in the address. Nothing is stored, so a link can show it.
 func (v *visit) policy() error {
 	in, err := v.gateway.Policy(v.r.Context())
 	if err != nil {
@@ -72,7 +72,7 @@ func (v *visit) tryPolicy(values map[string]string) (r client.Ruling, err error)
 	return v.gateway.TryPolicy(v.r.Context(), o)
 }
 
-// labelsOf reads one label a line, such as riskLevel=40.
+// labelsOf reads labels, one on each line, such as riskLevel=40.
 func labelsOf(text string) (map[string]string, error) {
 	labels := map[string]string{}
 	for line := range strings.Lines(text) {

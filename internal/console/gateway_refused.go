@@ -6,7 +6,7 @@ import (
 	"countersign/client"
 )
 
-// refusedSection has the pages of the callbacks that the gateway refused. They are listed as tasks.
+// refusedSection has the pages of refused callbacks, which are listed as tasks.
 var refusedSection = section{pages: []page{{"GET /console/refused/{seq}", (*visit).refusal}}}
 
 func (v *visit) refusal() error {

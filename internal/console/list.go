@@ -13,11 +13,11 @@ import (
 	"countersign/client"
 )
 
-// pageSize is how many entries a page of a list has.
+// pageSize is the number of entries on a page of a list.
 const pageSize = 50
 
-// list is a list page. F is the client's filter, whose members are the parameters of the address; P
-// is a page of the API, which has one slice of entries.
+// list is a list page. F is the client's filter, whose members are the parameters of the address. P is a page of the
+// API with one slice of entries.
 type list[F, P any] struct {
 	table
 	at     string // its address, where that is not its name
@@ -26,13 +26,13 @@ type list[F, P any] struct {
 	fields []field
 	folded []field // of the search, shown when they are asked for; a time follows them if F has one
 	read   func(*visit, F, client.PageOptions) (P, error)
-	// acts returns links to what can be done with what matches. Nil: nothing can.
+	// acts returns links to actions on the matching entries. Nil: there are none.
 	acts func(*visit, F, P) []act
 	form func(*visit) (any, error) // for "before" of its template; nil: it has none
 }
 
-// table is how rows are shown, on a list page and on the pages of other things. A list without
-// columns has a template of its own, which defines "rows".
+// table describes how rows are shown, on a list page and on the pages of other items. A list without columns has its
+// own template, which defines "rows".
 type table struct {
 	name    string // of the template, and the end of the address
 	title   string
@@ -40,11 +40,10 @@ type table struct {
 	columns []column
 }
 
-// column is one column: its cells are a template of the row, in which $ is the frame of the page.
+// column is one column. Its cells are a template of the row, in which $ is the frame of the page.
 type column struct{ head, class, cell string }
 
-// field is a field of a search. Its label is shown; its type and its values are those of the member
-// of the filter.
+// field is a field of a search, with its label. The member of the filter determines its type and its values.
 type field struct {
 	name, label, hint string
 	options           func(*visit) []option // nil: those of the member's type
@@ -54,7 +53,7 @@ type field struct {
 // option is a value to choose in a field.
 type option struct{ Value, Text, Means string }
 
-// act is a link to what can be done.
+// act is a link to an action.
 type act struct{ Text, Path string }
 
 // listView is what the template of a list shows.
@@ -78,7 +77,7 @@ type fieldView struct {
 	Options                       []option
 }
 
-// text returns the template that shows rows: the define of the table's name.
+// text returns the template that shows rows, which defines the table's name.
 func (t table) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `{{define %q}}{{if .Rows}}<div class="scroll" role="region" aria-label="%s" tabindex="0">
@@ -207,7 +206,7 @@ func (l *list[F, P]) views(v *visit, fields []field) (views []fieldView) {
 	return views
 }
 
-// valuesOf returns the values of a type of a few words, after all of them; nil: it has none.
+// valuesOf returns options for the values of an enumeration type, with "all" first, or nil for other types.
 func valuesOf(t reflect.Type) (options []option) {
 	values, is := t.MethodByName("Values")
 	if !is {
@@ -220,7 +219,7 @@ func valuesOf(t reflect.Type) (options []option) {
 	return append([]option{{Text: "all"}}, options...)
 }
 
-// optionsOf returns values to choose from. none is what an empty one is called; empty: there is none.
+// optionsOf returns options for values. none names an empty option, which is left out if none is empty.
 func optionsOf[T any](values []T, none string) (options []option) {
 	if none != "" {
 		options = append(options, option{Text: none})
@@ -231,7 +230,7 @@ func optionsOf[T any](values []T, none string) (options []option) {
 	return options
 }
 
-// optionOf returns a value as a person chooses it.
+// optionOf returns the option for a value.
 func optionOf(value any) option {
 	o := option{Value: fmt.Sprint(value)}
 	if t, is := value.(countersign.Type); is {
@@ -244,7 +243,7 @@ func optionOf(value any) option {
 	return o
 }
 
-// membersOf returns the members of a filter by the names of their parameters.
+// membersOf returns the members of a filter by parameter name.
 func membersOf(filter reflect.Type) map[string]reflect.StructField {
 	members := map[string]reflect.StructField{}
 	for _, f := range reflect.VisibleFields(filter) {
@@ -259,8 +258,7 @@ func membersOf(filter reflect.Type) map[string]reflect.StructField {
 	return members
 }
 
-// filterOf reads a filter from the parameters of an address or a form. A number that is none
-// selects all.
+// filterOf reads a filter from the parameters of an address or a form. A malformed number selects all.
 func filterOf[F any](q url.Values, at listSpan) (f F) {
 	v := reflect.ValueOf(&f).Elem()
 	for name, m := range membersOf(reflect.TypeFor[F]()) {

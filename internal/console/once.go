@@ -21,12 +21,12 @@ type onceItem struct {
 	Text string
 }
 
-// Link is a file with the text, to be saved by the browser.
+// Link returns the text as a file for the browser to save.
 func (i onceItem) Link() template.URL {
 	return template.URL("data:application/octet-stream;base64," + base64.StdEncoding.EncodeToString([]byte(i.Text+"\n")))
 }
 
-// handOver lists what a merchant must be given; empty texts are left out.
+// handOver returns what a merchant must be given, without empty texts.
 func handOver(publicKey, responseKey, apiKey, callbackAPIKey string) (items []onceItem) {
 	for _, i := range []onceItem{
 		{"Request key", "opens what the service sends", "service.b64", publicKey},
@@ -41,13 +41,13 @@ func handOver(publicKey, responseKey, apiKey, callbackAPIKey string) (items []on
 	return items
 }
 
-// formID is the hidden field of a form that makes a secret.
+// formID returns the hidden field of a form that makes a secret.
 func formID() template.HTML {
 	return template.HTML(`<input type="hidden" name="form" value="` + rand.Text() + `">`)
 }
 
-// posted fails unless the form of this page is posted for the first time, on any node: loading its answer again
-// would make another key.
+// posted returns an error unless this form is posted for the first time, on any node: reloading the answer would make
+// another key.
 func (v *visit) posted() error {
 	id := v.form("form")
 	if len(id) != len(rand.Text()) {
@@ -61,7 +61,7 @@ func (v *visit) posted() error {
 	return err
 }
 
-// number reads a field of a form, 0 if it is empty.
+// number returns a field of a form as a number, 0 if it is empty.
 func (v *visit) number(field, what string) (int, error) {
 	text := v.form(field)
 	if text == "" {

@@ -12,19 +12,19 @@ import (
 const (
 	providerCookie = "provider"
 	providerPath   = "/console/signin/provider"
-	// ReturnPath is where the provider sends people back to, as the client at the provider has it.
+	// ReturnPath is the path to which the provider sends people back, as registered there.
 	ReturnPath = providerPath + "/return"
-	// providerLife is how long a person has to sign in at the provider.
+	// providerLife is how long a sign-in at the provider may take.
 	providerLife = 10 * time.Minute
 )
 
-// begun is a sign-in at the provider that this browser began.
+// begun is a sign-in at the provider that this browser started.
 type begun struct {
 	State string `json:"s"`
 	Next  string `json:"n"`
 }
 
-// provider returns the provider and its host; zero: there is none.
+// provider returns the provider and its host, or zero values if there is none.
 func (v *visit) provider() (p client.Provider, host string) {
 	if v.connect("") == nil {
 		p, _ = v.api.Provider(v.r.Context()) // where it cannot be asked, tokens sign in
@@ -35,8 +35,7 @@ func (v *visit) provider() (p client.Provider, host string) {
 	return p, host
 }
 
-// toProvider sends the browser to the provider. It is a link and no form: the page allows its
-// forms no other host.
+// toProvider sends the browser to the provider. It is a link, not a form: the page may post forms to no other host.
 func (c *Console) toProvider(w http.ResponseWriter, r *http.Request) {
 	v := &visit{c: c, w: w, r: r}
 	next, again := inside(r.URL.Query().Get("next")), r.URL.Query().Get("again") != ""
@@ -55,8 +54,8 @@ func (c *Console) toProvider(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, at.URL, http.StatusSeeOther)
 }
 
-// again leads a person whose sign-in is too old for an act to the provider, and back to the page
-// of the act. It is a page that leads on, not a redirect: a browser follows none of a form to another host.
+// again answers a person whose sign-in is too old for an action with a page that leads to the provider, and back to the
+// page of the action. It is not a redirect: after a form, a browser follows none to another host.
 func (v *visit) again() error {
 	at, err := url.Parse(v.cameFrom())
 	if err != nil {
@@ -70,7 +69,7 @@ func (v *visit) again() error {
 		providerPath + "?again=1&next=" + url.QueryEscape(next), "Sign in again"})
 }
 
-// leads is a page that leads on by itself.
+// leads is a page that moves on to another by itself.
 type leads struct{ title, Says, To, Text string }
 
 func (v *visit) leadOn(status int, l leads) error {
@@ -78,7 +77,7 @@ func (v *visit) leadOn(status int, l leads) error {
 	return v.renderAs(status, "again", l.title, l)
 }
 
-// origin is the origin of this page, as the browser sends it.
+// origin returns the origin of this page, as the browser sends it.
 func origin(r *http.Request) string {
 	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" {
 		return "https://" + r.Host
@@ -88,8 +87,8 @@ func origin(r *http.Request) string {
 
 var errorWord = regexp.MustCompile(`^[a-z_]{1,40}$`)
 
-// fromProvider signs in with what the provider sent the browser back with. Its answer is a page
-// that leads on, not a redirect: what comes by way of another site brings no cookie of a session.
+// fromProvider signs in a browser that the provider sent back. It answers with a page that leads on, not with a
+// redirect: a request by way of another site carries no session cookie.
 func (c *Console) fromProvider(w http.ResponseWriter, r *http.Request) {
 	var s begun
 	began := c.kept(r, providerCookie, &s)
@@ -127,8 +126,8 @@ func (c *Console) fromProvider(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// endAtAPI ends a session of the identity provider. Of a token there is none, and what cannot be
-// ended now ends within minutes.
+// endAtAPI ends a session of the identity provider. A token has no such session, and one that cannot be ended now ends
+// within minutes.
 func (c *Console) endAtAPI(r *http.Request, secret client.Secret) {
 	v := &visit{c: c, r: r}
 	if v.connect(secret) == nil {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// refused is a post that was refused: what was wrong with it, and what was typed. The answer is the
-// page with the form, which shows both.
+// refused is a post that was refused: the problems and what was typed. The answer is the page with the form, which
+// shows both.
 type refused struct {
 	Problems []string
 	Act      string // the last part of the path that was posted to
@@ -19,7 +19,7 @@ type refused struct {
 
 type refusedKey struct{}
 
-// retry shows the page that was posted from. Secrets are not kept.
+// retry shows the page that was posted from. It drops secrets.
 func (v *visit) retry(status int, problems []string) {
 	o := refused{problems, path.Base(v.r.URL.Path), map[string]string{}, status}
 	for name := range v.r.PostForm {
@@ -37,8 +37,7 @@ func (v *visit) retry(status int, problems []string) {
 	v.c.mux.ServeHTTP(v.w, r)
 }
 
-// cameFrom is the page with the form that was posted: the browser says so. Else it is the nearest
-// page above.
+// cameFrom returns the page with the posted form, if the browser names it, or else the nearest page above.
 func (v *visit) cameFrom() string {
 	from, err := url.Parse(v.r.Referer())
 	if err != nil || from.Host != v.r.Host {
@@ -53,10 +52,10 @@ func (v *visit) cameFrom() string {
 	return to
 }
 
-// above is the page above this one.
+// above returns the page above this one.
 func (v *visit) above() string { return v.nearest(path.Dir(v.r.URL.EscapedPath())) }
 
-// nearest returns at, or the nearest path above it that has a page.
+// nearest returns at, or the nearest path above it that is a page.
 func (v *visit) nearest(at string) string {
 	for ; strings.HasPrefix(at, root); at = path.Dir(at) {
 		r := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: at}}
@@ -67,7 +66,7 @@ func (v *visit) nearest(at string) string {
 	return root
 }
 
-// values fills a form: with what was typed before a post was refused, else with is.
+// values returns the values for a form: what was typed before a post was refused, or else is.
 func (v *visit) values(is map[string]string) map[string]string {
 	if len(v.before.Problems) > 0 {
 		return v.before.Typed

@@ -9,7 +9,7 @@ import (
 	"countersign/client"
 )
 
-// searchPage is what the box of the header has found.
+// searchPage shows what the search box in the header found.
 type searchPage struct {
 	Text  string
 	Found []client.Found
@@ -17,10 +17,10 @@ type searchPage struct {
 	Lists []listLink
 }
 
-// listLink leads to a list of what has the text in one member.
+// listLink is a link to the list of entries with the text in one member.
 type listLink struct{ Name, Path string }
 
-// search looks a text up everywhere. What is found alone is shown at once.
+// search searches everything for a text. A single result is shown at once.
 func (v *visit) search() error {
 	page := searchPage{Text: v.query("q")}
 	if page.Text == "" {
@@ -41,14 +41,15 @@ func (v *visit) search() error {
 	return v.render("search", "Search", page)
 }
 
-// foundPages are where the console has each kind.
+// foundPages are the paths of the pages of each kind.
 var foundPages = map[client.FoundKind]string{
 	client.FoundMerchant: "/console/merchants/", client.FoundCallback: "/console/callbacks/", client.FoundWithdrawal: "/console/withdrawals/",
 	client.FoundDeposit: "/console/deposits/", client.FoundOrder: "/console/orders/", client.FoundAddress: "/console/addresses/",
 	client.FoundRefused: "/console/refused/",
 }
 
-// Finds returns what to search for of an example of an alarm: its id. Empty: it is no id, or the session's token may not search.
+// Finds returns the id in an example of an alarm, as a text to search for. It is "" if the example is no id or the
+// session's token may not search.
 func (f frame) Finds(example string) string {
 	id, rest, _ := strings.Cut(example, " ")
 	if !f.May("search") || rest != "" && rest[0] != '(' && !strings.Contains(id, ".") { // "amount: …" is none
@@ -57,10 +58,10 @@ func (f frame) Finds(example string) string {
 	return id
 }
 
-// PathOf returns the page of what was found.
+// PathOf returns the page of a search result.
 func (frame) PathOf(f client.Found) string { return foundPages[f.Kind] + url.PathEscape(f.ID) }
 
-// listsOf returns the lists that have all of what was found: those with a field for the member that has it.
+// listsOf returns the lists that show all that was found: those with a field for the matching member.
 func (v *visit) listsOf(text string, found []client.Found) (links []listLink) {
 	for _, part := range v.c.end.sections {
 		for _, l := range part.lists {

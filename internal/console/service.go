@@ -1,6 +1,6 @@
 package console
 
-// NewService makes the console of the service. It starts nothing.
+// NewService returns the console of the service. It starts nothing.
 func NewService(c Config) (*Console, error) {
 	return newConsole(c, end{
 		name: "service", title: "countersign service",

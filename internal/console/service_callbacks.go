@@ -8,7 +8,7 @@ import (
 	"countersign/client"
 )
 
-// callbacksSection has the service's callbacks.
+// callbacksSection shows the service's callbacks.
 var callbacksSection = section{
 	nav:   navItem{"/console/callbacks", "Callbacks", "callbacks"},
 	lists: []lister{callbacksList},
@@ -70,8 +70,8 @@ var callbacksList = &list[client.CallbackFilter, client.CallbackPage]{
 	},
 }
 
-// sendsAgain reports whether callbacks that match f could be sent again, or now: a question is
-// asked once, and what was accepted or cancelled is not sent by a filter.
+// sendsAgain reports whether callbacks that match f could be sent again, or sent now. A question is asked once, and a
+// filter does not resend what was accepted or cancelled.
 func sendsAgain(f client.CallbackFilter) bool {
 	switch f.State {
 	case "", client.CallbackPending:
@@ -109,14 +109,14 @@ func (v *visit) callback() error {
 	return v.render("callback", cb.Type.Words()+" "+cb.TrackingID, page)
 }
 
-// resendPage asks whether to send again what a filter selects.
+// resendPage asks for confirmation before it resends what a filter selects.
 type resendPage struct {
 	Filter url.Values
 	Count  int64
 	Back   string // the list
 }
 
-// resendMatching sends again what the members of an address or a form select, or counts it.
+// resendMatching resends what the members of an address or a form select, or only counts it.
 func (v *visit) resendMatching(q url.Values, dry bool) (resendPage, error) {
 	at := v.spanOf(q)
 	if at.Wrong != "" { // a time that was not read would select all

@@ -8,7 +8,7 @@ import (
 	"countersign/client"
 )
 
-// merchantForm is a form of a merchant.
+// merchantForm is a form for a merchant.
 type merchantForm struct {
 	ID     string // of the merchant that changes; empty: a new one
 	Values map[string]string
@@ -21,7 +21,7 @@ type settingRow struct {
 	New   bool // of a new merchant
 }
 
-// Hint says what the setting is, and what an empty field means.
+// Hint returns what the setting is and what an empty field means.
 func (r settingRow) Hint() string {
 	switch {
 	case r.Needed():
@@ -32,10 +32,10 @@ func (r settingRow) Hint() string {
 	return r.Doc + "; empty: " + r.None
 }
 
-// Needed says whether the field must not be empty.
+// Needed reports whether the field must not be empty.
 func (r settingRow) Needed() bool { return !r.Clears && !r.Secret }
 
-// Input is how the value is typed: as an attribute type, or select or checkbox.
+// Input returns how the value is entered: the attribute type, or select or checkbox.
 func (r settingRow) Input() string {
 	switch {
 	case r.Type.Kind() == reflect.Bool:
@@ -50,7 +50,7 @@ func (r settingRow) Input() string {
 	return "text"
 }
 
-// Rows are the rows of the settings that every merchant has, or of the others.
+// Rows returns the rows of the settings that every merchant has, or those of the others.
 func (f merchantForm) Rows(required bool) (rows []settingRow) {
 	for _, s := range client.Settings() {
 		if r := (settingRow{s, f.Values[s.Name], f.ID == ""}); r.Needed() == required {
@@ -93,7 +93,7 @@ func (v *visit) merchantMake() error {
 	})
 }
 
-// settingsOf are a merchant's settings as a form has them.
+// settingsOf returns a merchant's settings as the values of a form.
 func settingsOf(m client.Merchant) map[string]string {
 	values := map[string]string{"version": strconv.FormatInt(m.Version, 10)}
 	for _, s := range client.Settings() {
@@ -110,7 +110,7 @@ func (v *visit) merchantEdit() error {
 	return v.render("merchant_change", "Change "+m.ID, merchantForm{ID: m.ID, Values: v.values(settingsOf(m))})
 }
 
-// merchantChange sends the members that differ from those of the merchant.
+// merchantChange sends the members that differ from the merchant's.
 func (v *visit) merchantChange(id string) (any, error) {
 	m, err := v.service.Merchant(v.r.Context(), id)
 	if err != nil {

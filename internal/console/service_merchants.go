@@ -6,7 +6,7 @@ import (
 	"countersign/client"
 )
 
-// merchantsSection has the merchants of the service.
+// merchantsSection shows the merchants of the service.
 var merchantsSection = section{
 	nav:   navItem{"/console/merchants", "Merchants", "merchants"},
 	lists: []lister{merchantsList},
@@ -78,10 +78,10 @@ type merchantPage struct {
 	Waiting     int // changes of the merchant that wait for an approver
 }
 
-// shownSetting is a setting of a merchant and its value.
+// shownSetting is a merchant's setting with its value.
 type shownSetting struct{ Label, Text string }
 
-// Settings are what anybody may read.
+// Settings returns the settings that anybody may read.
 func (p merchantPage) Settings() (list []shownSetting) {
 	for _, s := range client.Settings() {
 		if !s.Secret {
@@ -91,7 +91,7 @@ func (p merchantPage) Settings() (list []shownSetting) {
 	return list
 }
 
-// recent is how many entries of a list a merchant's page shows.
+// recent is the number of entries of each list on a merchant's page.
 const recent = 10
 
 func (v *visit) merchant() error {

@@ -2,7 +2,7 @@ package console
 
 import "countersign/client"
 
-// nowSection says how the service does.
+// nowSection shows the present state of the service.
 var nowSection = section{
 	nav: navItem{"/console/now", "Now", "stats"},
 	pages: []page{
@@ -10,7 +10,7 @@ var nowSection = section{
 	},
 }
 
-// nowPage is how the service does.
+// nowPage is the present state of the service.
 type nowPage struct {
 	Lanes       []laneRow
 	Withdrawals []stateCount

@@ -2,7 +2,7 @@ package console
 
 import "countersign/client"
 
-// rotationStage makes a merchant's newer keys and shows them once.
+// rotationStage makes a merchant's next keys and shows them once.
 func (v *visit) rotationStage() error {
 	id := v.r.PathValue("id")
 	if err := v.posted(); err != nil {

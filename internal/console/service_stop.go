@@ -24,7 +24,7 @@ var stopSection = section{
 	},
 }
 
-// stopPage freezes the service and thaws it.
+// stopPage freezes and thaws the service.
 type stopPage struct {
 	client.Freeze
 	Values map[string]string
@@ -38,7 +38,7 @@ func (v *visit) stop() error {
 	return v.render("stop", "Stop everything", stopPage{frozen, v.values(nil)})
 }
 
-// typed fails unless the person has typed the word that confirms an act.
+// typed returns an error unless the person has typed the word that confirms an action.
 func (v *visit) typed(word string) error {
 	if !strings.EqualFold(v.form("confirm"), word) {
 		return refuse("type the word " + word + " to confirm")
@@ -46,7 +46,7 @@ func (v *visit) typed(word string) error {
 	return nil
 }
 
-// confirmed is do where the person has typed the word that confirms it.
+// confirmed returns do, made conditional on the typed word.
 func confirmed(word string, do func(v *visit, id string) (any, error)) func(*visit, string) (any, error) {
 	return func(v *visit, id string) (any, error) {
 		if err := v.typed(word); err != nil {

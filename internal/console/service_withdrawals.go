@@ -6,7 +6,7 @@ import (
 	"countersign/client"
 )
 
-// withdrawalsSection has the service's withdrawals.
+// withdrawalsSection shows the service's withdrawals.
 var withdrawalsSection = section{
 	nav:   navItem{"/console/withdrawals", "Withdrawals", "withdrawals"},
 	lists: []lister{withdrawalsList},
@@ -47,7 +47,7 @@ var withdrawalsList = &list[client.WithdrawalFilter, client.WithdrawalPage]{
 	},
 }
 
-// withdrawalPage is one withdrawal: what was ordered beside what was confirmed.
+// withdrawalPage is one withdrawal, with what was ordered beside what was confirmed.
 type withdrawalPage struct {
 	client.Withdrawal
 	Attempts []client.Attempt // of the question

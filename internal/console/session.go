@@ -13,18 +13,17 @@ import (
 	"countersign/client"
 )
 
-// sessionLife is how long a session lasts, if its token does.
+// sessionLife is how long a session lasts, unless its token expires earlier.
 const sessionLife = 12 * time.Hour
 
-// session is what the sealed cookie holds. There is no table of sessions but of those that
-// were ended: the API checks the token at every call, so its revocation ends the session on
-// every node.
+// session is the content of the sealed cookie. Only ended sessions have a table: the API checks the token at every
+// call, so revoking it ends the session on every node.
 type session struct {
 	Token string `json:"t"`
 	ID    string `json:"i"` // random
 }
 
-// errSignedOut: there is no session, or it has ended.
+// errSignedOut means that there is no session, or that it has ended.
 var errSignedOut = errors.New("signed out")
 
 // keep puts v, sealed, into a cookie for the paths below path.
@@ -47,8 +46,8 @@ func (c *Console) keep(w http.ResponseWriter, r *http.Request, name, path string
 	return nil
 }
 
-// kept reads what keep has put into a cookie. The name is sealed too: one cookie cannot
-// stand for another; and so is its end, since not every browser forgets.
+// kept reads what keep has put into a cookie. The name is sealed with it, so that one cookie cannot stand for another,
+// and so is its end, because not every browser forgets.
 func (c *Console) kept(r *http.Request, name string, v any) bool {
 	cookie, err := r.Cookie(c.cookie(r, name, "").Name)
 	if err != nil {
@@ -86,7 +85,7 @@ const (
 	root          = "/console/"
 )
 
-// start makes the session of a token that is valid now.
+// start makes the session of a valid token.
 func (c *Console) start(w http.ResponseWriter, r *http.Request, token client.Secret) error {
 	v := &visit{c: c, w: w, r: r}
 	if err := v.enter(token); err != nil {
@@ -95,7 +94,7 @@ func (c *Console) start(w http.ResponseWriter, r *http.Request, token client.Sec
 	return c.keep(w, r, sessionCookie, root, session{token.Reveal(), rand.Text()}, sessionLife)
 }
 
-// signInForm is what the page for signing in shows.
+// signInForm is the content of the sign-in page.
 type signInForm struct {
 	Next, Problem string
 	Provider      client.Provider // zero: there is none
@@ -133,7 +132,7 @@ func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// signOut ends the session, so that a copy of its cookie is worth nothing, and drops it.
+// signOut ends the session, so that a copy of its cookie is worthless, and drops the cookie.
 func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
 	var s session
 	if c.kept(r, sessionCookie, &s) {
@@ -147,7 +146,7 @@ func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/console/signin", http.StatusSeeOther)
 }
 
-// inside returns a path of the console; anything else becomes the first page.
+// inside returns next if it is a path of the console, otherwise the first page.
 func inside(next string) string {
 	if !strings.HasPrefix(next, root) || strings.ContainsAny(next, "\\\r\n") || strings.HasPrefix(next, "/console/signin") {
 		return root
@@ -175,7 +174,7 @@ func (c *Console) followLink(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, root, http.StatusSeeOther)
 }
 
-// signedIn reads the session of a request.
+// signedIn returns the token in the session of a request.
 func (c *Console) signedIn(r *http.Request) (client.Secret, error) {
 	var s session
 	if !c.kept(r, sessionCookie, &s) {

@@ -16,7 +16,7 @@ import (
 	"countersign/client"
 )
 
-// functions are those that templates call.
+// functions are the functions that templates call.
 var functions = template.FuncMap{
 	"text":  text,
 	"id":    identifier,
@@ -45,9 +45,8 @@ var functions = template.FuncMap{
 	"words": func(v any) string { return strings.ReplaceAll(fmt.Sprint(v), "_", " ") },
 }
 
-// text shows what others wrote. It keeps it from changing the direction of the text
-// around it, and shows the characters that have no look of their own, with which one
-// identifier could be made to look like another.
+// text returns text that others wrote as HTML. It cannot change the direction of the text around it. Invisible
+// characters, which could make one identifier look like another, are shown.
 func text(v any) template.HTML {
 	s := fmt.Sprint(v)
 	if s == "" {
@@ -72,12 +71,12 @@ func visible(s string) string {
 	return b.String()
 }
 
-// hidden reports whether a character has no look of its own.
+// hidden reports whether a character is invisible.
 func hidden(r rune) bool {
 	return r != '\n' && r != '\t' && r != ' ' && (unicode.Is(unicode.C, r) || unicode.Is(unicode.Z, r) || unicode.Is(unicode.Variation_Selector, r))
 }
 
-// identifier is text that can be copied.
+// identifier returns a text that can be copied.
 func identifier(v any) template.HTML {
 	s := fmt.Sprint(v)
 	if s == "" {
@@ -89,8 +88,8 @@ func identifier(v any) template.HTML {
 // shortEnd is how many characters of each end of a long identifier lists show.
 const shortEnd = 8
 
-// short shows a long identifier by its ends, in one line. It is for lists whose rows lead
-// to the whole, and not for addresses: who sends money chooses among those that look alike.
+// short returns the ends of a long identifier, on one line. It is for lists whose rows lead to the whole, and never for
+// addresses: senders of money would have to choose among similar ones.
 func short(v any) template.HTML {
 	s := fmt.Sprint(v)
 	r := []rune(s)
@@ -100,7 +99,7 @@ func short(v any) template.HTML {
 	return template.HTML(`<span class="short" title="` + template.HTMLEscapeString(strings.Map(shown, s)) + `"><bdi>` + visible(string(r[:shortEnd])) + "…" + visible(string(r[len(r)-shortEnd:])) + "</bdi></span>")
 }
 
-// shown drops characters that have no look of their own.
+// shown drops invisible characters.
 func shown(r rune) rune {
 	if hidden(r) {
 		return -1
@@ -108,7 +107,7 @@ func shown(r rune) rune {
 	return r
 }
 
-// when shows a time in UTC. The browser turns it into the viewer's zone.
+// when returns a time in UTC. The browser converts it to the viewer's zone.
 func when(t client.Time) template.HTML {
 	if t == 0 {
 		return text("")
@@ -117,7 +116,7 @@ func when(t client.Time) template.HTML {
 	return template.HTML(`<time datetime="` + u.Format("2006-01-02T15:04:05.000Z") + `">` + u.Format("2006-01-02 15:04:05") + " UTC</time>")
 }
 
-// relative says how long t is from now.
+// relative returns how long before or after now t is.
 func relative(t client.Time) string {
 	if t == 0 {
 		return ""
@@ -129,7 +128,7 @@ func relative(t client.Time) string {
 	return "in " + span(d)
 }
 
-// span is a duration in its largest unit, or in two.
+// span returns a duration in its largest unit or two.
 func span(d time.Duration) string {
 	switch {
 	case d < time.Minute:
@@ -142,7 +141,7 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%d days", int(d.Hours()/24))
 }
 
-// looks give the colour of a state; the word is always there too.
+// looks are the colours of states; the word is always shown too.
 var looks = map[string]string{
 	"accepted": "good", "confirmed": "good", "executed": "good", "active": "good", "approved": "good", "applied": "good", "taken": "good", "running": "good", "credited": "good", "valid": "good",
 	"pending": "wait", "sending": "wait", "awaiting": "wait", "released": "wait", "open": "wait", "held": "wait", "proposed": "wait", "waiting": "wait", "hold": "wait",
@@ -150,7 +149,7 @@ var looks = map[string]string{
 	"retry": "warn", "lost": "warn", "expired": "warn", "stale": "warn", "lapsed": "warn",
 }
 
-// state shows a state as a word with a colour.
+// state returns a state as a word with a colour.
 func state(v any) template.HTML {
 	s := fmt.Sprint(v)
 	if s == "" {
@@ -163,7 +162,7 @@ func state(v any) template.HTML {
 	return template.HTML(`<span class="state ` + look + `">` + visible(strings.ReplaceAll(s, "_", " ")) + "</span>")
 }
 
-// number shows a whole number with separators.
+// number returns a whole number with separators.
 func number(v any) string {
 	s := strconv.FormatInt(reflect.ValueOf(v).Int(), 10)
 	sign := ""
@@ -176,7 +175,7 @@ func number(v any) string {
 	return sign + s
 }
 
-// pretty shows JSON with one member a line. Numbers keep their digits.
+// pretty returns JSON with one member a line. Numbers keep their digits.
 func pretty(raw json.RawMessage) template.HTML {
 	var b bytes.Buffer
 	if json.Indent(&b, raw, "", "  ") != nil {

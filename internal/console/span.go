@@ -9,7 +9,7 @@ import (
 	"countersign/client"
 )
 
-// listSpan is the time of a list, as it was typed and as it is meant.
+// listSpan is the time range of a list, as typed and as understood.
 type listSpan struct {
 	Since, Until string
 	Wrong        string // what is wrong with what was typed; the list is not read then
@@ -31,10 +31,10 @@ func (v *visit) spanOf(q url.Values) listSpan {
 	return s
 }
 
-// moments are the forms of a time, in UTC where they name no zone.
+// moments are the accepted forms of a time. One without a zone is in UTC.
 var moments = []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02"}
 
-// moment reads a time, or how long ago it was. The empty text is none.
+// moment reads a time, or how long ago it was. An empty text is no time.
 func moment(text string, now time.Time) (client.Time, error) {
 	if text == "" {
 		return 0, nil

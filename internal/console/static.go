@@ -10,7 +10,8 @@ import (
 //go:embed static
 var staticFiles embed.FS
 
-// staticURL returns the address of a file. It has the file's digest, so that a browser keeps the file until it changes.
+// staticURL returns the address of a file. It contains the file's digest, so that a browser caches the file until it
+// changes.
 func staticURL(name string) (string, error) {
 	b, err := staticFiles.ReadFile("static/" + name)
 	sum := sha256.Sum256(b)

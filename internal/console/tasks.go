@@ -9,7 +9,7 @@ import (
 	"countersign/client"
 )
 
-// tasksSection is the first page of both ends: what waits for persons.
+// tasksSection is the first page of both ends: what waits for a person.
 var tasksSection = section{
 	nav:   navItem{root, "Tasks", "tasks"},
 	lists: []lister{tasksList},
@@ -46,7 +46,7 @@ var tasksList = &list[client.TaskFilter, client.TaskPage]{
 	},
 }
 
-// taskView is a task as its own page and that of the thing show it.
+// taskView is a task, as shown on its own page and on that of its subject.
 type taskView struct {
 	client.Task
 	Thing   string // the page of what it is about; empty: this one, or there is none
@@ -55,15 +55,15 @@ type taskView struct {
 	Refused string // the act whose form was refused
 }
 
-// Compared reports whether a member has another one beside it.
+// Compared reports whether a member is shown with another beside it.
 func (t taskView) Compared() bool {
 	return slices.ContainsFunc(t.Content, func(m client.TaskMember) bool { return m.Beside != "" })
 }
 
-// MayDo reports whether the session's token may do what a verb says.
+// MayDo reports whether the session's token may do what a verb names.
 func (t taskView) MayDo(verb string) bool { return slices.Contains(t.May, verb) }
 
-// taskOf reads the task of the thing of a page; nil: there is none, or it may not be seen.
+// taskOf reads the task of a page's subject. It returns nil if there is none or the token may not see it.
 func (v *visit) taskOf(id string) (*taskView, error) {
 	if !v.may("task") {
 		return nil, nil
@@ -75,12 +75,12 @@ func (v *visit) taskOf(id string) (*taskView, error) {
 	return &taskView{Task: t, Values: v.values(nil), Refused: v.before.Act}, err
 }
 
-// taskThings are what tasks are about. A change has its task alone.
+// taskThings are the subjects of tasks. A change has no page but its task.
 var taskThings = map[client.TaskKind]client.FoundKind{
 	client.TaskRelease: client.FoundWithdrawal, client.TaskOrder: client.FoundOrder, client.TaskDeposit: client.FoundDeposit,
 	client.TaskAddress: client.FoundAddress, client.TaskRefused: client.FoundRefused}
 
-// thingOf returns the page of what a task is about; empty: there is none.
+// thingOf returns the page of a task's subject, or "" if it has none.
 func (v *visit) thingOf(t client.Task) string {
 	kind := taskThings[t.Kind]
 	if t.Kind == client.TaskRestored {
@@ -92,7 +92,7 @@ func (v *visit) thingOf(t client.Task) string {
 	return frame{}.PathOf(client.Found{Kind: kind, ID: t.About})
 }
 
-// restoredOr is the kind of the task about a thing: another one while a restore left it open.
+// restoredOr returns the kind of an item's task, which is another one while a restore has left the item open.
 func restoredOr(restored bool, kind client.TaskKind) client.TaskKind {
 	if restored {
 		return client.TaskRestored
@@ -132,7 +132,7 @@ func (v *visit) taskDecline() error {
 	return v.done(v.cameFrom(), "declined")
 }
 
-// taskNote adds a note, with line ends as people meant them: browsers post them as two characters.
+// taskNote adds a note. It restores line ends, which browsers post as two characters.
 func (v *visit) taskNote() error {
 	if _, err := v.api.NoteTask(v.r.Context(), v.r.PathValue("id"), strings.ReplaceAll(v.form("text"), "\r\n", "\n")); err != nil {
 		return err
@@ -140,14 +140,14 @@ func (v *visit) taskNote() error {
 	return v.done(v.cameFrom(), "noted")
 }
 
-// manyPage says to which of the chosen tasks an answer would be given, before it is.
+// manyPage lists the chosen tasks that an answer would be given to, before it is given.
 type manyPage struct {
 	Verdict string
 	client.DecidedTasks
 	Values map[string]string
 }
 
-// decideMany gives the verdict of a form to the tasks that it names.
+// decideMany gives the answer in a form to the tasks that it names.
 func (v *visit) decideMany(form url.Values, dry bool) (client.DecidedTasks, error) {
 	d := client.DecideTasks{IDs: form["id"], Reason: strings.TrimSpace(form.Get("reason")), DryRun: dry}
 	if len(d.IDs) == 0 {

@@ -17,8 +17,8 @@ import (
 //go:embed templates
 var templateFiles embed.FS
 
-// parseTemplates reads the pages of one end: those in templates/, those in the folder of the end,
-// which are named without it, and its lists. A page defines "main"; that of a list is list.html, with "rows" of its own or of its table.
+// parseTemplates reads the pages of one end: those in templates/, those in the end's own folder, named without it, and
+// its lists. A page defines "main". That of a list is list.html, with "rows" of its own or of its table.
 func parseTemplates(e end) (map[string]*template.Template, error) {
 	shared, err := template.New("").Funcs(functions).ParseFS(templateFiles, "templates/layout/*.html")
 	if err != nil {
@@ -63,7 +63,7 @@ func parseTemplates(e end) (map[string]*template.Template, error) {
 	return pages, nil
 }
 
-// frame is what the layout and the pages show. A page reads its own content from Data.
+// frame is the data of the layout and the pages. A page reads its own content from Data.
 type frame struct {
 	Title, End, EndTitle, Version string
 
@@ -83,26 +83,26 @@ type frame struct {
 	v *visit
 }
 
-// May says whether the session's token may call an operation of the API.
+// May reports whether the session's token may call an operation of the API.
 func (f frame) May(operation string) bool { return f.v.may(operation) }
 
-// rows are rows of a table, with what its cells may ask of the page.
+// rows are the rows of a table, with what its cells may ask of the page.
 type rows struct {
 	frame
 	Rows any
 }
 
-// Of returns the rows for the template of a table.
+// Of returns rows for the template of a table.
 func (f frame) Of(list any) rows { return rows{f, list} }
 
-// Self is the address of this page, without what a post said.
+// Self returns the address of this page, without a notice.
 func (f frame) Self() string {
 	q := f.v.r.URL.Query()
 	q.Del("did")
 	return f.Path + "?" + q.Encode()
 }
 
-// Here says whether the page is in the part of the console that begins at path.
+// Here reports whether the page is in the part of the console that begins at path.
 func (f frame) Here(path string) bool {
 	return f.Path == path || path != root && strings.HasPrefix(f.Path, strings.TrimSuffix(path, "/")+"/")
 }
@@ -143,7 +143,7 @@ func (v *visit) frame(title string, data any) (frame, error) {
 	return f, err
 }
 
-// count is how many entries a list has, of which n are on the page; empty: none.
+// count returns the number of entries in a list, of which n are on the page, or "" if there are none.
 func count(n int, next *string) string {
 	switch {
 	case next != nil:

@@ -8,7 +8,7 @@ import (
 	"countersign/client"
 )
 
-// tokensSection has the tokens of an end.
+// tokensSection shows the tokens of an end.
 var tokensSection = section{
 	nav:   navItem{"/console/tokens", "Tokens", "tokens"},
 	lists: []lister{tokensList},
@@ -45,13 +45,13 @@ var tokensList = &list[struct{}, client.Tokens]{
 		return page, err
 	},
 	form: func(v *visit) (any, error) {
-		// A token that is bound to merchants makes tokens for these alone.
+		// A token that is bound to merchants makes tokens for these only.
 		values := v.values(map[string]string{"merchants": strings.Join(v.me.Merchants, " ")})
 		return tokenForm{atEnd(v, client.Role("").AtService(), client.Role("").AtGateway()), values}, nil
 	},
 }
 
-// tokenForm makes tokens.
+// tokenForm is the form for a new token.
 type tokenForm struct {
 	Roles  []client.Role
 	Values map[string]string

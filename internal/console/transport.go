@@ -9,8 +9,8 @@ import (
 // directTransport calls an API's handler without a connection.
 type directTransport struct {
 	API http.Handler
-	// Remote is the address that the handler sees as the caller's, such as that of the
-	// browser: guesses of tokens count against it.
+	// Remote is the caller's address as the handler sees it, such as the browser's. Wrong guesses of tokens count
+	// against it.
 	Remote string
 }
 

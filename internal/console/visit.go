@@ -27,7 +27,7 @@ type visit struct {
 	before  refused         // the post that this page answers; zero: it was not refused, or there is none
 }
 
-// page serves one row of the table of pages.
+// page returns the handler of one row of the table of pages.
 func (c *Console) page(p page) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := &visit{c: c, w: w, r: r}
@@ -59,7 +59,7 @@ func (c *Console) page(p page) http.Handler {
 	})
 }
 
-// enter connects the visit to the API and finds out who the token is.
+// enter connects the visit to the API and reads whose token it is.
 func (v *visit) enter(token client.Secret) error {
 	err := v.connect(token)
 	if err != nil { // a token with characters that no token has
@@ -87,7 +87,7 @@ func (v *visit) connect(token client.Secret) (err error) {
 	return err
 }
 
-// atEnd returns what the console of this end has.
+// atEnd returns the value for this end.
 func atEnd[T any](v *visit, service, gateway T) T {
 	if v.service != nil {
 		return service
@@ -95,7 +95,7 @@ func atEnd[T any](v *visit, service, gateway T) T {
 	return gateway
 }
 
-// may says whether the session's token may call an operation of the API.
+// may reports whether the session's token may call an operation of the API.
 func (v *visit) may(operation string) bool { return slices.Contains(v.me.May, operation) }
 
 // query returns a parameter of the address.
@@ -104,8 +104,8 @@ func (v *visit) query(name string) string { return strings.TrimSpace(v.r.URL.Que
 // form returns a field of the form, without spaces around it.
 func (v *visit) form(name string) string { return strings.TrimSpace(v.r.PostFormValue(name)) }
 
-// done ends a post: the browser goes to the page at to, which says what was done. The
-// back button then leads past the post.
+// done ends a post: it redirects the browser to the page at to, which shows what was done. The back button then skips
+// the post.
 func (v *visit) done(to, did string) error {
 	sep := "?"
 	if strings.Contains(to, "?") {
@@ -115,8 +115,8 @@ func (v *visit) done(to, did string) error {
 	return nil
 }
 
-// post returns the handler of a form that does one thing to what {id} of the path names. The browser
-// then goes to the page above, or to the task, if an approver must approve it.
+// post returns the handler of a form that does one thing to the {id} of the path. The browser then goes to the page
+// above, or to the task if an approver must approve it.
 func post(notice string, do func(v *visit, id string) (any, error)) func(*visit) error {
 	return func(v *visit) error {
 		done, err := do(v, v.r.PathValue("id"))
@@ -134,7 +134,7 @@ func post(notice string, do func(v *visit, id string) (any, error)) func(*visit)
 	}
 }
 
-// elsewhere leads a token that may not see the first page to one that it may see.
+// elsewhere redirects a token that may not see the first page to one that it may see.
 func (v *visit) elsewhere() error {
 	for _, part := range v.c.end.sections {
 		if n := part.nav; n.Path != "" && n.Path != root && v.may(n.May) {
@@ -191,7 +191,7 @@ func (v *visit) notFound() error {
 	return &client.Problem{Status: http.StatusNotFound, Title: http.StatusText(http.StatusNotFound), Detail: "there is no such page"}
 }
 
-// refuse is the error of a form that the console itself finds incomplete.
+// refuse returns the error for a form that the console itself finds incomplete.
 func refuse(detail string) error {
 	return &client.Problem{Status: http.StatusUnprocessableEntity, Title: http.StatusText(http.StatusUnprocessableEntity), Detail: detail}
 }
@@ -209,7 +209,7 @@ func statusOf(err error) int {
 	return http.StatusInternalServerError
 }
 
-// sentences say for people what an error of the API means.
+// sentences returns, for people, what an error of the API means.
 func sentences(err error) []string {
 	var p *client.Problem
 	if !errors.As(err, &p) {
@@ -237,7 +237,7 @@ func sentences(err error) []string {
 	return list
 }
 
-// sentence begins with a capital letter and ends with a full stop.
+// sentence returns s with a capital letter and a full stop.
 func sentence(s string) string {
 	if s == "" {
 		return s

@@ -13,7 +13,7 @@ import (
 	"countersign/internal/db"
 )
 
-// check is one thing that must be true at the end.
+// check is a condition that must hold at the end.
 type check struct {
 	name  string
 	holds bool
@@ -97,7 +97,7 @@ func (d *Demo) checkTally(where, every string, t *tally) {
 	d.check(where+": sums to the last digit", holds, note)
 }
 
-// told is what became of the callbacks, and when the deposits were told.
+// told is what became of the callbacks, and how long the deposits waited.
 type told struct {
 	all, accepted map[countersign.Type]int
 	attempts      int             // of deposits, as all that follows
@@ -105,10 +105,10 @@ type told struct {
 	first, last   time.Time       // ingest of the first, end of the last
 }
 
-// at is below what p percent of the deposits waited.
+// at returns the wait that p percent of the deposits stayed below.
 func (t told) at(p int) time.Duration { return t.waits[min(len(t.waits)-1, len(t.waits)*p/100)] }
 
-// checkService compares the service's database with what was sent, and says what became of it.
+// checkService compares the service's database with what was sent, and returns what became of it.
 func (d *Demo) checkService(ctx context.Context) (told, error) {
 	sent, out := newTally(), told{all: map[countersign.Type]int{}, accepted: map[countersign.Type]int{}}
 	for cursor := ""; ; {
@@ -183,7 +183,7 @@ func (d *Demo) checkMerchant(ctx context.Context) error {
 		}
 	}
 	d.checkTally("merchant's database", "every deposit, once", t)
-	// One of two names for the same transfer is held, whichever came second.
+	// Of two names for one transfer, the one that came later is held.
 	d.check("merchant's database: what was told twice is held", len(held) == 1, join(held))
 	return nil
 }

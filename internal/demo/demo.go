@@ -25,22 +25,18 @@ import (
 
 // Config is what New needs.
 type Config struct {
-	// Dir gets the data of both ends, each in a directory of its own, and their
-	// log. It must be new or empty. Empty: a temporary directory, removed at the
-	// end.
+	// Dir gets the data of both ends, each in its own directory, and their log. It must be new or empty. Empty: a
+	// temporary directory, which is removed at the end.
 	Dir string
 	// Bits is the size of the RSA pair. Zero: 2048.
 	Bits int
-	// Faults is how long after the start the merchant drops, delays and falsifies
-	// responses. Zero: it never does.
+	// Faults is for how long from the start the merchant drops, delays and falsifies responses. Zero: it never does.
 	Faults time.Duration
 	// Stay keeps both ends running after the checks, until Run's context ends.
 	Stay bool
-	// Out gets the table of what happened and what was checked. Nil: nothing is
-	// written.
+	// Out gets the table of what happened and what was checked. Nil: nothing is written.
 	Out io.Writer
-	// Progress is told how far the run is, in one line; empty when a stage is
-	// done. Nil: it is not reported.
+	// Progress gets the progress of the run in one line, and an empty line when a stage is done. Nil: it is not called.
 	Progress func(line string)
 }
 
@@ -50,7 +46,7 @@ var ErrNotEmpty = errors.New("is not empty")
 // merchantID names the merchant at the service.
 const merchantID = "demo"
 
-// Demo is one run. Make it with New.
+// Demo is one run. Use New to make one.
 type Demo struct {
 	c       Config
 	key     *envelope.Key
@@ -73,7 +69,7 @@ type Demo struct {
 	tap      tap
 }
 
-// New checks c. It starts nothing.
+// New validates c and starts nothing.
 func New(c Config) (*Demo, error) {
 	c.Bits = cmp.Or(c.Bits, 2048)
 	if c.Faults < 0 {
@@ -88,7 +84,7 @@ func New(c Config) (*Demo, error) {
 	return &Demo{c: c, sent: map[string]countersign.Amount{}, sums: map[string]countersign.Amount{}}, nil
 }
 
-// Run plays the demo and then stops both ends. It fails if a check fails.
+// Run plays the demo and then stops both ends. It returns an error if a check fails.
 func (d *Demo) Run(ctx context.Context) (err error) {
 	dir := d.c.Dir
 	if dir == "" {
@@ -102,7 +98,7 @@ func (d *Demo) Run(ctx context.Context) (err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	// The log of both ends goes to a file, so that Out has the demo's own lines only.
+	// The log of both ends goes to a file, so that Out has only the demo's own lines.
 	logFile, err := os.OpenFile(filepath.Join(dir, "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
@@ -138,8 +134,7 @@ func (d *Demo) build(dir string, log *slog.Logger) (err error) {
 	if err != nil {
 		return err
 	}
-	// The service makes the pair and keeps the private part; the merchant is
-	// given the public part and its API key.
+	// The service makes the pair and keeps the private part. The merchant gets the public part and its API key.
 	if d.key, err = envelope.GenerateKey(d.c.Bits); err != nil {
 		return err
 	}

@@ -30,8 +30,7 @@ func (d *Demo) readDeposits() ([]client.NewDeposit, error) {
 	return list, nil
 }
 
-// deliver tells the merchant of all deposits and of one of them twice, under a
-// second name, and waits until all are accepted.
+// deliver sends all deposits to the merchant, one of them twice under a second name, and waits until all are accepted.
 func (d *Demo) deliver(ctx context.Context) error {
 	list, err := d.readDeposits()
 	if err != nil {
@@ -54,7 +53,7 @@ func (d *Demo) deliver(ctx context.Context) error {
 	return d.settled(ctx, func(done int64) { d.progress("deposits", int(done), len(list)) })
 }
 
-// settled waits until no callback is open. told, if not nil, is told how many have ended.
+// settled waits until no callback is open. If told is not nil, it is called with the number that have ended.
 func (d *Demo) settled(ctx context.Context, told func(done int64)) error {
 	for {
 		open, done, err := d.queue(ctx)

@@ -11,9 +11,8 @@ import (
 	"time"
 )
 
-// faults is a proxy before the merchant that misbehaves until a time: it drops requests
-// before and after they were handled, delays them, fails, and answers with the response to
-// another request.
+// faults is a proxy before the merchant that misbehaves until a time. It drops requests before or after they are
+// handled, delays them, fails them, and answers with the response to another request.
 type faults struct {
 	next  http.Handler
 	until time.Time
@@ -68,7 +67,7 @@ func (f *faults) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	passOn(w, rec)
 }
 
-// passOn sends a response that was recorded.
+// passOn sends a recorded response.
 func passOn(w http.ResponseWriter, rec *httptest.ResponseRecorder) {
 	maps.Copy(w.Header(), rec.Header())
 	w.WriteHeader(rec.Code)

@@ -11,8 +11,8 @@ import (
 	"countersign/internal/db"
 )
 
-// replaceAddress tells the merchant that the address of the first deposit was
-// replaced, twice under one changeId: the merchant is told once, and a person there accepts it.
+// replaceAddress tells the merchant twice, under one changeId, that the address of the first deposit was replaced. The
+// merchant gets one notice, which a person there accepts.
 func (d *Demo) replaceAddress(ctx context.Context) error {
 	list, err := d.readDeposits()
 	if err != nil {
@@ -38,8 +38,7 @@ func (d *Demo) replaceAddress(ctx context.Context) error {
 	return err
 }
 
-// checkNotices compares the merchant's events and orders with the notices of the
-// service.
+// checkNotices compares the merchant's events and orders with the service's notices.
 func (d *Demo) checkNotices(ctx context.Context) error {
 	want := map[client.EventKind]int{client.EventAddressChanged: 1}
 	for _, o := range d.asked {
@@ -81,7 +80,7 @@ func (d *Demo) checkNotices(ctx context.Context) error {
 	return nil
 }
 
-// ended is what the books of both ends must say of a released withdrawal.
+// ended returns the states that both ends must have for a released withdrawal.
 func (o result) ended() (client.OrderState, client.WithdrawalState) {
 	if o.fails {
 		return client.OrderEnded, client.WithdrawalFailed
@@ -89,7 +88,7 @@ func (o result) ended() (client.OrderState, client.WithdrawalState) {
 	return client.OrderExecuted, client.WithdrawalExecuted
 }
 
-// byID finds a withdrawal by its id.
+// byID returns the withdrawal with an id.
 func (d *Demo) byID(id string) (result, error) {
 	for _, o := range d.asked {
 		if o.id == id {

@@ -14,7 +14,7 @@ import (
 	"countersign/merchant"
 )
 
-// play is what happens in a demo, from the registration to the table.
+// play runs the demo, from the registration to the table.
 func (d *Demo) play(ctx context.Context) error {
 	at := d.gateway.CallbackURL()
 	if err := d.register(ctx, merchantID, at+merchant.DefaultNotifyPath, at+merchant.DefaultWithdrawPath, d.key, d.apiKey, ""); err != nil {
@@ -61,7 +61,7 @@ func (d *Demo) play(ctx context.Context) error {
 
 func (d *Demo) say(format string, args ...any) { fmt.Fprintf(d.c.Out, format+"\n", args...) }
 
-// progress says how much of a stage is done.
+// progress reports how much of a stage is done.
 func (d *Demo) progress(what string, done, all int) {
 	if done == all {
 		d.c.Progress("")
@@ -70,7 +70,7 @@ func (d *Demo) progress(what string, done, all int) {
 	d.c.Progress(fmt.Sprintf("%s %d/%d", what, done, all))
 }
 
-// register registers a merchant. answerKey is empty if it does not sign.
+// register registers a merchant. answerKey is empty if the merchant does not sign.
 func (d *Demo) register(ctx context.Context, id, notify, withdraw string, key *envelope.Key, apiKey countersign.APIKey, answerKey string) error {
 	private, err := key.PrivatePEM()
 	if err != nil {
@@ -86,7 +86,7 @@ func (d *Demo) register(ctx context.Context, id, notify, withdraw string, key *e
 	return err
 }
 
-// queue counts the callbacks that are open and those that have ended.
+// queue returns the numbers of callbacks that are open and that have ended.
 func (d *Demo) queue(ctx context.Context) (open, done int64, err error) {
 	stats, err := d.api.Stats(ctx)
 	for _, l := range stats.Lanes {
@@ -100,7 +100,7 @@ func (d *Demo) queue(ctx context.Context) (open, done int64, err error) {
 	return open, done, err
 }
 
-// pause waits, and fails where ctx ends first.
+// pause waits. It returns an error if ctx ends first.
 func pause(ctx context.Context, wait time.Duration) error {
 	select {
 	case <-time.After(wait):
@@ -150,5 +150,5 @@ func (d *Demo) table(ctx context.Context) error {
 	return w.Flush()
 }
 
-// join lists texts for a note.
+// join joins texts for a note.
 func join(texts []string) string { return strings.Join(texts, ", ") }

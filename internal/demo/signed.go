@@ -11,12 +11,11 @@ import (
 	"countersign/envelope"
 )
 
-// signedID names the merchant whose messages are signed, in both directions. That of merchantID has no
-// signatures.
+// signedID is the merchant whose messages are signed in both directions. Those of merchantID are not.
 const signedID = "demo-signed"
 
-// askSigned has a second merchant, which signs, confirm a withdrawal. Its first answer comes without its signature, and
-// must decide nothing, though everything else in it is right.
+// askSigned has a second merchant, which signs, confirm a withdrawal. Its first answer is correct but lacks the
+// signature, and must decide nothing.
 func (d *Demo) askSigned(ctx context.Context) error {
 	key, err := envelope.GenerateKey(d.c.Bits)
 	if err != nil {

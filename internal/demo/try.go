@@ -35,7 +35,7 @@ func (d *Demo) listenTry(log *slog.Logger) (*daemon.Listener, error) {
 	return daemon.Listen(daemon.ListenConfig{Name: "try", Addr: "127.0.0.1:0", Handler: http.NewCrossOriginProtection().Handler(newTryer(d)), Most: 100, Drain: time.Second, Log: log})
 }
 
-// handOver writes what another endpoint needs to take what the page sends.
+// handOver writes what another endpoint needs to accept what the page sends.
 func (d *Demo) handOver(dir string) error {
 	d.handover = dir
 	return errors.Join(os.MkdirAll(dir, 0o700), daemon.CreateFiles(dir, []daemon.NewFile{
@@ -44,15 +44,15 @@ func (d *Demo) handOver(dir string) error {
 	}))
 }
 
-// tryer is the page that sends any callback, with any fault, to the demo's merchant or to a URL, and shows both
-// sides. It seals with the private key of the demo's service, so no daemon may have it.
+// tryer is the page that sends any callback, with any fault, to the demo's merchant or to a URL, and shows both sides.
+// It seals with the private key of the demo's service, so no daemon may have it.
 type tryer struct {
 	d       *Demo
 	mu      sync.Mutex // one exchange at a time, so that what the merchant says is about it
 	example func() tried
 }
 
-// newTryer returns the page. Whoever opens it first sees a deposit that it has sent.
+// newTryer returns the page. When first opened, it shows a deposit that it has sent.
 func newTryer(d *Demo) *tryer {
 	t := &tryer{d: d}
 	t.example = sync.OnceValue(func() tried {
@@ -66,13 +66,13 @@ func newTryer(d *Demo) *tryer {
 	return t
 }
 
-// tryFaults leaves out those of signatures: the page signs nothing, and the demo's merchant of that
-// page demands none.
+// tryFaults returns all faults but those of signatures: the page signs nothing, and the demo's merchant demands no
+// signature.
 func tryFaults() []countersigntest.ServiceFault {
 	return slices.DeleteFunc(slices.Clone(countersigntest.ServiceFaults), countersigntest.ServiceFault.NeedsSigning)
 }
 
-// tried is what the page shows.
+// tried is the content of the page.
 type tried struct {
 	Types    []countersign.Type
 	Faults   []countersigntest.ServiceFault
@@ -92,7 +92,7 @@ type tried struct {
 	Merchant  string // what the demo's merchant saw and answered
 }
 
-// page returns the page with nothing sent.
+// page returns the page before anything is sent.
 func (t *tryer) page() tried {
 	return tried{
 		Types: countersign.TypeUnknown.Values(), Faults: tryFaults(), Handover: t.d.handover,
@@ -195,7 +195,7 @@ func (t *tryer) send(ctx context.Context, page *tried) error {
 	return err
 }
 
-// tap shows what comes to the demo's merchant while an exchange is tried.
+// tap shows what reaches the demo's merchant while an exchange is tried.
 type tap struct {
 	mu  sync.Mutex
 	got strings.Builder
@@ -216,7 +216,8 @@ func (t *tap) said() string {
 	return strings.TrimSpace(t.got.String())
 }
 
-// wrap wraps the merchant's handler: it shows what the page sends, and not the service's own callbacks, which go on meanwhile.
+// wrap wraps the merchant's handler. It shows what the page sends, but not the service's own callbacks, which go on
+// meanwhile.
 func (t *tap) wrap(key *envelope.Key, next http.Handler) http.Handler {
 	shown := &learn.Shower{Reader: learn.Reader{Key: key}, Next: next, Out: t}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

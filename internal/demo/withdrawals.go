@@ -11,8 +11,7 @@ import (
 	"countersign/internal/db"
 )
 
-// policyText is the merchant's policy: what was ordered is confirmed, and above a
-// thousand a person is asked.
+// policyText is the merchant's policy: orders are confirmed, and above a thousand a person is asked.
 const policyText = `
 default = "allow"
 
@@ -25,9 +24,9 @@ above = "ask"
 
 const (
 	user = "75746" // whose withdrawals they are
-	// grace is how long the gateway waits for an order it does not know.
+	// grace is how long the gateway waits for an unknown order.
 	grace = time.Second
-	// shortestExpiry is the shortest deadline that the service takes.
+	// shortestExpiry is the shortest deadline that the service accepts.
 	shortestExpiry = 10 * time.Second
 )
 
@@ -76,8 +75,7 @@ func (w withdrawal) details(i int, amount string) (*client.Details, error) {
 	return &client.Details{Address: fmt.Sprintf("0x%040x", 0xdec0de+i), ChainName: "ETH", Symbol: "USDT", Amount: a}, nil
 }
 
-// withdraw asks for every withdrawal, lets a person act where one is needed,
-// and waits for the decisions.
+// withdraw asks about every withdrawal, lets a person act where one is needed, and waits for the decisions.
 func (d *Demo) withdraw(ctx context.Context) error {
 	for i, w := range withdrawals() {
 		callBackID := fmt.Sprintf("demo-withdrawal-%d", i+1)
@@ -137,7 +135,7 @@ func (d *Demo) awaitDecisions(ctx context.Context) error {
 	}
 }
 
-// person decides as a person would, once the gateway holds the order.
+// person acts as a person would, once the gateway holds the order.
 func (d *Demo) person(ctx context.Context, callBackID, act string) error {
 	o, err := d.gateway.Book().Order(ctx, callBackID)
 	if err != nil || o.State != client.OrderHeld {
@@ -151,8 +149,8 @@ func (d *Demo) person(ctx context.Context, callBackID, act string) error {
 	return err
 }
 
-// execute takes the permits of all confirmed withdrawals, with two executions that
-// want the same ones, and reports what becomes of them.
+// execute takes the permits of all confirmed withdrawals, with two executors that want the same ones, and reports the
+// outcomes.
 func (d *Demo) execute(ctx context.Context) error {
 	one := true
 	released := 0
@@ -193,8 +191,7 @@ func (d *Demo) execute(ctx context.Context) error {
 	return d.end(ctx)
 }
 
-// wait reports what the waiting withdrawals wait for, and returns when the merchant knows
-// it.
+// wait reports what the waiting withdrawals wait for, and returns when the merchant knows it.
 func (d *Demo) wait(ctx context.Context) error {
 	for _, o := range d.asked {
 		if o.permit == "" || !o.waits {
@@ -226,7 +223,7 @@ func (d *Demo) end(ctx context.Context) error {
 	return d.settled(ctx, nil)
 }
 
-// alarms counts alarms of the service.
+// alarms returns the number of the service's alarms.
 func (d *Demo) alarms(ctx context.Context, f client.AlarmFilter) (n int, err error) {
 	for _, err := range d.api.AllAlarms(ctx, f) {
 		if err != nil {
