@@ -16,7 +16,7 @@ import (
 	"countersign/envelope"
 )
 
-// wireFlags are what send, check and listen have in common.
+// wireFlags are the flags that send, check and listen share.
 type wireFlags struct {
 	OAEP           bool   `name:"oaep" help:"Requests are sealed with OAEP, by the merchant's public key."`
 	ResponseOAEP   bool   `name:"response-oaep" help:"Answers are sealed with OAEP."`
@@ -27,7 +27,7 @@ type wireFlags struct {
 	Sign           string `help:"The Ed25519 pair with which this end signs (docs/merchant/keys.md); PKCS#8 in PEM, as openssl genpkey -algorithm ed25519 makes it. The other end must have its public part." placeholder:"FILE"`
 }
 
-// keys returns the API keys and the pair that signs.
+// keys returns the API keys and the signing pair.
 func (f wireFlags) keys() (apiKey, callbackAPIKey countersign.APIKey, sign *envelope.SigningKey, err error) {
 	own, err := f.APIKey.reveal("api-key")
 	if err != nil {
@@ -40,7 +40,7 @@ func (f wireFlags) keys() (apiKey, callbackAPIKey countersign.APIKey, sign *enve
 	return countersign.APIKey(own), countersign.APIKey(callbacks), sign, err
 }
 
-// serviceFlags are what check and send are as a service.
+// serviceFlags are the flags of check and send as a service.
 type serviceFlags struct {
 	Key         string `help:"The service's part of the key. Without it that of --out is taken; it is made if it is not there, and the endpoint must be given its public part." placeholder:"FILE"`
 	Out         string `help:"Directory of the secrets without --key: private.pem, public.b64 and api.key. Made if missing." default:"provider" type:"path" placeholder:"DIR"`
@@ -67,7 +67,7 @@ func (f *serviceFlags) validate() error {
 	return nil
 }
 
-// pair sets the key, and the API key if there is none, to those of --out. They are made if they are not there, and
+// pair sets the key, and the API key if there is none, to those of --out. If they do not exist they are made, and
 // somebody must then give them to the endpoint.
 func (f *serviceFlags) pair(std streams) error {
 	made, err := playedPair(f.Out, std)
@@ -87,7 +87,7 @@ func (f *serviceFlags) pair(std streams) error {
 	return nil
 }
 
-// asService returns what the flags say.
+// asService returns the configuration that the flags define.
 func (f *serviceFlags) asService(std streams) (conformance.Config, error) {
 	if f.Key == "" {
 		if err := f.pair(std); err != nil {
@@ -117,7 +117,7 @@ func (f *serviceFlags) asService(std streams) (conformance.Config, error) {
 	return config, err
 }
 
-// ownSigner reads the Ed25519 pair of the end that is played; nil without a file.
+// ownSigner reads the Ed25519 pair of the end that is played. Without a file it returns nil.
 func ownSigner(flag, file string) (*envelope.SigningKey, error) {
 	if file == "" {
 		return nil, nil
@@ -136,7 +136,7 @@ func ownSigner(flag, file string) (*envelope.SigningKey, error) {
 	return k, nil
 }
 
-// textOrFile returns the value of a flag that is no secret; @FILE reads it.
+// textOrFile returns the value of a flag that is not secret. @FILE reads it from a file.
 func textOrFile(flag, value string) (string, error) {
 	path, isFile := strings.CutPrefix(value, "@")
 	if !isFile {
@@ -149,7 +149,7 @@ func textOrFile(flag, value string) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// otherSigner reads the Ed25519 key of the other end; nil without a value. @FILE reads it.
+// otherSigner reads the other end's Ed25519 key; @FILE reads it from a file. Without a value it returns nil.
 func otherSigner(flag, value string) (*envelope.SigningKey, error) {
 	if value == "" {
 		return nil, nil
@@ -168,14 +168,14 @@ func otherSigner(flag, value string) (*envelope.SigningKey, error) {
 	return k, nil
 }
 
-// The files of the secrets that pass between the two ends, where send and listen find them.
+// The files of the secrets that the two ends share. send and listen find them there.
 const (
 	privateFile = "private.pem" // the provider's, which hands over the others
 	publicFile  = "public.b64"
 	apiKeyFile  = "api.key"
 )
 
-// playedPair makes the secrets of both ends in dir, unless they are there.
+// playedPair makes the secrets of both ends in dir, unless they exist.
 func playedPair(dir string, std streams) (made bool, err error) {
 	if _, err := os.Stat(filepath.Join(dir, privateFile)); !errors.Is(err, fs.ErrNotExist) {
 		return false, err

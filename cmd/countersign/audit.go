@@ -106,7 +106,7 @@ func (c *auditVerifyCmd) Run(ctx context.Context, std streams) error {
 	return nil
 }
 
-// open returns the file, or what the end says of its log now.
+// open returns the file, or the end's present statement about its log.
 func (c *auditVerifyCmd) open(ctx context.Context, std streams, since []byte) (io.ReadCloser, error) {
 	switch c.File {
 	case "":

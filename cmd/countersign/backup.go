@@ -10,7 +10,7 @@ import (
 	"countersign/internal/daemon"
 )
 
-// placeFlags say on which end's data directory a subcommand works.
+// placeFlags select the data directory, and with it the end, that a subcommand works on.
 type placeFlags struct {
 	Data string `help:"Data directory of the end. Default: that of the settings file, or ./countersign-data, for the gateway ./countersign-gateway-data." type:"path" placeholder:"DIR"`
 	endFlags
@@ -34,7 +34,7 @@ func (backupCmd) Help() string {
 		"because the copy is of no use without it. Only restore opens it. PostgreSQL is backed up by its own means: see docs/operator/backup.md."
 }
 
-// backedUp is what backup prints.
+// backedUp is the output of backup.
 type backedUp struct {
 	File  string `json:"file"`
 	Bytes int64  `json:"bytes"`
@@ -82,7 +82,7 @@ func (c *restoreCmd) Run(std streams) error {
 	return printJSON(std.out, r, "  ")
 }
 
-// steps says what to do after a restore, in the order that works.
+// steps returns what to do after a restore, in the order that works.
 func (c *restoreCmd) steps(r daemon.Restored) string {
 	place := " --data " + c.Data
 	if c.Gateway {

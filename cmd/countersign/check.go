@@ -48,7 +48,7 @@ func (checkCmd) Help() string {
 		"Exit status 1 if a case of must fails. Every failure says what was sent, what came back and what to fix."
 }
 
-// Validate is called by kong; what it refuses is a usage error.
+// Validate is called by kong. Its errors are usage errors.
 func (c *checkCmd) Validate() error {
 	if _, err := regexp.Compile(c.Cases); err != nil {
 		return fmt.Errorf("--run: %w", err)
@@ -142,7 +142,7 @@ func (c *checkCmd) list(std streams, chosen func(conformance.Case) bool) error {
 	return nil
 }
 
-// explainRun says what to try where nothing could be sent.
+// explainRun adds what to try if nothing could be sent.
 func explainRun(err error) error {
 	switch {
 	case errors.Is(err, conformance.ErrPublicAddress):

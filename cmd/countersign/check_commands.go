@@ -16,7 +16,7 @@ import (
 // commandWait bounds one run of --effects or --restart.
 const commandWait = 2 * time.Minute
 
-// effectsBy looks at credits with the shell command of --effects.
+// effectsBy reads credits by the shell command of --effects.
 func effectsBy(command string) func(context.Context, []string) ([]conformance.Credit, error) {
 	return func(ctx context.Context, trackingIDs []string) (credits []conformance.Credit, err error) {
 		err = runShell(ctx, command, func(cmd *exec.Cmd) error {
@@ -34,10 +34,10 @@ func effectsBy(command string) func(context.Context, []string) ([]conformance.Cr
 	}
 }
 
-// restartBy kills and starts the endpoint with the shell command of --restart.
+// restartBy kills and starts the endpoint by the shell command of --restart.
 func restartBy(command string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		// No pipe: an endpoint that the command leaves in the background would hold it open, and end with it.
+		// No pipe: an endpoint that the command leaves running would hold it open, and would end with it.
 		said, err := os.CreateTemp("", "countersign-check-*")
 		if err != nil {
 			return err
@@ -57,7 +57,7 @@ func restartBy(command string) func(context.Context) error {
 	}
 }
 
-// runShell runs a command of the shell.
+// runShell runs a shell command.
 func runShell(ctx context.Context, command string, run func(*exec.Cmd) error) error {
 	ctx, cancel := context.WithTimeout(ctx, commandWait)
 	defer cancel()

@@ -11,9 +11,9 @@ import (
 	"countersign/client"
 )
 
-// The commands that people type for operations of the APIs. All others are reached by "countersign api".
+// The commands for operations that people type. All others are reached by "countersign api".
 
-// target is an embedded part of a command that says which end it is for.
+// target is an embedded part of a command that says which end it addresses.
 type target interface{ target() (connection, end) }
 
 type atService struct{ connection }
@@ -29,36 +29,36 @@ func (t atEither) target() (connection, end)  { return t.connection, t.end() }
 
 func (t atEither) api(std streams) (*client.Service, end, error) { return t.client(std, t.end()) }
 
-// A command that is an operation and no more is one of these types. Its tag op names the operation.
+// A command that only calls an operation is one of these types. Its tag op names the operation.
 type (
-	// listCmd lists; the tag columns has the columns of the table.
+	// listCmd lists. The tag columns defines the columns of the table.
 	listCmd[T target] struct {
 		At T `embed:""`
 		listFlags
 	}
-	// listOfCmd lists what has something, which is the parameter of the tag is.
+	// listOfCmd lists what has a value of the parameter that the tag is names.
 	listOfCmd[T target] struct {
 		At   T      `embed:""`
 		What string `arg:"" help:"${what}"`
 		listFlags
 	}
-	// callCmd takes what the operation takes.
+	// callCmd accepts what the operation accepts.
 	callCmd[T target] struct {
 		At T `embed:""`
 		requestFlags
 	}
-	// oneCmd takes one thing, by its id or as the member of the tag is, and what else the operation takes.
+	// oneCmd takes one item, by its id or by the member that the tag is names, and what else the operation accepts.
 	oneCmd[T target] struct {
 		At   T      `embed:""`
 		What string `arg:"" help:"${what}"`
 		requestFlags
 	}
-	// keepCmd is oneCmd, and keeps in files what is shown once.
+	// keepCmd is a oneCmd that keeps in files what is shown only once.
 	keepCmd[T target] struct {
 		oneCmd[T]
 		Out string `help:"${out}" type:"path" placeholder:"PATH" env:"-"`
 	}
-	// plainCmd takes nothing. With the tag member it prints this text of the answer alone.
+	// plainCmd has no arguments. With the tag member it prints only this text of the answer.
 	plainCmd[T target] struct {
 		At T `embed:""`
 	}

@@ -19,7 +19,7 @@ import (
 	"countersign/internal/daemon"
 )
 
-// end is one of the two ends. Empty: it is found from the data directory in use.
+// end is one of the two ends. If empty, it is derived from the data directory in use.
 type end string
 
 const (
@@ -34,7 +34,7 @@ var (
 	tableOf     = map[end]string{serviceEnd: "serve", gatewayEnd: "gateway"} // of a settings file
 )
 
-// endFlags choose the end, for commands that both have.
+// endFlags select the end, for commands that both ends have.
 type endFlags struct {
 	Service bool `help:"At the service. Default: the end whose data directory is in use." env:"-" xor:"end"`
 	Gateway bool `help:"At the gateway." env:"-" xor:"end"`
@@ -56,8 +56,8 @@ type place struct {
 	dir string
 }
 
-// findPlace returns where a command works: data if it is given, else what the settings file names, else the
-// defaults. of is the end that the command is for. Empty: the end whose directory this is.
+// findPlace returns where a command works: data if given, else what the settings file names, else the defaults. of is
+// the end that the command is for; if empty, it is the end whose directory this is.
 func findPlace(std streams, of end, data string) (place, error) {
 	if data != "" {
 		noted := end(daemon.EndOf(data))
@@ -102,7 +102,7 @@ func findPlace(std streams, of end, data string) (place, error) {
 	return place{of, cmp.Or(dirs[of], defaultData[of])}, nil
 }
 
-// connection is the flags that say which API a command calls, and as whom.
+// connection holds the flags for the API that a command calls and for the caller.
 type connection struct {
 	tlsClient
 	API   string `name:"api" help:"Where the API is. Default: COUNTERSIGN_API, or of one end COUNTERSIGN_SERVICE_API or COUNTERSIGN_GATEWAY_API; else where the daemon of the data directory noted it." placeholder:"URL" env:"-"`
@@ -113,12 +113,12 @@ type connection struct {
 // callTimeout bounds one call of an API.
 const callTimeout = 2 * time.Minute
 
-// noTokenError says that there is no token, and which file would have it.
+// noTokenError means that there is no token. It names the file that would contain it.
 type noTokenError struct{ path string }
 
 func (*noTokenError) Error() string { return "no token" }
 
-// client returns the client of an end, and which end that is.
+// client returns the client of an end, and the end.
 func (f connection) client(std streams, of end) (*client.Service, end, error) {
 	at, err := findPlace(std, of, f.Data)
 	if err != nil {
@@ -132,13 +132,13 @@ func (f connection) client(std streams, of end) (*client.Service, end, error) {
 	return api, at.end, err
 }
 
-// ofEnvironment returns a variable of an end, or the one of both.
+// ofEnvironment returns an end's variable, or the one for both ends.
 func ofEnvironment(e end, name string) string {
 	return cmp.Or(os.Getenv("COUNTERSIGN_"+strings.ToUpper(string(e))+"_"+name), os.Getenv("COUNTERSIGN_"+name))
 }
 
-// clientConfig returns what a client is made of. Without a token it is the token of the data directory; the
-// error is a *noTokenError where there is none.
+// clientConfig returns the configuration of a client. The default token is that of the data directory; if there is
+// none, the error is a *noTokenError.
 func (f connection) clientConfig(std streams, at place) (client.Config, error) {
 	token, err := f.Token.reveal("token")
 	if err == nil && token == "" {
@@ -166,8 +166,8 @@ func (f connection) clientConfig(std streams, at place) (client.Config, error) {
 	return client.Config{URL: address.URL, Token: client.Secret(token), HTTPClient: web}, err
 }
 
-// address returns where the API is: what was named, or what the daemon of the data directory noted. Where there
-// is a data directory no token goes to a default: another daemon may listen there.
+// address returns the address of the API: what was named, or what the data directory's daemon has noted. If there is a
+// data directory, a token is never sent to a default address: another daemon may listen there.
 func (f connection) address(at place) (daemon.Address, error) {
 	if url := cmp.Or(f.API, ofEnvironment(at.end, "API")); url != "" {
 		return daemon.Address{URL: url}, nil
@@ -182,15 +182,15 @@ func (f connection) address(at place) (daemon.Address, error) {
 	return daemon.Address{URL: defaultAPI[at.end]}, nil
 }
 
-// tlsClient is the flags that say how a command speaks TLS to an API.
+// tlsClient holds the flags for TLS to an API.
 type tlsClient struct {
 	CA      string `name:"ca" help:"Authority of the API's certificate, in PEM. Default: those of the system." type:"path" placeholder:"FILE"`
 	Cert    string `name:"cert" help:"Certificate in PEM for an API that wants one (--client-ca)." type:"path" placeholder:"FILE"`
 	CertKey string `name:"cert-key" help:"Its key in PEM, for its owner alone." type:"path" placeholder:"FILE"`
 }
 
-// web returns the HTTP client for the API at an address. Without --ca the certificate must be
-// the one that was noted, if one was.
+// web returns the HTTP client for the API at an address. Without --ca the certificate must be the noted one, if one was
+// noted.
 func (f tlsClient) web(at daemon.Address) (*http.Client, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if at.Certificate != "" && f.CA == "" {
@@ -214,15 +214,15 @@ func (f tlsClient) web(at daemon.Address) (*http.Client, error) {
 	return &http.Client{Transport: t, Timeout: callTimeout}, nil
 }
 
-// maxSecret is far above the longest file of a secret or a key, in bytes.
+// maxSecret is far above the longest file with a secret or a key, in bytes.
 const maxSecret = 64 << 10
 
-// secret is a flag that holds a secret, or @FILE to read it from there. It does not print.
+// secret is a flag with a secret, or @FILE to read it from a file. It cannot be printed.
 type secret string
 
 func (s secret) String() string { return "[secret]" }
 
-// reveal returns the secret of the flag that is named, read from its file where it names one.
+// reveal returns the secret of the named flag, read from its file if it names one.
 func (s secret) reveal(flag string) (string, error) {
 	path, isFile := strings.CutPrefix(string(s), "@")
 	if !isFile {
@@ -242,7 +242,7 @@ func (s secret) reveal(flag string) (string, error) {
 	return text, nil
 }
 
-// connectTo returns the client of the API at a URL that a flag of its own names.
+// connectTo returns the client of the API at a URL given by a flag of its own.
 func connectTo[C any](std streams, f connection, of func(client.Config) (C, error)) (none C, err error) {
 	config, err := f.clientConfig(std, place{serviceEnd, cmp.Or(f.Data, defaultData[serviceEnd])})
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"countersign/internal/signed"
 )
 
-// storeFlags say where an end keeps its state.
+// storeFlags select where an end keeps its state.
 type storeFlags struct {
 	DB               string `first:"" name:"db" help:"PostgreSQL in place of the embedded SQLite: postgres://USER@HOST/NAME, several hosts allowed." placeholder:"URL"`
 	MasterKey        string `name:"master-key" help:"64 hexadecimal digits that seal secrets at rest, in place of the file master.key. Meant for the environment; every process of one database needs the same." placeholder:"HEX" hidden:""`
@@ -39,7 +39,7 @@ func (f logFlags) logger(w io.Writer) *slog.Logger {
 	return slog.New(daemon.Seldom(slog.NewTextHandler(w, options)))
 }
 
-// daemonFlags are what serve and gateway have in common and daemon.Common has in another form, or not.
+// daemonFlags are the flags that serve and gateway share, except those of daemon.Common.
 type daemonFlags struct {
 	storeFlags
 	AlarmURL    string `first:"" name:"alarm-url" help:"Post alarms there: a webhook of yours, Slack, Mattermost, Discord or Teams (docs/operator/README.md). @FILE if its path is a secret." placeholder:"URL"`
@@ -51,8 +51,8 @@ type daemonFlags struct {
 	Check    bool         `first:"" asks:"" env:"-" help:"Say what a start would find and do, as JSON, and do nothing. The exit status is 1 if it would fail."`
 }
 
-// complete sets what they say in the configuration of the daemon that is named in a settings file. used is to be called
-// when it has opened its database.
+// complete sets these flags in the configuration of the daemon that a settings file calls name. used must be called
+// when the daemon has opened its database.
 func (f *daemonFlags) complete(c *daemon.Common, std streams, name, dir string, log *slog.Logger) (used func(), err error) {
 	if c.ChangeApprovals < 1 || c.ChangeApprovals > daemon.MaxChangeApprovals {
 		return nil, fmt.Errorf("--change-approvals is %d: give 1 to %d", c.ChangeApprovals, daemon.MaxChangeApprovals)
@@ -78,7 +78,7 @@ func (f *daemonFlags) complete(c *daemon.Common, std streams, name, dir string, 
 	return used, err
 }
 
-// signingSecret reads the secret of a flag, nil if the flag is not given.
+// signingSecret reads the secret of a flag, or returns nil if the flag is not given.
 func signingSecret(flag string, given secret) (signed.Secret, error) {
 	text, err := given.reveal(flag)
 	if err != nil || text == "" {
@@ -91,8 +91,7 @@ func signingSecret(flag string, given secret) (signed.Secret, error) {
 	return secret, nil
 }
 
-// run opens a daemon, calls opened and runs it until a signal; with --check it only says what a start
-// would find.
+// run opens a daemon, calls opened, and runs it until a signal. With --check it only reports what a start would find.
 func (f *daemonFlags) run(std streams, d interface {
 	Check(context.Context) []daemon.Finding
 	Open(context.Context) error

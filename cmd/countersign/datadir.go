@@ -14,18 +14,18 @@ import (
 	"countersign/internal/daemon"
 )
 
-// usedSuffix names the file beside a settings file that remembers with which data directories
-// daemons ran with it. It lies there because the settings file is what both starts have in
-// common: the working directory, which a relative data directory depends on, is what differs.
+// usedSuffix is the suffix of the file beside a settings file that records the data directories of daemons that used
+// the settings. Two starts may have different working directories, on which a relative data directory depends, but they
+// have the settings file in common.
 const usedSuffix = ".used"
 
-// newDataFlags let a daemon begin anew.
+// newDataFlags allow a daemon to start with an empty database.
 type newDataFlags struct {
 	New bool `help:"Begin with a new data directory: an empty database takes what is known for new."`
 }
 
-// begins refuses a data directory without a database where daemons of this name kept one with
-// the same settings file. used is to be called when the daemon has opened its database.
+// begins refuses a data directory without a database if daemons of this name kept one with the same settings file. used
+// must be called when the daemon has opened its database.
 func (f newDataFlags) begins(std streams, end, dir, db string, log *slog.Logger) (used func(), err error) {
 	if *std.settings == "" || db != "" {
 		return func() {}, nil
@@ -52,15 +52,15 @@ func (f newDataFlags) begins(std streams, end, dir, db string, log *slog.Logger)
 		if last == dir {
 			return
 		}
-		// Settings in a directory that the daemon may not write, such as /etc, are not guarded.
-		// There the data directory is a whole path.
+		// Settings in a directory that the daemon may not write to, such as /etc, are not guarded. The data directory
+		// is an absolute path there.
 		if err := remember(file, end, dir); err != nil {
 			log.Debug("the data directory is not remembered beside the settings file", "error", err.Error())
 		}
 	}, nil
 }
 
-// usedWith returns the newest data directory in file, empty if there is none.
+// usedWith returns the newest data directory in file, or "" if there is none.
 func usedWith(file, end string) (last string, err error) {
 	b, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
@@ -74,7 +74,7 @@ func usedWith(file, end string) (last string, err error) {
 	return last, err
 }
 
-// remember adds a line to file.
+// remember appends a line to file.
 func remember(file, end, dir string) error {
 	if strings.ContainsAny(dir, "\r\n") {
 		return errors.New("its path has a line end")

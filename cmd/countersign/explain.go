@@ -12,7 +12,7 @@ import (
 	"countersign/client"
 )
 
-// explain adds what to try to the errors that new users meet.
+// explain adds what to try to errors that new users meet.
 func explain(called string, err error) error {
 	var p *client.Problem
 	var none *noTokenError

@@ -13,16 +13,16 @@ import (
 	"countersign/client"
 )
 
-// named are the members by which a command finds what it shows or decides: those that alarms, logs and the other
-// end name. Users, addresses and transactions are on many things.
+// named are the members by which a command finds the item that it shows or decides on: those that alarms, logs and the
+// other end use. Users, addresses and transactions belong to many items.
 var named = []client.MatchedBy{client.MatchedID, client.MatchedTrackingID, client.MatchedCallBackID, client.MatchedWebhookID}
 
-// find gives the id for what a person has typed.
+// find returns the id for what a person has typed.
 type find = func(ctx context.Context, api *client.Service, text string) (string, error)
 
-// finds makes the find of commands about one kind of thing: the argument is its id, or an
-// identifier that the API's search finds by one of the members. What own matches is an id, whatever
-// identifiers the other end chose.
+// finds returns the find of commands about one kind of item. The argument is the item's id, or an identifier that the
+// API's search finds by one of the members. A text that own matches is always an id, whatever identifiers the other end
+// chose.
 func finds(kind client.FoundKind, own *regexp.Regexp, members ...client.MatchedBy) find {
 	return func(ctx context.Context, api *client.Service, text string) (string, error) {
 		if own.MatchString(text) {
@@ -38,8 +38,8 @@ func finds(kind client.FoundKind, own *regexp.Regexp, members ...client.MatchedB
 	}
 }
 
-// single returns the id of the one thing in list that text names. Of none it returns the text: the operation says
-// that there is none.
+// single returns the id of the only item in list, which text names. If list is empty it returns text: the operation
+// then reports that there is none.
 func single(text string, list []client.Found) (string, error) {
 	switch len(list) {
 	case 0:
@@ -66,8 +66,8 @@ var (
 	number       = regexp.MustCompile(`^[0-9]+$`)
 )
 
-// finders find a thing of a collection of the API. An order has none: the other end chose its other identifiers, and a
-// person approves it by its callBackId.
+// finders find an item of a collection of the API. Orders have none: the other end chose their other identifiers, and a
+// person approves an order by its callBackId.
 var finders = map[string]find{
 	"withdrawals": finds(client.FoundWithdrawal, withdrawalID, named...),
 	"callbacks":   findCallback,
@@ -76,11 +76,11 @@ var finders = map[string]find{
 	"refused":     finds(client.FoundRefused, number, named...),
 }
 
-// taskThings are the collections of what tasks are about. Those of an order and a change have their ids alone.
+// taskThings are the collections of the subjects of tasks. Orders and changes are found only by their ids.
 var taskThings = map[client.TaskKind]string{client.TaskDeposit: "deposits", client.TaskAddress: "addresses", client.TaskRefused: "refused",
 	client.TaskRelease: "withdrawals", client.TaskRestored: "withdrawals"}
 
-// findTask takes in place of the id of what a task is about an identifier that finds it, such as
+// findTask returns the id of a task. Its subject may be named by any identifier that finds it, as in
 // deposit.TRACKINGID.
 func findTask(ctx context.Context, api *client.Service, text string) (string, error) {
 	kind, about, _ := strings.Cut(text, ".")
@@ -92,8 +92,8 @@ func findTask(ctx context.Context, api *client.Service, text string) (string, er
 	return client.TaskID(client.TaskKind(kind), about), err
 }
 
-// findCallback finds a callback by its trackingId, or else its callBackId. MERCHANT/ before it leaves out those of
-// other merchants. The search leaves out those of a withdrawal, so the list is asked.
+// findCallback finds a callback by its trackingId, or else by its callBackId. The prefix MERCHANT/ leaves out other
+// merchants. It reads the list, because the search leaves out callbacks of withdrawals.
 func findCallback(ctx context.Context, api *client.Service, text string) (string, error) {
 	if serviceID.MatchString(text) {
 		return text, nil

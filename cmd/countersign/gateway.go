@@ -92,7 +92,7 @@ func (c *gatewayCmd) Run(std streams) error {
 	})
 }
 
-// callbacks reads what the public handler needs.
+// callbacks reads the configuration of the public handler.
 func (c *gatewayCmd) callbacks(std streams) (m merchant.Config, err error) {
 	switch {
 	case len(c.ServiceKey) == 0:
@@ -132,7 +132,7 @@ func (c *gatewayCmd) callbacks(std streams) (m merchant.Config, err error) {
 	return m, err
 }
 
-// readKeys reads the keys of requests, of answers and of the service's signatures.
+// readKeys reads the keys for requests, for answers and for the service's signatures.
 func (c *gatewayCmd) readKeys(m *merchant.Config, std streams) error {
 	if len(c.ResponseKey) > len(c.ServiceKey) {
 		return errors.New("--response-key is given more often than --service-key: each answers what one service key opened")

@@ -10,14 +10,14 @@ import (
 	"countersign/internal/daemon"
 )
 
-// healthCmd asks a daemon whether it works, in images that have no other HTTP client.
+// healthCmd asks a daemon whether it works, for images without another HTTP client.
 type healthCmd struct {
 	tlsClient
 	API   string `name:"api" help:"Where the daemon's API is, or --metrics-listen of a relay." default:"http://127.0.0.1:8080" placeholder:"URL" env:"COUNTERSIGN_API"`
 	Ready bool   `help:"Ask whether it can work, which needs its database."`
 }
 
-// healthTime bounds the question: a daemon that takes longer does not work.
+// healthTime bounds the wait for the answer: a daemon that takes longer does not work.
 const healthTime = 5 * time.Second
 
 func (c *healthCmd) Run(std streams) error {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// plainly returns the text of an error, in which encoding/json names the member and what came, and no type of Go.
+// plainly returns the text of an error. For errors of encoding/json it names the member and the value, and no Go type.
 func plainly(err error) string {
 	text := err.Error()
 	if kind := new(json.UnmarshalTypeError); errors.As(err, &kind) {

@@ -12,16 +12,16 @@ import (
 	"countersign/internal/daemon"
 )
 
-// What an API shows once is kept in files (--out), for their owner alone.
+// What an API shows only once is kept in files (--out) that only their owner can read.
 
-// keptFile is a file of --out. The printed answer names it in place of the member that it has.
+// keptFile is a file of --out. The printed answer has the file's name instead of the member that the file contains.
 type keptFile struct {
 	name   string // in the directory --out; empty: --out is the file
 	member string // of the answer, or of the request
 	whole  bool   // it has the whole answer
 }
 
-// The files of withdrawals release --out and merchants add --out.
+// The files of --out, for withdrawals release and merchants add.
 const (
 	noteFile        = "note.txt"
 	answerFile      = "answer.json"
@@ -36,7 +36,7 @@ const (
 var (
 	handover = []keptFile{{name: serviceKeyFile, member: "publicKey"}, {name: responseKeyFile, member: "responsePublicKey"},
 		{name: apiKeyFile, member: "apiKey"}, {name: callbackKeyFile, member: "callbackApiKey"}}
-	// keptFiles are those of an operation.
+	// keptFiles are the files of each operation.
 	keptFiles = map[string][]keptFile{
 		"createMerchant":    handover,
 		"stageRotation":     handover,
@@ -45,8 +45,8 @@ var (
 	}
 )
 
-// prepare returns where the files of an operation go, nil if out is empty. It refuses a directory that has one of them,
-// or that cannot be written to, before something is made that is shown once and could not be kept there.
+// prepare returns the files for an operation, or nil if out is empty. It refuses a directory that already has one of
+// them or cannot be written to: what is shown only once must not be made if it cannot be kept.
 func prepare(out, operation string) ([]keptFile, error) {
 	if out == "" {
 		return nil, nil
@@ -78,8 +78,8 @@ func prepare(out, operation string) ([]keptFile, error) {
 
 const givenBefore = "this claim was given the permit before; find out whether the funds have moved before you execute"
 
-// keep writes the files of an answer, and prints it with their names in place of what they hold. It prints the whole
-// answer if there are none, or they could not be written.
+// keep writes the files of an answer and prints it with their names instead of their contents. It prints the whole
+// answer if there are no files or they cannot be written.
 func keep(std streams, files []keptFile, request map[string]any, answer json.RawMessage) error {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(answer, &members); err != nil {

@@ -23,8 +23,8 @@ type keysNewCmd struct {
 	APIKey bool `name:"api-key" env:"-" help:"Make api.key too, an API key that the merchant's answers carry."`
 }
 
-// Run writes all three files or none. The public part is a secret too: who
-// holds it can read requests and seal answers (PROTOCOL.md, Keys).
+// Run writes all three files or none. The public part is secret too: its holder can read requests and seal answers
+// (PROTOCOL.md, Keys).
 func (c *keysNewCmd) Run(std streams) error {
 	key, err := envelope.GenerateKey(c.Bits)
 	if err != nil {
@@ -98,11 +98,11 @@ func (c *keysShowCmd) Run(std streams) error {
 	return nil
 }
 
-// maxKeyFile is far above the largest key that is taken.
+// maxKeyFile is far above the largest accepted key.
 const maxKeyFile = 64 << 10
 
-// readKey reads a key from a file, or from standard input where path is "-". It warns
-// of a private part in a file that others may read or write.
+// readKey reads a key from a file, or from standard input if path is "-". It warns of a private part in a file that
+// others may read or write.
 func readKey(path string, std streams) (*envelope.Key, error) {
 	key, exposed, err := readOwnedKey(path, std)
 	if exposed != nil && key.HasPrivate() {
@@ -111,8 +111,8 @@ func readKey(path string, std streams) (*envelope.Key, error) {
 	return key, err
 }
 
-// readSecretKey is readKey for a daemon, where either part is a secret (PROTOCOL.md,
-// Keys): it refuses a file that others may read or write.
+// readSecretKey is readKey for a daemon, for which both parts are secret (PROTOCOL.md, Keys): it refuses a file that
+// others may read or write.
 func readSecretKey(path string, std streams) (*envelope.Key, error) {
 	key, exposed, err := readOwnedKey(path, std)
 	if exposed != nil {
@@ -121,7 +121,7 @@ func readSecretKey(path string, std streams) (*envelope.Key, error) {
 	return key, err
 }
 
-// readOwnedKey returns exposed only with a key.
+// readOwnedKey returns a non-nil exposed only with a key.
 func readOwnedKey(path string, std streams) (key *envelope.Key, exposed *daemon.ExposedError, err error) {
 	var data []byte
 	if path == "-" {

@@ -46,7 +46,7 @@ func (listenCmd) Help() string {
 		faultsHelp(countersigntest.MerchantFaults)
 }
 
-// Validate is called by kong; what it refuses is a usage error.
+// Validate is called by kong. Its errors are usage errors.
 func (c *listenCmd) Validate() error {
 	switch err := checkFault(c.Fault, countersigntest.MerchantFaults); {
 	case err != nil:
@@ -98,7 +98,7 @@ func (c *listenCmd) Run(std streams) error {
 	return l.Run(ctx)
 }
 
-// config is the merchant that the flags say.
+// config returns the merchant that the flags define.
 func (c *listenCmd) config(std streams) (m countersigntest.MerchantConfig, err error) {
 	m = countersigntest.MerchantConfig{APIKeyHeader: c.APIKeyHeader, BodyField: c.BodyField, Unbound: c.Provider == "other", AnyPath: true, PublicURL: c.PublicURL,
 		Padding: paddingOf(c.OAEP), ResponsePadding: paddingOf(c.ResponseOAEP)}
@@ -153,11 +153,11 @@ func (c *listenCmd) config(std streams) (m countersigntest.MerchantConfig, err e
 	return m, nil
 }
 
-// anyOrder is the callBackId under which the order is that stands for every other one.
+// anyOrder is the callBackId of the order that stands for all others.
 const anyOrder = ""
 
-// orders are those that are confirmed, by callBackId: those of --details, and with --confirm any other one, with the
-// details of the only one of the file, or made-up ones.
+// orders returns the orders to confirm, by callBackId. They are those of --details and, with --confirm, any other one,
+// with the details of the file's only order or with made-up ones.
 func (c *listenCmd) orders() (map[string]conformance.Order, error) {
 	var list []conformance.Order
 	if c.Details != "" {

@@ -1,5 +1,5 @@
-// Command countersign is both ends of the custody callback protocol in one
-// binary: keys, one message at a time, and the daemons.
+// Command countersign is both ends of the custody callback protocol in one binary: keys, single messages, and the
+// daemons.
 package main
 
 import (
@@ -22,7 +22,7 @@ const (
 	exitUsage  = 2
 )
 
-// commandLine is the whole command line: one field a subcommand.
+// commandLine is the whole command line, with a field for each subcommand.
 type commandLine struct {
 	Config  kong.ConfigFlag `help:"TOML file of settings, a table a subcommand." placeholder:"FILE"`
 	Version versionFlag     `help:"Say which build this is." env:"-"`
@@ -75,7 +75,7 @@ type commandLine struct {
 	Health healthCmd `cmd:"" help:"Ask a daemon whether it works; the exit status is 1 if it does not."`
 }
 
-// streams are what a subcommand reads and writes, so that it needs no globals.
+// streams are what a subcommand reads and writes. They make globals unnecessary.
 type streams struct {
 	in  io.Reader
 	out io.Writer
@@ -85,20 +85,19 @@ type streams struct {
 	called   *string          // the URL of the API that the command calls, if any
 }
 
-// progress shows one line on a terminal, in place of the one before, and nothing
-// elsewhere. The empty line clears it.
+// progress replaces the last line of a terminal by another, and writes nothing elsewhere. An empty line clears it.
 func (s streams) progress(line string) {
 	if isTerminal(s.err) {
 		fmt.Fprint(s.err, "\r\x1b[K", line)
 	}
 }
 
-// warnings is the log of a subcommand that is no daemon.
+// warnings returns the log of a subcommand that is no daemon.
 func (s streams) warnings() *slog.Logger {
 	return slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
-// isTerminal says whether a person sees what is written to w.
+// isTerminal reports whether w is a terminal.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -110,7 +109,7 @@ func isTerminal(w io.Writer) bool {
 
 func main() { os.Exit(run(os.Args[1:], streams{in: os.Stdin, out: os.Stdout, err: os.Stderr})) }
 
-// run parses args, runs the subcommand and gives the exit status.
+// run parses args, runs the subcommand and returns the exit status.
 func run(args []string, std streams) int {
 	status := -1 // set where kong ends the program: --help
 	std.called = new(string)
@@ -148,7 +147,7 @@ func run(args []string, std streams) int {
 	return exitDone
 }
 
-// wordsFirst moves the words of a command before its flags: kong takes NAME=VALUE in one place alone.
+// wordsFirst moves the words of a command before its flags: kong accepts NAME=VALUE only there.
 func wordsFirst(root *kong.Node, args []string) []string {
 	node, n := root, 0
 	for ; n < len(args); n++ {
@@ -198,8 +197,8 @@ func newParser(std streams, status *int) (*kong.Kong, error) {
 	)
 }
 
-// shortHelp is --help. Of a command that has flags marked as the first ones it leaves out the others, and which
-// variable of the environment each is.
+// shortHelp prints --help. If a command has flags marked as first, it leaves out the other flags and the names of
+// environment variables.
 func shortHelp(o kong.HelpOptions, ctx *kong.Context) error {
 	node := ctx.Selected()
 	first := func(f *kong.Flag) bool { return f.Tag.Has("first") }
@@ -219,14 +218,14 @@ func shortHelp(o kong.HelpOptions, ctx *kong.Context) error {
 // helpAllFlag is --help-all.
 type helpAllFlag bool
 
-// BeforeReset is called where the flag is given.
+// BeforeReset is called if the flag is given.
 func (helpAllFlag) BeforeReset(ctx *kong.Context) error {
 	err := kong.DefaultHelpPrinter(kong.HelpOptions{Compact: true, ValueFormatter: kong.DefaultHelpValueFormatter}, ctx)
 	ctx.Exit(0)
 	return err
 }
 
-// checkFault refuses a value of --fault that is none of faults.
+// checkFault refuses a value of --fault that is not one of faults.
 func checkFault[F ~string](value string, faults []F) error {
 	if value == "" || slices.Contains(faults, F(value)) {
 		return nil
@@ -234,7 +233,7 @@ func checkFault[F ~string](value string, faults []F) error {
 	return fmt.Errorf("--fault must be one of %v", faults)
 }
 
-// faultsHelp says what each fault does, a line each, as the end of a long help.
+// faultsHelp returns the end of a long help: what each fault does, a line each.
 func faultsHelp[F interface {
 	~string
 	About() string
@@ -247,7 +246,7 @@ func faultsHelp[F interface {
 	return b.String()
 }
 
-// statusError ends the command with an exit status of its own.
+// statusError ends the command with its own exit status.
 type statusError struct {
 	error
 	status int
@@ -255,7 +254,7 @@ type statusError struct {
 
 func (e statusError) Unwrap() error { return e.error }
 
-// hintedError is an error with what the person may try.
+// hintedError is an error with a hint on what to try.
 type hintedError struct {
 	err   error
 	hints []string
@@ -264,8 +263,8 @@ type hintedError struct {
 func (e *hintedError) Error() string { return e.err.Error() }
 func (e *hintedError) Unwrap() error { return e.err }
 
-// report writes the error that ends the command; asJSON, as a line of the log, since whoever
-// collects a daemon's log as JSON reads nothing else.
+// report writes the error that ends the command. With asJSON it writes a log line, because whoever collects a daemon's
+// log as JSON reads nothing else.
 func report(w io.Writer, asJSON bool, err error) {
 	var h *hintedError
 	if !errors.As(err, &h) {

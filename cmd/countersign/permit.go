@@ -33,7 +33,7 @@ type permitVerifyCmd struct {
 	Duplicate   bool     `help:"Take a permit that was given before: you know that its execution did not move the funds."`
 }
 
-// mostPermit bounds a note and an answer.
+// mostPermit bounds a note and an answer, in bytes.
 const mostPermit = 1 << 20
 
 func (c *permitVerifyCmd) Run(std streams) error {
@@ -72,7 +72,7 @@ func (c *permitVerifyCmd) Run(std streams) error {
 	return nil
 }
 
-// execution reads what the flags expect.
+// execution returns what the flags expect.
 func (c *permitVerifyCmd) execution() (x client.Execution, err error) {
 	for _, f := range []struct{ flag, value string }{{"claim", c.Claim}, {"address", c.Address}, {"chain", c.Chain}, {"symbol", c.Symbol}} {
 		if f.value == "" {

@@ -17,10 +17,10 @@ type policyCmd struct {
 	Check policyCheckCmd `cmd:"" help:"Say whether a policy file is right, and where it is not; with --order, what it decides on an order."`
 }
 
-// maxPolicy bounds a policy file in bytes.
+// maxPolicy bounds a policy file, in bytes.
 const maxPolicy = 1 << 20
 
-// readPolicy returns exposed where others can read or write the file.
+// readPolicy returns a non-nil exposed if others can read or write the file.
 func readPolicy(path string) (p *policy.Rules, exposed *daemon.ExposedError, err error) {
 	b, exposed, err := daemon.ReadOwned(path, maxPolicy)
 	if err != nil {
@@ -56,7 +56,7 @@ func (c *policyCheckCmd) Run(std streams) error {
 	return nil
 }
 
-// try says what the policy decides on the order.
+// try prints what the policy decides on the order.
 func (c *policyCheckCmd) try(std streams, p *policy.Rules) error {
 	o, err := readOrder(c.Order, std)
 	if err != nil {
@@ -71,7 +71,7 @@ func (c *policyCheckCmd) try(std streams, p *policy.Rules) error {
 	return nil
 }
 
-// readOrder reads an order from a text of JSON, or from a file, - for standard input.
+// readOrder reads an order from JSON text, from a file, or from standard input for -.
 func readOrder(text string, std streams) (o client.Order, err error) {
 	b, file := []byte(text), "-"
 	if !strings.HasPrefix(strings.TrimSpace(text), "{") {

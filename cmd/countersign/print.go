@@ -12,19 +12,19 @@ import (
 	"text/tabwriter"
 )
 
-// listFlags are those of every list.
+// listFlags are the flags of every list.
 type listFlags struct {
 	Set   []string `arg:"" optional:"" name:"name=value" help:"Only what has this, such as merchant=shop, state=open or since=7d. countersign api OPERATION --members lists the parameters."`
 	Limit int      `help:"Most lines." default:"100" env:"-"`
 	JSON  *bool    `name:"json" negatable:"" env:"-" help:"Print a line of JSON for each, or with --no-json a table. Default: a table on a terminal, JSON elsewhere."`
 }
 
-// mostEntries is the most entries of a page.
+// mostEntries bounds the entries of a page.
 const mostEntries = 1000
 
-// list prints the entries that an operation lists, page by page. Columns are those of the table, which a | divides:
-// a title is also the name of the member, TRACKING ID of trackingId, unless TITLE=MEMBER names it, or several with
-// commas of which the first that is there counts.
+// list prints the entries of an operation page by page. columns are the columns of the table, separated by |. A title
+// is also the name of its member (TRACKING ID of trackingId), unless TITLE=MEMBER names another. Of several members,
+// separated by commas, the first that is present counts.
 func (f connection) list(ctx context.Context, std streams, of end, operation, columns string, given listFlags, members ...string) error {
 	api, e, err := f.client(std, of)
 	if err != nil {
@@ -78,7 +78,7 @@ func (f connection) list(ctx context.Context, std streams, of end, operation, co
 	}
 }
 
-// entriesOf returns the entries of a page, and its member next if there is one.
+// entriesOf returns the entries of a page, and its member next if it has one.
 func entriesOf(answer json.RawMessage) (entries []json.RawMessage, next string) {
 	var members map[string]json.RawMessage
 	_ = json.Unmarshal(answer, &members) // an answer that is no object has no entries
@@ -120,7 +120,7 @@ func cells(columns string, raw json.RawMessage) (all []string) {
 	return all
 }
 
-// camel writes TRACKING ID as trackingId.
+// camel turns TRACKING ID into trackingId.
 func camel(title string) string {
 	words := strings.Fields(strings.ToLower(title))
 	for i := 1; i < len(words); i++ {
@@ -129,7 +129,7 @@ func camel(title string) string {
 	return strings.Join(words, "")
 }
 
-// textOf returns a member as text, nothing if it is absent. Dots lead into objects.
+// textOf returns a member as text, or "" if it is absent. Dots lead into objects.
 func textOf(e map[string]any, path string) string {
 	name, rest, deeper := strings.Cut(path, ".")
 	switch v := e[name].(type) {
@@ -149,11 +149,10 @@ func textOf(e map[string]any, path string) string {
 	}
 }
 
-// cell returns the text of a cell, with a dash for nothing: on one line, and without what a
-// terminal would act on.
+// cell returns text for a cell, with a dash for none. It is one line without characters that a terminal would act on.
 func cell(text string) string { return cmp.Or(onTerminal(text), "-") }
 
-// writeTable writes rows with their columns one below the other.
+// writeTable writes rows with aligned columns.
 func writeTable(w io.Writer, rows [][]string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
@@ -165,8 +164,7 @@ func writeTable(w io.Writer, rows [][]string) error {
 	return t.Flush()
 }
 
-// printJSON writes v and a line end, leaving <, > and & as they are. It is on
-// one line where indent is empty.
+// printJSON writes v and a line end. It leaves <, > and & as they are. Without indent it writes one line.
 func printJSON(w io.Writer, v any, indent string) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

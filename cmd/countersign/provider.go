@@ -7,12 +7,11 @@ import (
 	"countersign/merchant"
 )
 
-// providerGroup names the flags of providerFlags in the help, and their table in a
-// settings file. The tags of providerFlags repeat it.
+// providerGroup is the group of providerFlags in the help, and their table in a settings file. The tags of
+// providerFlags repeat it.
 const providerGroup = "profile"
 
-// providerFlags say what the service at the other end does (PROTOCOL.md, Profiles).
-// An empty one is as Provider has it.
+// providerFlags describe the service at the other end (PROTOCOL.md, Profiles). An empty one has the value of Provider.
 type providerFlags struct {
 	Provider     string        `first:"" group:"profile" help:"Who the service is. countersign: one of this project; other: any other, of which this group says more." enum:"countersign,other" default:"countersign"`
 	Binding      string        `group:"profile" help:"Binding of requests. required: only bound ones are accepted; seen: broken ones are refused; off: not checked. Empty: required, or seen for another provider." enum:",required,seen,off" default:""`
@@ -28,7 +27,7 @@ type providerFlags struct {
 	OrderGrace   time.Duration `name:"grace" group:"profile" help:"For how long a withdrawal whose order is not known is held before it is refused." default:"30s" placeholder:"TIME"`
 }
 
-// profile is what the flags say.
+// profile returns the profile that the flags define.
 func (f providerFlags) profile() (p merchant.Profile, err error) {
 	if f.Provider == "other" {
 		p = merchant.OtherProvider()

@@ -59,7 +59,7 @@ func (c *reconcileCmd) Run(std streams) error {
 	return nil
 }
 
-// sumUp says how many findings there were of each kind, and what is only to be sent again.
+// sumUp prints how many findings of each kind there were, and what only needs to be sent again.
 func (c *reconcileCmd) sumUp(std streams, found, again []reconcile.Finding) error {
 	all, settled := map[reconcile.Kind]int{}, map[reconcile.Kind]int{}
 	for _, f := range found {
@@ -88,7 +88,7 @@ func (c *reconcileCmd) sumUp(std streams, found, again []reconcile.Finding) erro
 	return nil
 }
 
-// compare compares, and gives what it found.
+// compare compares and returns the findings.
 func (c *reconcileCmd) compare(std streams) (found []reconcile.Finding, err error) {
 	if c.Again != "" && !c.Settle {
 		return nil, errors.New("--again is for --settle")
@@ -151,7 +151,7 @@ func (c *reconcileCmd) compare(std streams) (found []reconcile.Finding, err erro
 	return found, nil
 }
 
-// apiOf makes the client of one of the two APIs.
+// apiOf returns the client of one of the two APIs.
 func apiOf[C any](std streams, c *reconcileCmd, url string, token secret, flag string, newClient func(client.Config) (C, error)) (api C, err error) {
 	if token == "" {
 		return api, fmt.Errorf("give %s", flag)

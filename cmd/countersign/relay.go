@@ -17,7 +17,7 @@ type relayCmd struct {
 	Cursor relayCursorCmd `cmd:"" help:"Show how far decisions were written; after a restore of the service, let them go on."`
 }
 
-// coreFlags say where the core's database is.
+// coreFlags select the core's database.
 type coreFlags struct {
 	From string `required:"" help:"The core's PostgreSQL: postgres://USER@HOST/NAME, several hosts allowed." placeholder:"URL" env:"COUNTERSIGN_RELAY_FROM"`
 }
@@ -101,7 +101,7 @@ type relayCursorCmd struct {
 	Data string `help:"The service's data directory: its admin.token without --token. Default: ./countersign-data." default:"./countersign-data" type:"path" placeholder:"DIR"`
 }
 
-// cursorMoved is what relay cursor prints.
+// cursorMoved is the output of relay cursor.
 type cursorMoved struct {
 	Decisions int64  `json:"decisions"`
 	Was       *int64 `json:"was,omitempty"`
@@ -138,7 +138,7 @@ func (c *relayCursorCmd) Run(std streams) error {
 	})
 }
 
-// table calls with the table of the core's database.
+// table calls call with the table of the core's database.
 func (c coreFlags) table(call func(context.Context, *relay.Table) error) error {
 	t, err := relay.OpenTable(c.From)
 	if err != nil {

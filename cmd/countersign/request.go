@@ -23,16 +23,16 @@ import (
 	"countersign/internal/gateway"
 )
 
-// maxBody bounds a request that is read from a file, in bytes.
+// maxBody bounds a request read from a file, in bytes.
 const maxBody = 4 << 20
 
-// requestFlags are how members of a request are given that have no flag of their own.
+// requestFlags set the members of a request that have no flag of their own.
 type requestFlags struct {
 	Set  []string `arg:"" optional:"" name:"name=value" help:"Members of the request, such as confirmWithin=4h or key.bits=2048; @FILE reads a value, null takes a setting back to its default. countersign api OPERATION --members lists them."`
 	Body string   `name:"request" short:"d" placeholder:"JSON" env:"-" help:"The request as JSON, or @FILE to read it from there, @- from standard input. What is given as name=value wins."`
 }
 
-// request is a call of an operation that is being filled in.
+// request is a call of an operation that is being completed.
 type request struct {
 	op    api.Operation
 	api   *client.Service
@@ -43,7 +43,7 @@ type request struct {
 	whole json.RawMessage // a body that is no object
 }
 
-// operations returns those of an end.
+// operations returns the operations of an end.
 func operations(e end) []api.Operation {
 	if e == gatewayEnd {
 		return gateway.Operations()
@@ -51,7 +51,7 @@ func operations(e end) []api.Operation {
 	return admin.Operations()
 }
 
-// newRequest returns a request of the operation of an end, which the client calls.
+// newRequest returns a request of an end's operation, to be sent by the client.
 func newRequest(c *client.Service, e end, operation string) (*request, error) {
 	all := operations(e)
 	i := slices.IndexFunc(all, func(o api.Operation) bool { return o.ID == operation })
@@ -63,7 +63,7 @@ func newRequest(c *client.Service, e end, operation string) (*request, error) {
 
 var pathMember = regexp.MustCompile(`\{(\w+)\}`)
 
-// parameters returns the names in the path.
+// parameters returns the names of the parts of the path.
 func (r *request) parameters() (names []string) {
 	for _, m := range pathMember.FindAllStringSubmatch(r.op.Path, -1) {
 		names = append(names, m[1])
@@ -71,7 +71,8 @@ func (r *request) parameters() (names []string) {
 	return names
 }
 
-// fill sets what the person gave: the body first, then the members. One without a name is the next part of the path.
+// fill sets what the person gave: first the body, then the members. A member without a name is the next part of the
+// path.
 func (r *request) fill(std streams, given requestFlags, members ...string) error {
 	if len(r.parameters()) == 0 && r.op.In != nil { // a word alone is the file of the request
 		i := slices.IndexFunc(given.Set, func(word string) bool { return !strings.Contains(word, "=") })
@@ -110,7 +111,7 @@ func (r *request) fill(std streams, given requestFlags, members ...string) error
 	return nil
 }
 
-// missing returns the next part of the path that was not given, empty if all were.
+// missing returns the next part of the path that was not given, or "".
 func (r *request) missing() string {
 	for _, p := range r.parameters() {
 		if r.path[p] == "" {
@@ -147,7 +148,7 @@ func (r *request) read(std streams, text string) error {
 	return nil
 }
 
-// set gives a member its value: part of the path, of the query or of the body.
+// set sets a member in the path, the query or the body.
 func (r *request) set(name, text string) error {
 	if slices.Contains(r.parameters(), name) {
 		r.path[name] = text
@@ -184,7 +185,7 @@ func (r *request) set(name, text string) error {
 	return nil
 }
 
-// names lists what the request can have.
+// names returns the members that the request may have.
 func (r *request) names() []string {
 	all := r.parameters()
 	for _, f := range fieldsOf(r.op.Query) {
@@ -196,7 +197,7 @@ func (r *request) names() []string {
 	return slices.DeleteFunc(all, func(name string) bool { return name == "" })
 }
 
-// fieldsOf returns the fields of a message. One that may be an array is described by its items.
+// fieldsOf returns the fields of a message. If the message may be an array, they are those of its items.
 func fieldsOf(t reflect.Type) []reflect.StructField {
 	if t == nil || t.Kind() != reflect.Struct {
 		return nil
@@ -212,7 +213,7 @@ func nameIn(f reflect.StructField, tag string) string {
 	return strings.Trim(name, "-")
 }
 
-// memberOf finds the field of a member; dots lead into objects.
+// memberOf returns the field of a member. Dots lead into objects.
 func memberOf(t reflect.Type, tag, name string) (reflect.StructField, bool) {
 	first, rest, deeper := strings.Cut(name, ".")
 	for _, f := range fieldsOf(t) {
@@ -233,7 +234,7 @@ func memberOf(t reflect.Type, tag, name string) (reflect.StructField, bool) {
 	return reflect.StructField{}, false
 }
 
-// instant returns the time that text is from now, such as 7d. sign -1: before now.
+// instant returns the time that is text from now, such as 7d. sign -1 means before now.
 func instant(t reflect.Type, text string, sign time.Duration) (string, bool) {
 	span, ok := client.Span(text)
 	if !ok || t != reflect.TypeFor[client.Time]() {
@@ -242,7 +243,7 @@ func instant(t reflect.Type, text string, sign time.Duration) (string, bool) {
 	return client.TimeOf(time.Now().Add(sign * span)).String(), true
 }
 
-// valueOf turns what was typed into the JSON that the member takes.
+// valueOf turns what was typed into the member's JSON.
 func valueOf(t reflect.Type, name, text string) (any, error) {
 	if at, is := instant(t, text, 1); is {
 		return at, nil
@@ -295,7 +296,7 @@ func (r *request) send(ctx context.Context) (json.RawMessage, error) {
 	return r.api.Call(ctx, r.op.Method, path, body)
 }
 
-// finder returns what finds the thing that the path is about, nil: its id is needed.
+// finder returns the find for the item that the path names, or nil if only its id will do.
 func (r *request) finder() find {
 	_, rest, _ := strings.Cut(strings.TrimPrefix(r.op.Path, "/"), "/")
 	collection, _, _ := strings.Cut(rest, "/")
@@ -305,8 +306,8 @@ func (r *request) finder() find {
 	return finders[collection]
 }
 
-// call fills in a request with members, names and values in turn, and sends it. An answer that waits for an
-// approver is told on standard error.
+// call completes a request with members, names and values in turn, and sends it. If the answer waits for an approver,
+// it says so on standard error.
 func (f connection) call(ctx context.Context, std streams, of end, operation string, given requestFlags, members ...string) (*request, json.RawMessage, error) {
 	api, e, err := f.client(std, of)
 	if err != nil {
@@ -326,7 +327,7 @@ func (f connection) call(ctx context.Context, std streams, of end, operation str
 	return r, answer, err
 }
 
-// print is call, and prints the answer.
+// print makes a call and prints the answer.
 func (f connection) print(ctx context.Context, std streams, of end, operation string, given requestFlags, members ...string) error {
 	_, answer, err := f.call(ctx, std, of, operation, given, members...)
 	if err != nil || len(answer) == 0 {
@@ -335,7 +336,7 @@ func (f connection) print(ctx context.Context, std streams, of end, operation st
 	return printJSON(std.out, answer, "  ")
 }
 
-// tellWaiting tells on w that a change waits for an approver, if the answer says so.
+// tellWaiting writes to w that a change waits for an approver, if the answer says so.
 func tellWaiting(w io.Writer, answer json.RawMessage) {
 	var p client.Proposed
 	if json.Unmarshal(answer, &p) == nil && p.Task != "" {
@@ -343,7 +344,7 @@ func tellWaiting(w io.Writer, answer json.RawMessage) {
 	}
 }
 
-// readInput reads a file of at most limit bytes, - for standard input.
+// readInput reads a file of at most limit bytes, or standard input for -.
 func readInput(std streams, name string, limit int, what string) ([]byte, error) {
 	if name == "-" {
 		return readAll(std.in, limit, what)
@@ -356,7 +357,7 @@ func readInput(std streams, name string, limit int, what string) ([]byte, error)
 	return readAll(f, limit, what)
 }
 
-// readAll reads at most limit bytes and fails rather than cut.
+// readAll reads at most limit bytes. It returns an error rather than a part.
 func readAll(r io.Reader, limit int, what string) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
 	if err != nil {
@@ -368,7 +369,7 @@ func readAll(r io.Reader, limit int, what string) ([]byte, error) {
 	return b, nil
 }
 
-// apiCmd reaches every operation.
+// apiCmd calls any operation.
 type apiCmd struct {
 	atEither
 	Operation string `arg:"" optional:"" help:"Which operation. Without it all are listed."`
@@ -413,7 +414,7 @@ func (c *apiCmd) Run(ctx context.Context, std streams) error {
 	return writeTable(std.out, append(rows, membersOf(r.op.In, "json", "")...))
 }
 
-// onlyEndOf returns the end that alone has an operation, empty if both have it or none.
+// onlyEndOf returns the only end that has an operation, or "" if both or none have it.
 func onlyEndOf(operation string) (of end) {
 	for _, e := range []end{serviceEnd, gatewayEnd} {
 		if slices.ContainsFunc(operations(e), func(o api.Operation) bool { return o.ID == operation }) {
@@ -426,7 +427,7 @@ func onlyEndOf(operation string) (of end) {
 	return of
 }
 
-// membersOf lists the members of a message with what each is.
+// membersOf lists the members of a message and describes each.
 func membersOf(t reflect.Type, tag, around string) (rows [][]string) {
 	for _, f := range fieldsOf(t) {
 		name := nameIn(f, tag)

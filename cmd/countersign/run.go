@@ -13,18 +13,17 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// What serve, gateway, demo and bench are as processes: their log, what ends
-// them, and their garbage collector.
+// What serve, gateway, demo and bench need as processes: a log, signals and the garbage collector.
 
-// logFormat names the flag of logFlags.LogFormat.
+// logFormat is the name of the flag of logFlags.LogFormat.
 const logFormat = "log-format"
 
-// logsJSON reports whether the command that was parsed logs as JSON.
+// logsJSON reports whether the parsed command logs as JSON.
 func logsJSON(ctx *kong.Context) bool {
 	return slices.ContainsFunc(ctx.Flags(), func(f *kong.Flag) bool { return f.Name == logFormat && f.Target.String() == "json" })
 }
 
-// asksJSON reports the same of a command line that could not be parsed.
+// asksJSON reports the same for a command line that could not be parsed.
 func asksJSON(args []string) bool {
 	for i, arg := range args {
 		if arg == "--"+logFormat+"=json" || arg == "--"+logFormat && i+1 < len(args) && args[i+1] == "json" {
@@ -34,8 +33,8 @@ func asksJSON(args []string) bool {
 	return os.Getenv("COUNTERSIGN_LOG_FORMAT") == "json"
 }
 
-// untilSignal returns a context that ends at the first SIGINT or SIGTERM. A
-// second one ends the process at once, for the operator who cannot wait.
+// untilSignal returns a context that ends at the first SIGINT or SIGTERM. A second signal ends the process at once, for
+// an operator who cannot wait.
 func untilSignal(log *slog.Logger) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
@@ -63,10 +62,9 @@ func untilSignal(log *slog.Logger) (context.Context, context.CancelFunc) {
 	}
 }
 
-// collectSeldom lets the heap grow to five times what is in use, not twice,
-// unless GOGC says otherwise. A daemon's heap is a few megabytes, however much
-// waits in its database; collecting it each time it has doubled would cost several
-// per cent of the processor.
+// collectSeldom lets the heap grow to five times what is in use instead of twice, unless GOGC is set. A daemon's heap
+// is a few megabytes, however much waits in its database: collecting it at every doubling would cost several per cent
+// of the processor.
 func collectSeldom() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)

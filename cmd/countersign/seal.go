@@ -8,7 +8,7 @@ import (
 	"countersign/envelope"
 )
 
-// keyFlags are what seal and open share.
+// keyFlags are the flags that seal and open share.
 type keyFlags struct {
 	Key  string `required:"" help:"File with the key (PEM or bare Base64). Its parts decide the direction." placeholder:"FILE"`
 	OAEP bool   `name:"oaep" help:"OAEP with SHA-256 in place of PKCS#1 v1.5: the public part seals, the private part opens."`

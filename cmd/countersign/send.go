@@ -34,7 +34,7 @@ type sendCmd struct {
 	JSON   bool   `name:"json" help:"Write a line of JSON for each callback."`
 }
 
-// numbers are the members that are numbers; the others are texts.
+// numbers are the members with numbers; all others are texts.
 var numbers = []string{"txIndex", "riskLevelFrom", "riskLevelTo", "business"}
 
 // Help is the long help of the subcommand.
@@ -51,7 +51,7 @@ var sentTypes = map[string]countersign.Type{
 	"ended": countersign.TypeInvalidAddress, "address": countersign.TypeAddress, "waiting": countersign.TypeNotEnoughMoney,
 }
 
-// Validate is called by kong; what it refuses is a usage error.
+// Validate is called by kong. Its errors are usage errors.
 func (c *sendCmd) Validate() error {
 	u, err := url.Parse(c.To)
 	switch {
@@ -69,7 +69,7 @@ func (c *sendCmd) Validate() error {
 	return c.validate()
 }
 
-// members are those that words and flags set, and the file of the others, if there is one.
+// members returns the members set by words and flags, and the file of the others, if any.
 func (c *sendCmd) members() (list []countersign.Member, file string, err error) {
 	for _, word := range c.Words {
 		switch name, value, is := strings.Cut(word, "="); {
@@ -146,7 +146,7 @@ func (c *sendCmd) Run(std streams) error {
 	return nil
 }
 
-// caller is the provider that the flags say.
+// caller returns the provider that the flags define.
 func (c *sendCmd) caller(std streams) (*conformance.Checker, error) {
 	config, err := c.asService(std)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 // daemons are the subcommands that have settings to show.
 var daemons = []string{"serve", "gateway"}
 
-// settingsOf returns the flags of a subcommand, without those of the whole program and those that only ask. Flags
-// without a group come first.
+// settingsOf returns the flags of a subcommand, without those of the whole program and those that only ask something.
+// Flags without a group come first.
 func settingsOf(node *kong.Node) []*kong.Flag {
 	flags := slices.DeleteFunc(slices.Clone(node.Flags), func(f *kong.Flag) bool { return f.Name == "help" || f.Tag.Has("asks") })
 	slices.SortStableFunc(flags, func(a, b *kong.Flag) int { return cmp.Compare(groupOf(a), groupOf(b)) })
@@ -33,9 +33,8 @@ func groupOf(f *kong.Flag) string {
 	return f.Group.Key
 }
 
-// showSettings writes the settings that the parsed command line of a daemon has in force, as a
-// settings file whose comments say where each comes from. Secrets are not shown, so
-// their lines are comments.
+// showSettings writes the settings in force for a daemon's parsed command line, as a settings file whose comments say
+// where each comes from. Secrets are not shown: their lines are comments.
 func showSettings(w io.Writer, c *kong.Context) error {
 	node := c.Selected()
 	given := map[*kong.Flag]string{}
@@ -66,7 +65,7 @@ func showSettings(w io.Writer, c *kong.Context) error {
 	return err
 }
 
-// inForce returns the line of f: its value as TOML, or a remark.
+// inForce returns the line for f: its value as TOML, or a remark.
 func inForce(f *kong.Flag) string {
 	v := reflect.Indirect(f.Target)
 	if !v.IsValid() || (v.Kind() == reflect.String || v.Kind() == reflect.Slice) && v.Len() == 0 {
@@ -101,8 +100,7 @@ func inForce(f *kong.Flag) string {
 	return strings.TrimSpace(b.String())
 }
 
-// isSecret says whether the value of f is a secret: its type does not print it, or the
-// help does not have it.
+// isSecret reports whether the value of f is a secret: its type cannot be printed, or the help hides it.
 func isSecret(f *kong.Flag) bool {
 	t := f.Target.Type()
 	if t.Kind() == reflect.Slice {
@@ -111,7 +109,8 @@ func isSecret(f *kong.Flag) bool {
 	return f.Hidden || t.Kind() == reflect.String && t.Implements(reflect.TypeFor[fmt.Stringer]())
 }
 
-// hostAlone returns a URL without what may be a secret: who knows the whole of one can post there, or has a password.
+// hostAlone returns a URL without the parts that may be secret: whoever has all of it may post there or may have a
+// password.
 func hostAlone(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -123,7 +122,7 @@ func hostAlone(text string) string {
 // settingsFlag is --settings.
 type settingsFlag bool
 
-// AfterApply is called where the flag is given, when everything else was read.
+// AfterApply is called after everything else was read, if the flag is given.
 func (settingsFlag) AfterApply(c *kong.Context, std streams) error {
 	err := showSettings(std.out, c)
 	c.Exit(exitDone)

@@ -35,8 +35,8 @@ func loadSettings(r io.Reader) (kong.Resolver, error) {
 	return s, nil
 }
 
-// Validate refuses names that no subcommand has: a misspelt setting that is
-// silently ignored would run a daemon with the default.
+// Validate refuses names that no subcommand has: if a misspelt setting were ignored, a daemon would run with the
+// default.
 func (s settingsFile) Validate(app *kong.Application) error {
 	for name, v := range s {
 		table, ok := v.(map[string]any)
@@ -67,8 +67,7 @@ func (s settingsFile) Validate(app *kong.Application) error {
 	return nil
 }
 
-// Resolve returns the file's value of a flag, and nothing where the environment
-// has one: kong would let the file win.
+// Resolve returns the file's value of a flag, or nothing if the environment has one: kong would let the file win.
 func (s settingsFile) Resolve(_ *kong.Context, parent *kong.Path, flag *kong.Flag) (any, error) {
 	for _, env := range flag.Envs {
 		if _, ok := os.LookupEnv(env); ok {
@@ -103,11 +102,11 @@ func (s settingsFile) Resolve(_ *kong.Context, parent *kong.Path, flag *kong.Fla
 	return v, nil
 }
 
-// played are the commands that are one end of the wire for a while. Without a table of their own they
-// are it as the gateway of the file has it.
+// played are the commands that play one end for a while. Without a table of their own, they use the gateway's in the
+// file.
 var played = []string{"send", "listen"}
 
-// ofGateway returns what the file says of the wire in the tables of the gateway.
+// ofGateway returns the value of a flag about the protocol in the tables of the gateway, the first of a list.
 func (s settingsFile) ofGateway(flag *kong.Flag) any {
 	if !slices.Contains([]string{"api-key", "callback-api-key", "api-key-header", "body-field", "provider", "oaep", "response-oaep"}, flag.Name) {
 		return nil
@@ -125,8 +124,8 @@ func (s settingsFile) ofGateway(flag *kong.Flag) any {
 	return v
 }
 
-// dataOfSettings returns the data directories of the daemons whose tables the file at path has, empty where a table does
-// not name one: there the commands find a daemon's API and a token.
+// dataOfSettings returns the data directories that the file at path names for the daemons, or "" for one that it does
+// not name. Commands find a daemon's API and token there.
 func dataOfSettings(path string) (map[string]string, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -145,8 +144,8 @@ func dataOfSettings(path string) (map[string]string, error) {
 	return of, nil
 }
 
-// fits reports whether the file has a text, or a list of texts, for a flag that takes one.
-// Anything else kong would read as JSON, and its error would speak of JSON.
+// fits reports whether the file's value is a text, or a list of texts, for a flag that takes one. kong would read
+// anything else as JSON and report JSON errors.
 func fits(t reflect.Type, v any) bool {
 	switch list, isList := v.([]any); {
 	case t.Kind() == reflect.String:

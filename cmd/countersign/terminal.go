@@ -8,17 +8,16 @@ import (
 	"unicode/utf8"
 )
 
-// onTerminal escapes what a terminal would act on or not show: control characters of both sets
-// (ESC and DEL among them), marks that turn the direction of the text, characters of no width,
-// spaces that look like another one, and bytes that are not UTF-8. Everything that others wrote
-// and a person reads goes through it. The escapes are those of JSON strings, and onTerminal leaves
-// them as they are when it sees them again.
+// onTerminal escapes what a terminal would act on or not show: control characters of both sets (including ESC and DEL),
+// marks that change the direction of the text, characters of no width, spaces that look like another one, and bytes
+// that are not UTF-8. Every text that others wrote and a person reads passes through it. The escapes are those of JSON
+// strings; applied again, onTerminal leaves them as they are.
 func onTerminal(text string) string {
 	return escaped(text, unseen)
 }
 
-// jsonOnTerminal does the same to a text of JSON, whose values stay equal: below DEL only a
-// line's end and a tab can be in it, and they are of its layout.
+// jsonOnTerminal does the same for JSON, without changing its values: the only control characters below DEL in JSON are
+// line ends and tabs, which are its layout.
 func jsonOnTerminal(text []byte) []byte {
 	return []byte(escaped(string(text), func(r rune) bool { return r > '~' && r != utf8.RuneError && unseen(r) }))
 }
@@ -41,8 +40,8 @@ func escaped(text string, escape func(rune) bool) string {
 	return b.String()
 }
 
-// unseen reports whether a character is not shown as what it is. unicode.IsPrint takes some that
-// have no width for letters and marks.
+// unseen reports whether a character is not shown as itself. unicode.IsPrint takes some characters without a width for
+// letters and marks.
 func unseen(r rune) bool {
 	return !unicode.IsPrint(r) || r == utf8.RuneError || r == '\u2800' || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }

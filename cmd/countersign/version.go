@@ -9,10 +9,10 @@ import (
 	"countersign/internal/daemon"
 )
 
-// versionFlag is the flag --version, which says which build this is.
+// versionFlag is --version, which prints the build.
 type versionFlag bool
 
-// BeforeReset implements kong's hook.
+// BeforeReset is called by kong if the flag is given.
 func (versionFlag) BeforeReset(app *kong.Kong, std streams) error {
 	err := writeVersion(std.out)
 	app.Exit(exitDone)
