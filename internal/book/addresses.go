@@ -191,7 +191,7 @@ func (b *Book) DecideAddress(ctx context.Context, seq int64, to client.AddressSt
 			return &db.ConflictError{Reason: "the address is " + string(a.State) + ", not held"}
 		}
 		a.State, a.Decided, a.DecidedBy, a.Reason = to, now, by, reason
-		if _, err := db.LockFeed(ctx, t, feedEvents); err != nil { // two nodes accept one after the other
+		if _, err := db.LockFeed(ctx, t, feedEvents); err != nil { // nodes accept addresses one after the other
 			return err
 		}
 		counts, err := nextCounts(ctx, t, a)

@@ -66,7 +66,7 @@ func (in *inboxTx) takeExecution(ctx context.Context, e *merchant.Entry, c *coun
 	for i := range list {
 		if list[i].payment == x.payment {
 			if x.amount.Sum().Cmp(list[i].amount.Sum()) <= 0 {
-				return nil // the service says it again, under another trackingId
+				return nil // the service repeats it under another trackingId
 			}
 			list[i].amount, list[i].fresh, first = x.amount, true, false
 		}

@@ -16,7 +16,7 @@ var finds = []struct {
 	kind  client.FoundKind
 	by    client.MatchedBy
 	where string
-	whole string // column that the text is, where the index has its beginning alone
+	whole string // column that must equal the text, if the index has only its beginning
 }{
 	{client.FoundDeposit, client.MatchedID, `seq = $3`, ""},
 	{client.FoundOrder, client.MatchedID, `call_back_id = $1`, ""},

@@ -59,7 +59,7 @@ type Forward struct {
 	Deposit  client.DepositEntry // if Feed is that of deposits
 	Event    client.EventEntry   // if Feed is that of events
 
-	at    db.Millis // since when it waits
+	at    db.Millis // when it began to wait
 	fresh bool      // it has no row yet
 }
 

@@ -39,7 +39,7 @@ func (b *Book) NoteOrder(ctx context.Context, callBackID string, n db.Note) (db.
 // NoteDeposit adds a note about a deposit, and a record of it to the log. Notes are purged with the deposit.
 func (b *Book) NoteDeposit(ctx context.Context, seq int64, n db.Note) (db.Note, error) {
 	err := b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		d, err := findDeposit(ctx, t, lockDepositSQL, seq) // so that it is not purged meanwhile
+		d, err := findDeposit(ctx, t, lockDepositSQL, seq) // locked, so that it is not purged meanwhile
 		if err != nil {
 			return err
 		}

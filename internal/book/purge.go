@@ -100,7 +100,7 @@ func purgeTaken(ctx context.Context, t *db.Tx, rows []int64) (total int64, err e
 	if len(rows) == 0 {
 		return 0, nil
 	}
-	if err := lockForwarding(ctx, t); err != nil { // it begins with the first, or finds what is purged here
+	if err := lockForwarding(ctx, t); err != nil { // forwarding begins with the first deposit, or sees what is purged here
 		return 0, err
 	}
 	last, _, err := readUpTo(ctx, t)

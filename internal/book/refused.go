@@ -27,9 +27,9 @@ const (
 
 // Refused is a refused callback, with what the API does not show of it.
 type Refused struct {
-	client.RefusedCallback        // Body is filled in by Book.Refused alone
-	Content                []byte // what tells it from others; needed to keep it alone
-	CallBackID             string // may be empty; needed to keep it alone
+	client.RefusedCallback        // only Book.Refused fills in Body
+	Content                []byte // what identifies it; needed only to keep it
+	CallBackID             string // may be empty; needed only to keep it
 	Signed                 bool   // the service's signature was demanded and right; filled in with Body
 }
 

@@ -15,9 +15,9 @@ import (
 type member struct {
 	is     bool   // the filter has it
 	walk   string // condition that an index serves; empty: none does
-	filter string // condition where another index is walked. An expression, so that the planner takes no other
+	filter string // condition if another index is walked; an expression, so that the planner cannot use this one's
 	value  any    // stands for each ?
-	long   bool   // the index has the beginning of value alone
+	long   bool   // the index has only the beginning of value
 	bound  string // column of since and until
 }
 

@@ -41,7 +41,7 @@ type OrderChange struct {
 	From, To     client.OrderState
 	By           string
 	Reason       string
-	OtherUser    bool // the service names another user than the order's, of which an alarm tells
+	OtherUser    bool // the service names a user other than the order's: an alarm says so
 	// Clock is read for a confirmation once the order is locked: the process may have stood still after deciding, and
 	// the order may have expired. Nil: the caller's time is used.
 	Clock func() db.Millis

@@ -69,7 +69,7 @@ func writeSheet[P any](v *visit, read func(client.PageOptions) (P, error)) error
 	out := http.NewResponseController(v.w)
 	cols := columns(entriesOf(page).Type().Elem(), "", 0)
 	w := csv.NewWriter(v.w)
-	_ = w.Write(cols) // Flush gives its error
+	_ = w.Write(cols) // Flush returns its error
 	for rows, pages := 0, 1; ; pages++ {
 		entries := entriesOf(page)
 		for i := 0; i < entries.Len() && rows < sheetRows; i, rows = i+1, rows+1 {
@@ -85,7 +85,7 @@ func writeSheet[P any](v *visit, read func(client.PageOptions) (P, error)) error
 		_ = out.SetWriteDeadline(time.Now().Add(sheetWrite)) // a writer without deadlines is a test's
 		w.Flush()
 		if err = w.Error(); err == nil && next != nil && !full {
-			_ = out.Flush() // the next writing gives the error
+			_ = out.Flush() // the next write returns the error
 			o.Cursor = *next
 			if page, err = read(o); err == nil {
 				continue
@@ -134,7 +134,7 @@ func cells(entry any, columns []string) []string {
 		at := raw
 		for name := range strings.SplitSeq(c, ".") {
 			var members map[string]json.RawMessage
-			_ = json.Unmarshal(at, &members) // of what is absent there is nothing
+			_ = json.Unmarshal(at, &members) // an absent object has no members
 			at = members[name]
 		}
 		text := string(at)

@@ -157,7 +157,7 @@ func (e *end) run(ctx context.Context, leave func(), started any, parts ...Part)
 	if err := e.heart.beat(ctx); err != nil { // before it seals anything; see db.Beat
 		return errors.Join(err, e.Close())
 	}
-	if err := e.journal.Started(ctx, started); err != nil && ctx.Err() == nil { // a stop during the start is no failure
+	if err := e.journal.Started(ctx, started); err != nil && ctx.Err() == nil { // a stop during the start is not a failure
 		return errors.Join(fmt.Errorf("audit log: %w", err), e.Close())
 	}
 	parts = append(parts, Part{"clock", e.clock.Run}, Part{"database", e.db.Run}, e.c.hold(e.db, e.journal),

@@ -34,7 +34,7 @@ const (
 type withdrawal struct {
 	name     string
 	ordered  string // amount in the merchant's book; empty: not in it
-	asked    string // amount that the service is told; empty: it takes the merchant's
+	asked    string // amount sent to the service; empty: the merchant's
 	person   string // what a person at the merchant does: approve or decline
 	deadline time.Duration
 	waits    bool // once released, for funds and for fees

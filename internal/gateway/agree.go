@@ -56,7 +56,7 @@ func (a *server) approve(ctx context.Context, c *api.Call, o book.Order, reason 
 		}
 		asked := askedOf(a.c.Policy, o, ruling, c.Now)
 		if agreed := people.Agree(asked, given); o.State == client.OrderApproved && agreed.Enough() {
-			return false, true, nil // once more changes nothing, whoever says it
+			return false, true, nil // a repetition changes nothing, whoever makes it
 		}
 		keep, agreed, err := people.Vote(asked, given, v)
 		return keep, agreed.Enough(), err

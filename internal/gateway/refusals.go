@@ -22,7 +22,7 @@ type refusals struct {
 
 	mu     sync.Mutex
 	alarms []client.Alarm // one of each row
-	warned db.Millis      // when the log last told that all are refused
+	warned db.Millis      // when the log last said that all are refused
 
 	// Since the last callback that was not refused: when the first was refused (0: none), and how many were, by reason.
 	since   db.Millis

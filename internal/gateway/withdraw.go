@@ -100,8 +100,8 @@ func (g *Gateway) onHeld(ctx context.Context, w countersign.WithdrawalRequest) {
 type finding struct {
 	answer  merchant.Answer
 	rule    bool              // the policy has to decide first
-	unknown bool              // keep that the order was unknown
-	again   bool              // raise the alarm that the service asks about what was confirmed and has ended
+	unknown bool              // record that the order was unknown
+	again   bool              // raise the alarm: the service asks about an order that was confirmed and has ended
 	change  *book.OrderChange // nil: the order stays as it is
 }
 

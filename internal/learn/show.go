@@ -45,7 +45,7 @@ func (s *Shower) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	n := s.n.Add(1)
 	s.show("\ncallback %d: %s %s from %s\n%s", n, r.Method, strconv.QuoteToGraphic(r.URL.Path), r.RemoteAddr, says)
 	rec := &recorder{ResponseWriter: w, status: http.StatusOK}
-	defer func() { s.show("answered   callback %d: %s\n", n, rec) }() // also where Next breaks off
+	defer func() { s.show("answered   callback %d: %s\n", n, rec) }() // also if Next panics
 	if err != nil {
 		http.Error(rec, "the body did not arrive", http.StatusBadRequest)
 		return

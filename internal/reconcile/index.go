@@ -181,8 +181,8 @@ const (
 	hit       flags = 1 << iota // the other side has it
 	waits                       // a deposit that does not count: it is held or was rejected
 	confirmed                   // an order that the merchant has confirmed
-	executed                    // an order that was executed, as the merchant was told
-	ended                       // an order that ended otherwise
+	executed                    // an order that the service reported as executed
+	ended                       // an order that ended in any other way
 )
 
 // Index holds the identifiers of a file's lines, not the lines themselves.

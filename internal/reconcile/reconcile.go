@@ -16,22 +16,22 @@ type Kind string
 // The kinds of findings. "Told" is what the service knows, "booked" what the merchant says, "executed" what the wallet
 // core says.
 const (
-	ToldNotBooked        Kind = "told_not_booked"        // told and acknowledged, and the merchant has not booked it
-	ToldNotCounting      Kind = "told_not_counting"      // told and acknowledged, and held or rejected at the merchant
-	BookedNotTold        Kind = "booked_not_told"        // the merchant booked what this end does not know
+	ToldNotBooked        Kind = "told_not_booked"        // sent and acknowledged, but not booked by the merchant
+	ToldNotCounting      Kind = "told_not_counting"      // sent and acknowledged, but held or rejected at the merchant
+	BookedNotTold        Kind = "booked_not_told"        // booked by the merchant and unknown here
 	AmountDiffers        Kind = "amount_differs"         // both have it, with another amount or symbol, or a withdrawal with another address
 	BookedTwice          Kind = "booked_twice"           // lines repeat an identifier; Count says how many
 	BookedNotCounting    Kind = "booked_not_counting"    // the merchant booked a deposit that is held or was rejected
 	ExecutedNotReleased  Kind = "executed_not_released"  // it was executed, and has no permit here
-	ExecutedUnknown      Kind = "executed_unknown"       // it was executed, and this end does not know it
+	ExecutedUnknown      Kind = "executed_unknown"       // executed and unknown here
 	ExecutedNotConfirmed Kind = "executed_not_confirmed" // it has a permit, and the merchant has not confirmed it
-	ConfirmedUnknown     Kind = "confirmed_unknown"      // the merchant confirmed it, and the service does not know it
-	PermitDiffers        Kind = "permit_differs"         // another permit was given here than the core has
+	ConfirmedUnknown     Kind = "confirmed_unknown"      // confirmed by the merchant and unknown to the service
+	PermitDiffers        Kind = "permit_differs"         // the permit given here is not the core's
 	ReleasedNotExecuted  Kind = "released_not_executed"  // a permit was given here that the core does not know
-	AddedUnknown         Kind = "added_unknown"          // the core added it, or the application ordered it, and this end does not know it
+	AddedUnknown         Kind = "added_unknown"          // added by the core or ordered by the application, and unknown here
 	OutcomeUnknown       Kind = "outcome_unknown"        // the core says how it ended, and nobody reported it here
-	EndDiffers           Kind = "end_differs"            // it ended otherwise here than the other side says
-	EndedThere           Kind = "ended_there"            // it ended before the restore, and had not in the backup
+	EndDiffers           Kind = "end_differs"            // it ended differently here than the other side says
+	EndedThere           Kind = "ended_there"            // it ended before the restore, but not in the backup
 	Reopened             Kind = "reopened"               // from before a restore, and the other side says that nothing became of it
 	NotSaid              Kind = "not_said"               // from before a restore, and no file says what became of it
 )

@@ -158,7 +158,7 @@ func (c Config) executed(ctx context.Context, o *outbox.Outbox, is said, ends *I
 		case !found && hasPermit(w.Withdrawal):
 			f.Finding = ReleasedNotExecuted
 		default:
-			return nil // what has no permit is told of with its line
+			return nil // one without a permit is reported with its line
 		}
 		return c.Report(f)
 	})
@@ -189,7 +189,7 @@ func (c Config) executed(ctx context.Context, o *outbox.Outbox, is said, ends *I
 			}
 		case is[permitted].Has(w.Merchant, w.CallBackID), is[over].Has(w.Merchant, w.CallBackID):
 			if !c.Settle {
-				return nil // its line was told of
+				return nil // reported with its line
 			}
 		case is[nothing].Has(w.Merchant, w.CallBackID):
 			f.Finding, f.Settled = Reopened, c.Settle
