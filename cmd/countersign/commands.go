@@ -158,7 +158,7 @@ type ordersCmd struct {
 }
 
 type depositsCmd struct {
-	List listCmd[atGateway] `cmd:"" help:"List deposits, the oldest first." op:"deposits" columns:"SEQ|TAKEN|STATE|USER=tenantUserId|AMOUNT|SYMBOL|CHAIN=chainName|TRANSACTION=txId|TRACKING ID"`
+	List listCmd[atGateway] `cmd:"" help:"List deposits, the newest first." op:"searchDeposits" columns:"SEQ|TAKEN|STATE|USER=tenantUserId|AMOUNT|SYMBOL|CHAIN=chainName|TRANSACTION=txId|TRACKING ID"`
 	Show oneCmd[atGateway]  `cmd:"" help:"Show one deposit." op:"deposit" set:"what=Its number in the feed of deposits, or its trackingId."`
 }
 

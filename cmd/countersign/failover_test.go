@@ -82,21 +82,3 @@ func testFailover(t *testing.T, pair *dbtest.Pair, url string, fail func()) {
 	t.Log(c.said())
 	c.stop()
 }
-
-// TestPgBouncer: both daemons work through a pool in session mode, wake-ups included.
-func TestPgBouncer(t *testing.T) {
-	dbtest.NotRaced(t, "to the detector a database behind a pool is as any")
-	t.Parallel()
-	url := dbtest.PgBouncer(t, dbtest.Postgres(t), 100)
-	c := newCluster(t, 16, url, url)
-	// Until something of everything was acknowledged.
-	for len(c.permits) == 0 || len(c.feed) == 0 || len(c.deposits) == 0 {
-		stop := c.load()
-		mark := time.Now()
-		c.until("both nodes work", func() bool { return c.allWork(mark) })
-		stop()
-	}
-	c.check()
-	t.Log(c.said())
-	c.stop()
-}

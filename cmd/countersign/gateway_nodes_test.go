@@ -680,7 +680,7 @@ func (c *gwNodes) testAPI(t *testing.T) {
 
 	// Held deposits: one is credited, the other rejected, each elsewhere.
 	var held struct{ Deposits []gwDeposit }
-	c.must(b, "GET", "/v1/deposits?state=held&limit=2", nil, &held)
+	c.must(b, "GET", "/v1/deposits/search?state=held&limit=2", nil, &held)
 	for i, state := range []string{"credited", "rejected"} {
 		path := fmt.Sprint("/v1/deposits/", held.Deposits[i].Seq)
 		task, acts := fmt.Sprint("/v1/tasks/deposit.", held.Deposits[i].Seq), []string{"/approve", "/decline"}

@@ -68,7 +68,7 @@ func TestGatewayLists(t *testing.T) {
 			t.Fatal(result.Err)
 		}
 	}
-	if got := rows("deposits", "list"); len(got) != 3 || got[0][0] != "1" || got[0][2] != "taken" || got[1][2] != "held" {
+	if got := rows("deposits", "list"); len(got) != 3 || got[2][0] != "1" || got[2][2] != "taken" || got[1][2] != "held" {
 		t.Errorf("deposits: %v", got)
 	}
 	// Before they are decided, since their alarm ends by itself then.

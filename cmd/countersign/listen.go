@@ -89,7 +89,7 @@ func (c *listenCmd) Run(std streams) error {
 	log := std.warnings()
 	ctx, stop := untilSignal(log)
 	defer stop()
-	l, err := daemon.Listen(daemon.ListenConfig{Name: "callbacks", Addr: c.Listen, Handler: shown, AnyHost: true, Exposes: "what the provider posts", Most: 1000, Log: log,
+	l, err := daemon.Listen(daemon.ListenConfig{Name: "callbacks", Addr: c.Listen, Handler: shown, AnyHost: true, Exposes: "what the provider posts", Most: 1000, Drain: 5 * time.Second, Log: log,
 		TLS: daemon.TLS{Cert: c.TLSCert, Key: c.TLSKey, Insecure: c.InsecureListen}})
 	if err != nil {
 		return err

@@ -20,5 +20,4 @@ var tags = map[string]string{
 	"callbacks":   "The callbacks to merchants and their attempts. Paths take MERCHANT%2FTRACKINGID in place of an id",
 	"freeze":      "The stop of the whole service",
 	"thaw":        "Its end",
-	"changes":     "Changes that could move money or who decides on it, and that wait for an approver",
 }

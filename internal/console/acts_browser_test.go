@@ -333,8 +333,8 @@ func TestServiceActs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(open.Alarms) < 2 {
-				t.Fatalf("%d alarms are open", len(open.Alarms))
+			if len(open.Alarms) == 0 {
+				t.Fatal("no alarm is open")
 			}
 			b.fill(`form[action="/console/alarms/ack"] [name=note]`, "all looked at")
 			b.click(`form[action="/console/alarms/ack"] button`)

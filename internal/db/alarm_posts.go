@@ -39,7 +39,7 @@ const (
 
 	leaseAlarmSQL = `UPDATE alarms SET due = $2, attempts = attempts + 1 WHERE seq = $1`
 
-	dropAlarmPostSQL = `UPDATE alarms SET due = 4611686018427387904 WHERE seq = $1`
+	dropAlarmPostsSQL = `UPDATE alarms SET due = 4611686018427387904 WHERE due <= $1 AND last <= $2 AND ended <= $2`
 
 	// What has happened meanwhile is told next.
 	alarmPostedSQL = `
@@ -61,20 +61,17 @@ func (d *DB) ClaimAlarmPost(ctx context.Context, now Millis, lease time.Duration
 	err = d.Write(ctx, func(ctx context.Context, t *Tx) error {
 		found = false
 		p = AlarmPost{Step: 1, lease: now + Millis(lease.Milliseconds())}
-		var told int64
-		for !found {
-			list, err := List(ctx, t, claimAlarmSQL, []any{int64(now)}, func(r Rows) (a client.Alarm, err error) {
-				return scanAlarmWith(r, &told, &p.Attempts)
-			})
-			if err != nil || len(list) == 0 {
-				return err
-			}
-			if p.Alarm = list[0]; max(p.Alarm.Last, p.Alarm.Ended) > now-postedFor {
-				found = true
-			} else if _, err := t.Exec(ctx, dropAlarmPostSQL, p.Alarm.Seq); err != nil {
-				return err
-			}
+		if _, err := t.Exec(ctx, dropAlarmPostsSQL, int64(now), int64(now-postedFor)); err != nil {
+			return err
 		}
+		var told int64
+		list, err := List(ctx, t, claimAlarmSQL, []any{int64(now)}, func(r Rows) (a client.Alarm, err error) {
+			return scanAlarmWith(r, &told, &p.Attempts)
+		})
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		found, p.Alarm = true, list[0]
 		a := &p.Alarm
 		a.Acked, a.AckedBy, a.AckedName, a.AckedNote = 0, "", "", ""
 		for a.Number >= 10*p.Step {
@@ -89,7 +86,7 @@ func (d *DB) ClaimAlarmPost(ctx context.Context, now Millis, lease time.Duration
 			p.Event = client.MessageAlarmGrown
 		}
 		p.Attempts++
-		_, err := t.Exec(ctx, leaseAlarmSQL, a.Seq, int64(p.lease))
+		_, err = t.Exec(ctx, leaseAlarmSQL, a.Seq, int64(p.lease))
 		return err
 	})
 	return p, found && err == nil, err

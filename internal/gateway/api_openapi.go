@@ -19,5 +19,4 @@ var tags = map[string]string{
 	"policy":     "What decides on orders",
 	"callbacks":  "The inbox: the callbacks of the service",
 	"refused":    "Callbacks that were refused although they opened or came with the right API key",
-	"changes":    "Changes of who decides on money, which wait for an approver",
 }
