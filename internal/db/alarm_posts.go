@@ -7,10 +7,10 @@ import (
 	"countersign/client"
 )
 
-// AlarmPost is a message about an alarm that one process is to post: that it was raised, that its number has
-// grown tenfold since it was told of last, or that it has ended, in this order.
+// AlarmPost is a message about an alarm that one process is to post. In this order: that it was raised, that its number
+// has grown tenfold since the last message, or that it has ended.
 type AlarmPost struct {
-	Alarm    client.Alarm // as it is now, without who has acknowledged it
+	Alarm    client.Alarm // as it is now, without who acknowledged it
 	Event    client.AlarmMessage
 	Step     int64 // the greatest power of ten that its number reaches
 	Attempts int   // this one included
@@ -18,7 +18,7 @@ type AlarmPost struct {
 	lease Millis
 }
 
-// At is when what is told happened.
+// At returns when the event of the message happened.
 func (p AlarmPost) At() Millis {
 	switch p.Event {
 	case client.MessageAlarmRaised:
@@ -29,11 +29,11 @@ func (p AlarmPost) At() Millis {
 	return p.Alarm.Ended
 }
 
-// postedFor is how long a message is tried. After that nobody is told of it any more.
+// postedFor is how long a message is tried. After that it is dropped.
 const postedFor Millis = 7 * 24 * 3_600_000
 
-// due is when something is to be told of an alarm, and while a process posts it, when its lease ends; Never: there is
-// nothing. told is the step that was told last, 0: nothing was.
+// due is when the next message about an alarm is to be posted or, while a process posts it, when its lease ends; Never:
+// there is none. told is the step of the last message, 0: there was none.
 const (
 	claimAlarmSQL = `SELECT ` + alarmColumns + `, told, attempts FROM alarms WHERE due <= $1 ORDER BY due, seq LIMIT 1{skip}`
 
@@ -41,7 +41,7 @@ const (
 
 	dropAlarmPostsSQL = `UPDATE alarms SET due = 4611686018427387904 WHERE due <= $1 AND last <= $2 AND ended <= $2`
 
-	// What has happened meanwhile is told next.
+	// What has happened meanwhile goes into the next message.
 	alarmPostedSQL = `
 UPDATE alarms SET told = CAST($3 AS BIGINT), attempts = 0, due = CASE WHEN $4 <> 'alarm.ended' AND (ended > 0 OR number >= 10 * CAST($3 AS BIGINT)) THEN last ELSE 4611686018427387904 END
 WHERE seq = $1 AND due = $2`
@@ -51,8 +51,8 @@ WHERE seq = $1 AND due = $2`
 	waitingAlarmSQL = `SELECT 1 FROM alarms WHERE due <= $1 LIMIT 1`
 )
 
-// ClaimAlarmPost returns the next message that is due; found is false if there is none. No other process gets it
-// before the lease ends.
+// ClaimAlarmPost returns the next message that is due; found is false if there is none. No other process gets it before
+// the lease ends.
 func (d *DB) ClaimAlarmPost(ctx context.Context, now Millis, lease time.Duration) (p AlarmPost, found bool, err error) {
 	var is int
 	if found, err = One(ctx, d, waitingAlarmSQL, []any{int64(now)}, &is); err != nil || !found {

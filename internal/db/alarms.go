@@ -19,8 +19,8 @@ const (
 	countOpen   = "alarms-open/"
 )
 
-// FeedOfAlarms numbers the rows of alarms. Transactions raise and end their alarms before they take numbers from the feeds of their
-// end.
+// FeedOfAlarms numbers the rows of alarms. A transaction raises and ends its alarms before it takes numbers from the
+// feeds that it writes at its end.
 const FeedOfAlarms = "alarms"
 
 const (
@@ -43,7 +43,7 @@ WHERE seq = $1 AND acked = 0 AND ended = 0`
 
 	standsSQL = `SELECT 1 FROM alarms WHERE kind = $1 AND merchant = $2 AND subject = $3 AND ended = 0 LIMIT 1`
 
-	// $6 and $7 are the number of a row and how often it had been raised; 0: whichever stand.
+	// $6 and $7 are the number of a row and how often it had been raised; 0: any.
 	endAlarmSQL = `
 UPDATE alarms SET ended = $4, ended_text = $5, due = CASE WHEN due = 4611686018427387904 THEN $4 ELSE due END
 WHERE kind = $1 AND merchant = $2 AND subject = $3 AND ended = 0 AND (CAST($6 AS BIGINT) = 0 OR seq = $6 AND number = $7)
@@ -52,7 +52,7 @@ RETURNING ` + alarmColumns
 	standingSQL = `SELECT ` + alarmColumns + ` FROM alarms WHERE kind {in}$1{end} AND ended = 0 ORDER BY seq`
 )
 
-// rowOf names the row that counts a.
+// rowOf returns the key of the row that counts a.
 func rowOf(a client.Alarm) (k alarmRow) {
 	k = alarmRow{a.Merchant, a.Kind, ""}
 	if a.Kind.BySubject() {
@@ -71,7 +71,7 @@ func (k alarmRow) args(more ...any) []any {
 	return append([]any{string(k.kind), k.of, k.subject}, more...)
 }
 
-// examples puts the subjects of later before those of earlier.
+// examples returns the subjects of later followed by those of earlier.
 func examples(later, earlier []string) []string {
 	list := []string{}
 	for _, text := range slices.Concat(later, earlier) {
@@ -116,9 +116,8 @@ func together(list []client.Alarm) (rows []client.Alarm) {
 	return rows
 }
 
-// RaiseAlarms keeps alarms as part of t. Those of an open row are counted there; a row that a
-// person has acknowledged, or that has ended, stays as it is, and another one opens. Text that
-// cannot be stored is cleaned.
+// RaiseAlarms keeps alarms as part of t. An alarm with an open row is counted there. A row that a person has
+// acknowledged, or that has ended, stays as it is, and another one opens. Text that cannot be stored is cleaned.
 func RaiseAlarms(ctx context.Context, t *Tx, list []client.Alarm) error {
 	if len(list) == 0 {
 		return nil
@@ -168,7 +167,7 @@ func (d *DB) RaiseAlarm(ctx context.Context, a client.Alarm) error {
 	return d.Write(ctx, func(ctx context.Context, t *Tx) error { return RaiseAlarms(ctx, t, []client.Alarm{a}) })
 }
 
-// RaiseNew raises the alarms of list of which no row stands, once whatever other nodes raise.
+// RaiseNew raises the alarms of list that have no standing row, once even if several nodes call it.
 func (d *DB) RaiseNew(ctx context.Context, list []client.Alarm) error {
 	list, err := notStanding(ctx, d, list)
 	if err != nil || len(list) == 0 {
@@ -200,9 +199,9 @@ func notStanding(ctx context.Context, q Querier, list []client.Alarm) (fresh []c
 	return fresh, nil
 }
 
-// EndAlarms ends the rows that stand for the alarms of list at the time Ended, also those that a
-// person has acknowledged. Of one with a number it ends that row alone, unless it was raised again meanwhile.
-// If no row stands, it reads once and locks nothing.
+// EndAlarms ends, at the time Ended, the rows that stand for the alarms of list, also those that a person has
+// acknowledged. For an alarm with a number it ends that row alone, unless it was raised again meanwhile. If no row
+// stands, it reads once and locks nothing.
 func EndAlarms(ctx context.Context, t *Tx, list []client.Alarm) error {
 	fresh, err := notStanding(ctx, t, list)
 	if err != nil || len(fresh) == len(list) {
@@ -235,7 +234,7 @@ func (d *DB) StandingAlarms(ctx context.Context, kinds ...client.AlarmKind) ([]c
 	return List(ctx, d, standingSQL, []any{d.dialect.List(list)}, scanAlarm)
 }
 
-// EndStanding ends rows that StandingAlarms gave, unless they were raised again meanwhile.
+// EndStanding ends rows that StandingAlarms returned, unless they were raised again meanwhile.
 func (d *DB) EndStanding(ctx context.Context, list []client.Alarm, now Millis) error {
 	if len(list) == 0 {
 		return nil
@@ -246,15 +245,15 @@ func (d *DB) EndStanding(ctx context.Context, list []client.Alarm, now Millis) e
 	return d.Write(ctx, func(ctx context.Context, t *Tx) error { return EndAlarms(ctx, t, list) })
 }
 
-// AlarmsWhere lists the alarms of the merchants of that f selects, the newest first, beginning below seq before
-// (0: with the newest). A nil of stands for all. next is 0 at the end. A page may have fewer than limit alarms and a
-// next page.
+// AlarmsWhere lists the alarms of the merchants of that f selects, the newest first, beginning below seq before (0:
+// with the newest). If of is nil, all merchants count. next is 0 at the end. A page may have fewer alarms than limit
+// and still have a next page.
 func (d *DB) AlarmsWhere(ctx context.Context, of []string, f client.AlarmFilter, limit int, before int64) (list []client.Alarm, next int64, err error) {
 	c := alarmConditions(d.dialect, of, f, before)
 	return ReadNumbered(ctx, d, "alarms", alarmColumns, c, 0, limit, func(a client.Alarm) int64 { return a.Seq }, scanAlarm)
 }
 
-// alarmConditions chooses the index that is walked: open rows are few.
+// alarmConditions chooses the index: open rows are few.
 func alarmConditions(d *Dialect, of []string, f client.AlarmFilter, before int64) *Conditions {
 	c := &Conditions{}
 	merchant, kind := f.Merchant != "", f.Kind != ""
@@ -328,8 +327,8 @@ func scanAlarmWith(r Rows, more ...any) (a client.Alarm, err error) {
 const ackAlarmSQL = `
 UPDATE alarms SET acked = $2, acked_by = $3, acked_name = $4, acked_note = $5 WHERE seq = $1 AND acked = 0 RETURNING ` + alarmColumns
 
-// AckAlarm acknowledges the alarm with the number of ack, which says when, by which token and with what note.
-// Repeating it changes nothing: the first acknowledgement stands. What is raised after it opens another row.
+// AckAlarm acknowledges the alarm with the number of ack, which says when, by which token and with what note. Repeating
+// it changes nothing: the first acknowledgement stands. What is raised after it opens another row.
 func (d *DB) AckAlarm(ctx context.Context, ack client.Alarm) (a client.Alarm, err error) {
 	if err := CheckTexts("by", ack.AckedBy, "name", ack.AckedName, "note", ack.AckedNote); err != nil {
 		return a, err

@@ -8,7 +8,7 @@ import (
 	"fmt"
 )
 
-// Approval is what a token said yes to.
+// Approval is one token's consent.
 type Approval struct {
 	Token, Name string // the token, and its name then
 	At          Millis
@@ -16,10 +16,10 @@ type Approval struct {
 }
 
 const (
-	// A row approves what it is about as it was then, by a digest of what was approved.
+	// A row approves its subject as it was then, by a digest of what was approved.
 	approvalsSQL = `SELECT token, name, at, reason FROM approvals WHERE about = $1 AND shown = $2 ORDER BY at, id`
 
-	// One of another digest is replaced: the thing is not what it was.
+	// An approval with another digest is replaced: its subject has changed since.
 	addApprovalSQL = `
 INSERT INTO approvals (id, about, token, name, at, shown, reason) VALUES ($1, $2, $3, $4, $5, $6, $7)
 ON CONFLICT (id) DO UPDATE SET about = excluded.about, token = excluded.token, name = excluded.name, at = excluded.at,
@@ -28,12 +28,12 @@ ON CONFLICT (id) DO UPDATE SET about = excluded.about, token = excluded.token, n
 
 const dropApprovalsSQL = `DELETE FROM approvals WHERE about = $1`
 
-// DropApprovals deletes the approvals of a thing that is purged. The log keeps who gave them.
+// DropApprovals returns the statement that deletes the approvals of a purged subject. The log keeps who gave them.
 func DropApprovals(about string) Statement {
 	return Statement{SQL: dropApprovalsSQL, Args: []any{about}}
 }
 
-// Digest is the digest of what is approved, of values that JSON can write.
+// Digest returns the digest of what is approved: values that JSON can write.
 func Digest(of ...any) string {
 	b, err := json.Marshal(of)
 	if err != nil {
@@ -43,8 +43,8 @@ func Digest(of ...any) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Approvals returns the approvals of a thing as it is now, by its digest, the first first. One of a
-// thing that was something else then, such as before a restore, is none of it.
+// Approvals returns the approvals of a subject as it is now, by its digest, the oldest first. An approval of another
+// state of the subject, such as from before a restore, does not count.
 func Approvals(ctx context.Context, q Querier, about, digest string) ([]Approval, error) {
 	return List(ctx, q, approvalsSQL, []any{about, digest}, func(r Rows) (a Approval, err error) {
 		err = r.Scan(&a.Token, &a.Name, &a.At, &a.Reason)
@@ -52,8 +52,7 @@ func Approvals(ctx context.Context, q Querier, about, digest string) ([]Approval
 	})
 }
 
-// PutApproval keeps an approval of a thing whose row t has locked, in place of one that the token
-// gave before.
+// PutApproval keeps an approval of a subject whose row t has locked. It replaces an earlier one of the token.
 func PutApproval(ctx context.Context, t *Tx, about, digest string, a Approval) error {
 	if err := CheckTexts("reason", a.Reason, "token", a.Token, "name", a.Name); err != nil {
 		return err

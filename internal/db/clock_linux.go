@@ -6,8 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sinceBoot returns a monotonic clock that also counts while the machine sleeps. The
-// clock of package time does not.
+// sinceBoot returns a monotonic clock that also counts while the machine sleeps. The clock of package time does not.
 func sinceBoot() func() time.Duration {
 	return func() time.Duration {
 		var t unix.Timespec

@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// Both ends keep numbers of rows in the table counts (name, n). Each look at /metrics and at the
-// console's first page reads them: COUNT over an index of 200,000 rows took 74 to 147 ms on SQLite
-// and 68 to 116 ms on PostgreSQL, and grows with them; the kept numbers took 0.1 to 1.1 ms.
+// Both ends keep numbers of rows in the table counts (name, n), which each read of /metrics and of the console's first
+// page uses. COUNT over an index of 200,000 rows took 74 to 147 ms on SQLite and 68 to 116 ms on PostgreSQL, and grows
+// with the rows; the kept numbers took 0.1 to 1.1 ms.
 //
-// A number changes in the transaction that changes its rows. It is the sum of its rows in counts:
-// with concurrent writers each transaction inserts a row of its own, because transactions that
-// change one row would wait for each other's commits, and FoldCounts replaces many rows by one.
+// A number changes in the transaction that changes its rows. It is the sum of its rows in counts: with concurrent
+// writers each transaction inserts a row of its own, because transactions that change the same row would wait for each
+// other's commits, and FoldCounts replaces many rows by one.
 const (
 	addCountSQL   = `INSERT INTO counts (name, n) VALUES ($1, $2){adding}`
 	readCountsSQL = `SELECT name, n FROM ` + CountsSQL + ` kept`
@@ -25,9 +25,8 @@ const (
 // CountsSQL is an item of FROM: the kept numbers, as name and n.
 const CountsSQL = `(SELECT name, CAST(SUM(n) AS BIGINT) AS n FROM counts GROUP BY name)`
 
-// Counted changes the kept number name by n as part of t. With concurrent writers it
-// appends the statement to list; a single writer adds up the changes of the
-// transactions that it commits together instead.
+// Counted changes the kept number name by n as part of t. With concurrent writers it appends the statement to list. A
+// single writer instead adds up the changes of the transactions that it commits together.
 func (t *Tx) Counted(list []Statement, name string, n int64) []Statement {
 	switch {
 	case n == 0:
@@ -51,7 +50,7 @@ func (t *Tx) count(name string, n int64) {
 	t.counts[name] += n
 }
 
-// writeCounts writes what count has added up.
+// writeCounts writes the changes that count has added up.
 func (t *Tx) writeCounts(ctx context.Context) error {
 	for _, name := range slices.Sorted(maps.Keys(t.counts)) {
 		if _, err := t.Exec(ctx, addCountSQL, name, t.counts[name]); err != nil {
@@ -66,7 +65,7 @@ func Counts(ctx context.Context, q Querier) (map[string]int64, error) {
 	return numbers(ctx, q, readCountsSQL)
 }
 
-// numbers adds up the rows (name, number) of text by name.
+// numbers adds up, by name, the rows (name, number) of the query text.
 func numbers(ctx context.Context, q Querier, text string) (map[string]int64, error) {
 	sums := map[string]int64{}
 	err := Each(ctx, q, text, nil, func(r Rows) error {
@@ -79,8 +78,8 @@ func numbers(ctx context.Context, q Querier, text string) (map[string]int64, err
 	return sums, err
 }
 
-// FoldCounts makes reading the kept numbers cheap where every transaction adds a row.
-// It does nothing while there are few rows. Several nodes may call it at once.
+// FoldCounts keeps the reading of kept numbers cheap if every transaction adds a row. It does nothing while there are
+// few rows. Several nodes may call it at once.
 func (d *DB) FoldCounts(ctx context.Context) error {
 	if !d.dialect.ConcurrentWriters {
 		return nil

@@ -17,13 +17,13 @@ type Config struct {
 	URL  string       // required: path of a SQLite file, or postgres://… (several hosts allowed; without sslmode, servers off this machine must prove their names)
 	Keys *MasterKey   // seals secrets at rest; required, or FindKeys
 	Log  *slog.Logger // nil: discards
-	// FindKeys gives the key if Keys is nil. It is called once the schema is up to
-	// date; newDatabase says that nothing was ever sealed in this database.
+	// FindKeys returns the key if Keys is nil. It is called once the schema is up to date; newDatabase means that
+	// nothing was ever sealed in this database.
 	FindKeys func(newDatabase bool) (*MasterKey, error)
-	// Used says that the database was used before. A SQLite file that is missing or
-	// empty is then refused, and not made anew.
+	// Used means that the database was used before. A SQLite file that is missing or empty is then refused instead of
+	// created.
 	Used bool
-	// Restoring opens a backup, to begin an epoch. ErrOlder refuses it otherwise.
+	// Restoring opens a backup, to begin an epoch. Without it a backup is refused with ErrOlder.
 	Restoring bool
 	World     World
 }
@@ -31,20 +31,20 @@ type Config struct {
 // End describes the database of one of the two ends.
 type End struct {
 	Name string // "service" or "merchant"; a database belongs to one end
-	// Migrations have the steps of the schema as migrations/0001_name.sql, 0002_name.sql, …,
-	// one text for both databases; Dialect has its marks.
+	// Migrations have the steps of the schema as migrations/0001_name.sql, 0002_name.sql, …, one text for both
+	// databases; Dialect has its marks.
 	Migrations []fs.FS
 	// Sealed are the tables with values that are sealed under the master key.
 	Sealed []SealedTable
-	// Keep writes the records of a transaction to the audit log, last of all in that
-	// transaction. Nil: there is no log, and records are dropped.
+	// Keep writes the records of a transaction to the audit log, as the last step of that transaction. Nil: there is no
+	// log, and records are dropped.
 	Keep func(ctx context.Context, t *Tx, records []LogRecord) error
-	// Acked is told of an alarm that was acknowledged, in that transaction. Nil: nobody is.
+	// Acked is called in the transaction that acknowledges an alarm. Nil: nothing is called.
 	Acked func(ctx context.Context, t *Tx, a client.Alarm) error
 }
 
-// DB is an open database. Its methods may be used from several goroutines at
-// once. Reads outside a transaction go through its Querier methods.
+// DB is an open database. Its methods may be used from several goroutines at once. Its Querier methods read outside a
+// transaction.
 type DB struct {
 	backend
 	end End
@@ -57,11 +57,10 @@ type DB struct {
 	world   World
 }
 
-// Open opens the database at c.URL for end, brings its schema up to date and
-// checks that c.Keys opens it. Errors: ErrNewerSchema if a later version of this
-// program wrote the schema, ErrOtherEnd if the database belongs to the other
-// end, ErrMasterKey if the key is another one, ErrInUse if another process has the
-// SQLite file open, ErrBroken if that file is not whole.
+// Open opens the database at c.URL for end, brings its schema up to date and checks that c.Keys opens it. Errors:
+// ErrNewerSchema if a later version of this program wrote the schema, ErrOtherEnd if the database belongs to the other
+// end, ErrMasterKey if the key is another one, ErrInUse if another process has the SQLite file open, ErrBroken if that
+// file is damaged.
 func Open(ctx context.Context, c Config, end End) (*DB, error) {
 	if c.URL == "" || c.Keys == nil && c.FindKeys == nil || end.Name == "" || end.Migrations == nil {
 		return nil, errors.New("opening the database: URL, Keys and an end are required")
@@ -83,9 +82,8 @@ func Open(ctx context.Context, c Config, end End) (*DB, error) {
 	return d, nil
 }
 
-// Migrate brings the schema of a database up to date and opens nothing that is sealed. It
-// gives the number of the schema before and now, and the lowest number whose programs
-// still work with the database.
+// Migrate brings the schema of a database up to date and opens nothing that is sealed. It returns the number of the
+// schema before and now, and the lowest schema number whose programs still work with the database.
 func Migrate(ctx context.Context, c Config, end End) (before, now, oldest int, err error) {
 	d := &DB{end: end, log: c.Log, hub: &hub{}}
 	if err := d.open(ctx, c, end); err != nil {
@@ -112,16 +110,16 @@ func (d *DB) open(ctx context.Context, c Config, end End) error {
 	return nil
 }
 
-// Dialect says what kind of database this is.
+// Dialect returns what kind of database this is.
 func (d *DB) Dialect() *Dialect { return d.dialect }
 
-// Log gets failures of background work, which no call can return.
+// Log returns the log for failures of background work, which no call can return.
 func (d *DB) Log() *slog.Logger { return d.log }
 
 const serverNowSQL = `SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)`
 
-// serverNow is the time of the clock that all nodes share: PostgreSQL's own. With
-// SQLite there is one process, so its local clock is that clock.
+// serverNow returns the time of the clock that all nodes share: PostgreSQL's own. With SQLite there is one process, so
+// its local clock is that clock.
 func (d *DB) serverNow(ctx context.Context) (Millis, error) {
 	if !d.dialect.Shared {
 		return MillisOf(time.Now()), nil
@@ -131,8 +129,7 @@ func (d *DB) serverNow(ctx context.Context) (Millis, error) {
 	return now, err
 }
 
-// Unsynced reports whether the last commit did not wait for the disk. Only
-// WriteUnsynced on SQLite makes such commits.
+// Unsynced reports whether the last commit did not wait for the disk. Only WriteUnsynced on SQLite makes such commits.
 func (d *DB) Unsynced() bool {
 	s, ok := d.backend.(*sqliteDB)
 	return ok && s.unsynced.Load()
@@ -142,21 +139,19 @@ func isPostgres(url string) bool {
 	return strings.HasPrefix(url, "postgres://") || strings.HasPrefix(url, "postgresql://")
 }
 
-// World is what a database takes from its machine. The zero World is the real machine; the
-// simulation gives another.
+// World is what a database takes from its machine. The zero World is the real machine; the simulation sets another.
 type World struct {
-	// Elapsed is a monotonic clock that also counts while the machine sleeps. Nil: the
-	// machine's.
+	// Elapsed is a monotonic clock that also counts while the machine sleeps. Nil: the machine's.
 	Elapsed func() time.Duration
-	// Every says how long a background loop waits that nothing wakes and that waits usual
-	// elsewhere. Nil: usual.
+	// Every returns how long a background loop waits without a wake-up, for a loop that usually waits usual. Nil:
+	// usual.
 	Every func(usual time.Duration) time.Duration
-	// Write is called before each statement of SQLite's writer, with its text. Its error
-	// stands for one of the disk: the statement is not run. Nil: it is not called.
+	// Write is called before each statement of SQLite's writer, with its text. Its error counts as one of the disk, and
+	// the statement is not run. Nil: it is not called.
 	Write func(statement string) error
 }
 
-// Every is how long a background loop waits that waits usual elsewhere.
+// Every returns how long a background loop waits that usually waits usual.
 func (d *DB) Every(usual time.Duration) time.Duration {
 	if d.world.Every == nil {
 		return usual

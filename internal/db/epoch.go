@@ -10,20 +10,18 @@ import (
 	"time"
 )
 
-// An epoch begins when a database is restored from a backup. The database does not
-// know what came after that backup, so numbers of its feeds may have been given that
-// it would give again. So the numbers of each epoch begin far above those of the epoch
-// before: at the second of its beginning, times epochNumbers. A feed gives fewer
-// numbers a second than that, so no number is ever given twice, even if one backup is
-// restored several times.
+// An epoch begins when a database is restored from a backup. The database does not know what came after that backup, so
+// it might assign numbers of its feeds a second time. So the numbers of each epoch begin far above those of the epoch
+// before: at the second in which it begins, times epochNumbers. A feed assigns fewer numbers a second than that, so no
+// number is ever assigned twice, even if one backup is restored several times.
 const epochNumbers = 1_000_000
 
-// epochZero is the zero of epoch numbers, in seconds since 1970. With it the numbers of
-// feeds stay below 2^53, the limit of many JSON readers, for 285 years.
+// epochZero is the zero of epoch numbers, in seconds since 1970. With it the numbers of feeds stay below 2^53, the
+// limit of many JSON readers, for 285 years.
 var epochZero = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
 
-// ErrOlder means that the database is older than the one that was in use here, or is a
-// backup: it does not know what came after it. Restoring it begins an epoch.
+// ErrOlder means that the database is older than the one that was in use here, or is a backup: it does not know what
+// came after it. Restoring it begins an epoch.
 var ErrOlder = errors.New("the database does not know what happened last")
 
 // Epoch is one restore of a database.
@@ -32,14 +30,14 @@ type Epoch struct {
 	Began      Millis
 	Reconciled Millis           // when it was reconciled; 0: it is not
 	Ends       map[string]int64 // the last number that each feed had before
-	Undecided  int64            // of one that was just begun: how many things had not ended in the backup
+	Undecided  int64            // set when it begins: how many things had not ended in the backup
 }
 
 // Open reports whether the epoch is not reconciled yet: some things may have happened twice
 // or not at all.
 func (e Epoch) Open() bool { return e.Number != 0 && e.Reconciled == 0 }
 
-// Base is the number after which the feeds of an epoch begin.
+// Base returns the number after which the feeds of an epoch begin.
 func (e Epoch) Base() int64 { return e.Number * epochNumbers }
 
 const (
@@ -66,7 +64,7 @@ func (es *Epochs) Query() Statement {
 	}}
 }
 
-// Last returns the present epoch. It is open while any is. The zero Epoch: there was no restore.
+// Last returns the present epoch. It is open while any is. It is the zero Epoch if there was no restore.
 func (es Epochs) Last() (e Epoch) {
 	if n := len(es); n > 0 {
 		e = es[n-1]
@@ -84,7 +82,7 @@ func ReadEpochs(ctx context.Context, q Querier) (es Epochs, err error) {
 	return es, err
 }
 
-// LastEpoch returns the present epoch, as Epochs.Last. It is open where the epochs cannot be read.
+// LastEpoch returns the present epoch, as Epochs.Last does. It is open if the epochs cannot be read.
 func LastEpoch(ctx context.Context, q Querier) (Epoch, error) {
 	es, err := ReadEpochs(ctx, q)
 	if err != nil {
@@ -93,14 +91,14 @@ func LastEpoch(ctx context.Context, q Querier) (Epoch, error) {
 	return es.Last(), nil
 }
 
-// EpochIsOpen reports whether a restore is not reconciled. Only a restore, during which no process
-// has the database open, opens an epoch: what is read once stays so.
+// EpochIsOpen reports whether a restore is not reconciled. Only a restore opens an epoch, and no process has the
+// database open meanwhile: an epoch that was read as closed stays closed.
 func EpochIsOpen(ctx context.Context, q Querier) (bool, error) {
 	e, err := LastEpoch(ctx, q)
 	return e.Open(), err
 }
 
-// Between is how many numbers of a feed were given after from, up to to.
+// Between returns how many numbers of a feed were assigned after from, up to to.
 func (es Epochs) Between(feed string, from, to int64) int64 {
 	n := to - from
 	for _, e := range es {
@@ -111,8 +109,8 @@ func (es Epochs) Between(feed string, from, to int64) int64 {
 	return n
 }
 
-// lost returns the number to go on from if after lies in the gap before an epoch, where another
-// epoch gave it or nobody did. Otherwise it gives 0.
+// lost returns the number after which to continue if after lies in the gap before an epoch: another epoch assigned it,
+// or none. Otherwise it returns 0.
 func (es Epochs) lost(feed string, after int64) int64 {
 	for _, e := range es {
 		if end, ok := e.Ends[feed]; ok && end < after && after < e.Base() {
@@ -122,10 +120,10 @@ func (es Epochs) lost(feed string, after int64) int64 {
 	return 0
 }
 
-// CheckPage fails with a *ConflictError if a reader of a feed cannot stand at number after: it is beyond
-// the end, or of an epoch that this database does not know. An empty page would leave such a reader waiting
-// for ever. first is the number of the first entry of the page that was just read after it, 0 for an empty
-// page: if that is the next number, after is right and the database is not asked.
+// CheckPage returns a *ConflictError if a reader of a feed cannot be at number after: it is beyond the end, or of an
+// epoch that this database does not know. An empty page would leave such a reader waiting for ever. first is the number
+// of the first entry of the page just read after it, 0 for an empty page: if that is the next number, after is right
+// and the database is not asked.
 func (d *DB) CheckPage(ctx context.Context, feed string, after, first int64) error {
 	if after == 0 || first == after+1 {
 		return nil
@@ -147,8 +145,8 @@ func (d *DB) CheckPage(ctx context.Context, feed string, after, first int64) err
 	return nil
 }
 
-// BeginEpoch begins an epoch after a restore; its number is above least. The feeds go on with
-// numbers that were never given. more runs in the same transaction.
+// BeginEpoch begins an epoch after a restore; its number is above least. The feeds continue with numbers that were
+// never assigned. more runs in the same transaction.
 func (d *DB) BeginEpoch(ctx context.Context, feeds []string, least int64, now Millis, more func(context.Context, *Tx, Epoch) error) (e Epoch, err error) {
 	err = d.Write(ctx, func(ctx context.Context, t *Tx) error {
 		was, err := LastEpoch(ctx, t)
@@ -181,7 +179,7 @@ func (d *DB) BeginEpoch(ctx context.Context, feeds []string, least int64, now Mi
 	return e, err
 }
 
-// Reconcile ends what an open epoch holds back, as part of t. It reports whether one was open.
+// Reconcile releases what an open epoch holds back, as part of t. It reports whether one was open.
 func Reconcile(ctx context.Context, t *Tx, now Millis) (bool, error) {
 	if _, err := t.Exec(ctx, lockEpochsSQL); err != nil {
 		return false, err
@@ -190,6 +188,5 @@ func Reconcile(ctx context.Context, t *Tx, now Millis) (bool, error) {
 	return n > 0, err
 }
 
-// ErrAnother means that the database is another one than was in use here, or that somebody
-// gave it another log.
+// ErrAnother means that the database is not the one that was in use here, or that somebody gave it another log.
 var ErrAnother = errors.New("the database is not the one that was in use with this data directory")

@@ -14,42 +14,36 @@ import (
 var (
 	// ErrNotFound means that no such row exists.
 	ErrNotFound = errors.New("not found")
-	// ErrPurged means that what was asked for is too old and was deleted (--retain-days). The
-	// error's text says what is known of it.
+	// ErrPurged means that what was asked for is too old and was deleted (--retain-days). The error's text says what is
+	// known of it.
 	ErrPurged = errors.New("purged")
-	// ErrConflict means that the identifier is in use with other content, or that a
-	// state does not allow the change. See ConflictError.
+	// ErrConflict means that the identifier is in use with other content, or that a state does not allow the change.
+	// See ConflictError.
 	ErrConflict = errors.New("conflict")
-	// ErrInvalid means that a value cannot be stored: text with U+0000 or that is
-	// not UTF-8, or an identifier that breaks its rule.
+	// ErrInvalid means that a value cannot be stored: text with U+0000 or that is not UTF-8, or an identifier that
+	// breaks its rule.
 	ErrInvalid = errors.New("not storable")
-	// ErrMasterKey means that the key given to Open is not the one that sealed
-	// this database.
+	// ErrMasterKey means that the key given to Open is not the one that sealed this database.
 	ErrMasterKey = errors.New("the master key does not open this database")
-	// ErrNewerSchema means that a later version of this program has written
-	// the database's schema.
+	// ErrNewerSchema means that a later version of this program has written the database's schema.
 	ErrNewerSchema = errors.New("the database was written by a later version")
-	// ErrOutdated means that the schema is older than this program, and that the program's
-	// role in the database may not change it.
+	// ErrOutdated means that the schema is older than this program, and that the program's role in the database may not
+	// change it.
 	ErrOutdated = errors.New("the database is not up to date")
-	// ErrOtherEnd means that the database belongs to the other end of the
-	// protocol, or to both.
+	// ErrOtherEnd means that the database belongs to the other end of the protocol, or to both.
 	ErrOtherEnd = errors.New("the database is not of this end alone")
 	// ErrInUse means that another process has the SQLite file open.
 	ErrInUse = errors.New("the database is in use by another process")
-	// ErrBroken means that the file of a SQLite database is missing, empty, cut off or
-	// damaged. Nothing was changed.
+	// ErrBroken means that the file of a SQLite database is missing, empty, cut off or damaged. Nothing was changed.
 	ErrBroken = errors.New("the database is not whole")
-	// ErrGone means that the file of a SQLite database, or of its log, was removed or
-	// replaced while it was in use.
+	// ErrGone means that the file of a SQLite database, or of its log, was removed or replaced while it was in use.
 	ErrGone = errors.New("the database was removed or replaced while it was in use")
 	// ErrClosed means that the DB was closed.
 	ErrClosed = errors.New("the database is closed")
-	// ErrUnavailable means that the database cannot be reached, read or written, or
-	// that the connection broke: the call may have changed the database or not.
+	// ErrUnavailable means that the database cannot be reached, read or written, or that the connection broke: the call
+	// may or may not have changed the database.
 	ErrUnavailable = errors.New("the database is not available")
-	// ErrFull means that the database has no room left on its disk. The call has
-	// changed nothing.
+	// ErrFull means that the database has no room left on its disk. The call has changed nothing.
 	ErrFull = errors.New("the disk of the database is full")
 )
 
@@ -68,7 +62,7 @@ func (e *ConflictError) Error() string {
 	return e.Member + " " + e.Reason
 }
 
-// Both says for a Reason in which member two contents differ, with both values.
+// Both returns a Reason that names the member in which two contents differ, with both values.
 func Both(member string, known, came any) string {
 	return fmt.Sprintf("%s: %.100q is known, and %.100q came", member, fmt.Sprint(known), fmt.Sprint(came))
 }
@@ -88,8 +82,8 @@ func (e *ItemError) Error() string { return e.Err.Error() }
 // Unwrap returns the error itself.
 func (e *ItemError) Unwrap() error { return e.Err }
 
-// Cause says in few words why a database is not available, without the addresses that the
-// error has; empty where the error says no more than its kind.
+// Cause returns in a few words why a database is not available, without the addresses in the error. It is empty if the
+// error says no more than its kind.
 func Cause(err error) string {
 	var server *pgconn.PgError
 	var network *net.OpError
@@ -107,7 +101,7 @@ func Cause(err error) string {
 	return ""
 }
 
-// MasterKeyError says which master key opens a database. It wraps ErrMasterKey.
+// MasterKeyError names the key given and the key that opens the database. It wraps ErrMasterKey.
 type MasterKeyError struct{ Given, Database string } // fingerprints
 
 func (e *MasterKeyError) Error() string {

@@ -6,11 +6,10 @@ import (
 	"slices"
 )
 
-// A feed is a table whose rows are numbered without gaps, in the order in which
-// their transactions commit. Its last number is a row of the table feeds. A
-// transaction that takes the next number waits for the commit of the one that took
-// the number before. So a transaction takes its numbers last, and all transactions
-// take numbers of several feeds in the same order.
+// A feed is a table whose rows are numbered without gaps, in the order in which their transactions commit. Its last
+// number is a row of the table feeds. A transaction that takes the next number waits for the commit of the one that
+// took the number before. So a transaction takes its numbers last, and all transactions take numbers of several feeds
+// in the same order.
 const (
 	lockFeedSQL  = `SELECT last_seq FROM feeds WHERE name = $1{lock}`
 	writeFeedSQL = `UPDATE feeds SET last_seq = $2 WHERE name = $1`
@@ -24,8 +23,7 @@ func LockFeed(ctx context.Context, t *Tx, feed string) (seq int64, err error) {
 	return seq, err
 }
 
-// EndFeed is the statement that stores seq as the last number of a feed that t has
-// locked.
+// EndFeed returns the statement that stores seq as the last number of a feed that t has locked.
 func EndFeed(feed string, seq int64) Statement {
 	return Statement{SQL: writeFeedSQL, Args: []any{feed, seq}}
 }
@@ -41,12 +39,11 @@ func LastSeqs(ctx context.Context, q Querier) (map[string]int64, error) {
 	return numbers(ctx, q, lastSeqsSQL)
 }
 
-// FeedOf reads what a feed holds of some owners after a number, at most limit entries.
-// read gives those of one owner, in order and at most limit. next is where to read on:
-// beyond the entries of other owners, which are left out.
+// FeedOf reads a feed's entries of some owners after a number, at most limit entries. read returns those of one owner,
+// in order and at most limit. next is where to continue: it may be beyond entries of other owners, which are left out.
 func FeedOf[T any](ctx context.Context, q Querier, feed string, owners []string, after int64, limit int, seq func(T) int64,
 	read func(owner string) ([]T, error)) (list []T, next int64, err error) {
-	// The end is read first: an entry that is appended meanwhile may be missing for one owner.
+	// The end is read first: an entry appended meanwhile may be missing for one owner.
 	end, err := FeedEnd(ctx, q, feed)
 	if err != nil {
 		return nil, after, err

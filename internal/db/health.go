@@ -21,31 +21,29 @@ type health struct {
 	last    atomic.Pointer[written]
 	probing atomic.Pointer[time.Time] // when the small write under way began; nil: there is none
 	failed  chan struct{}             // buffered 1: a write has failed
-	beside  atomic.Pointer[error]     // what Beside was told last
+	beside  atomic.Pointer[error]     // the last value passed to Beside
 }
 
-// written is the end of a write.
+// written is the result of a write.
 type written struct {
 	err error // wraps ErrFull or ErrUnavailable; nil: the database takes writes
 	at  time.Time
 }
 
-// Write runs fn in a transaction and returns after a durable commit. fn may run more
-// than once and must reset its variables each time; their values count only if Write
-// gives nil.
+// Write runs fn in a transaction and returns after a durable commit. fn may run more than once and must reset its
+// variables each time; their values count only if Write returns nil.
 func (d *DB) Write(ctx context.Context, fn func(ctx context.Context, t *Tx) error) error {
 	return d.health.wrote(d.backend.Write(ctx, fn))
 }
 
-// WriteUnsynced is Write for changes that a loss of power may undo: SQLite does not
-// wait for the disk. They survive the process at once, and the machine from the next
-// Write on.
+// WriteUnsynced is Write for changes that a loss of power may undo: SQLite does not wait for the disk. The changes
+// survive a crash of the process at once, and one of the machine after the next Write.
 func (d *DB) WriteUnsynced(ctx context.Context, fn func(ctx context.Context, t *Tx) error) error {
 	return d.health.wrote(d.backend.WriteUnsynced(ctx, fn))
 }
 
-// wrote notes the error of a write and gives it back. An error of the caller's own
-// function says nothing about the database.
+// wrote notes the error of a write and returns it. An error of the caller's own function says nothing about the
+// database.
 func (h *health) wrote(err error) error {
 	switch {
 	case err == nil:
@@ -60,8 +58,8 @@ func (h *health) wrote(err error) error {
 	return err
 }
 
-// Ready says whether the database answers and takes writes: the last write says so,
-// or the small one that Run makes when there was none for some seconds.
+// Ready returns an error unless the database answers and takes writes. The last write shows that, or the small one that
+// Run makes if there was none for some seconds.
 func (d *DB) Ready(ctx context.Context) error {
 	if since := d.health.probing.Load(); since != nil && time.Since(*since) > probeSlow {
 		return fmt.Errorf("%w: a small write takes longer than %v", ErrUnavailable, probeSlow)
@@ -75,8 +73,8 @@ func (d *DB) Ready(ctx context.Context) error {
 	return d.Ping(ctx)
 }
 
-// Beside tells Ready whether the files beside the database can be written: err says why not. The log has it once, and
-// when they can be written again.
+// Beside tells Ready whether the files beside the database can be written: err is why not. It logs that once, and again
+// when they can be written.
 func (d *DB) Beside(err error) {
 	if err != nil {
 		err = fmt.Errorf("%w: %w: %w", ErrUnavailable, errBeside, err)
@@ -91,20 +89,19 @@ func (d *DB) Beside(err error) {
 	}
 }
 
-// errBeside: files beside the database cannot be written.
+// errBeside means that files beside the database cannot be written.
 var errBeside = errors.New("the data directory cannot be written")
 
-// Run watches the database until ctx ends, for Ready, and logs when the database takes
-// no writes and when it takes them again. It fails with ErrGone if the files of a
-// SQLite database were removed or replaced, with ErrNewerSchema if another node has brought
-// the schema to a number that this program does not work with, and with ErrMasterKey if the
+// Run watches the database until ctx ends, for Ready, and logs when the database takes no writes and when it takes them
+// again. It fails with ErrGone if the files of a SQLite database were removed or replaced, with ErrNewerSchema if
+// another node has brought the schema to a number that this program does not work with, and with ErrMasterKey if the
 // master key was replaced while this node stood still.
 func (d *DB) Run(ctx context.Context) error {
 	turn := time.NewTicker(d.Every(lookEvery))
 	defer turn.Stop()
 	healthy := true
 	for {
-		failed := d.health.failed // one connection may have failed alone: a probe tells
+		failed := d.health.failed // perhaps one connection alone has failed: a probe shows that
 		if !healthy {
 			failed = nil // the next turn probes
 		}
@@ -141,8 +138,8 @@ func (d *DB) Run(ctx context.Context) error {
 // lookLimit bounds a look at what other nodes have changed.
 const lookLimit = 2 * time.Second
 
-// look notices what other nodes have done to the whole database. It ignores that the
-// database cannot be read, which Ready reports.
+// look finds out what other nodes have done to the whole database. It ignores that the database cannot be read, because
+// Ready reports that.
 func (d *DB) look(ctx context.Context) error {
 	if !d.dialect.Shared {
 		return nil // there are no others

@@ -7,18 +7,17 @@ import (
 	"sync"
 )
 
-// Insert inserts many rows with few statements, because a statement costs more than
-// a row. There is one prepared statement for each size.
+// Insert inserts many rows with few statements, because a statement costs more than a row. There is one prepared
+// statement for each size.
 type Insert struct {
 	params int // of a row
 	sizes  []int
 	texts  func() []string // by size
 }
 
-// NewInsert makes an Insert of an INSERT of one row whose parameters are all in
-// VALUES, in order. sizes are the other numbers of rows that one statement inserts,
-// the largest first. The statements are made with the first rows: a command that inserts
-// nothing starts without them.
+// NewInsert returns an Insert for an INSERT of one row whose parameters are all in VALUES, in order. sizes are the
+// other numbers of rows that one statement inserts, the largest first. The statements are made with the first rows, so
+// a command that inserts nothing starts without them.
 func NewInsert(text string, sizes ...int) *Insert {
 	head, tail, _ := strings.Cut(text, "VALUES ")
 	row, tail, _ := strings.Cut(tail, ")")
@@ -39,8 +38,8 @@ func NewInsert(text string, sizes ...int) *Insert {
 	return in
 }
 
-// Statements inserts rows in as few statements as the sizes allow. args holds the
-// parameters of all rows, one row after the other.
+// Statements inserts rows in as few statements as the sizes allow. args holds the parameters of all rows, one row after
+// the other.
 func (in *Insert) Statements(args []any, row func(Rows) error) []Statement {
 	var list []Statement
 	for at, size := range in.sizes {

@@ -9,11 +9,11 @@ import (
 	"os"
 )
 
-// Seen is what a look at a database shows. Its Querier reads until Look returns.
+// Seen is what Look sees of a database. Its Querier reads until Look returns.
 type Seen struct {
 	Querier
 	Made      bool   // it exists and has tables
-	End       string // whose it is; empty: it does not say
+	End       string // which end it belongs to; empty: it does not say
 	Schema    int    // the number of its schema, 0 if there is none
 	Oldest    int    // the lowest number of a schema whose programs work with it
 	Knows     int    // the number that this program knows
@@ -22,8 +22,8 @@ type Seen struct {
 	InUse     bool   // a process has the SQLite file open
 }
 
-// CheckPages reads the whole database if it is a SQLite file, some hundred megabytes a
-// second, and fails with ErrBroken where its pages are damaged.
+// CheckPages reads the whole database if it is a SQLite file, some hundred megabytes a second, and returns ErrBroken if
+// its pages are damaged.
 func (s Seen) CheckPages(ctx context.Context) error {
 	if c, ok := s.Querier.(*sqliteConn); ok {
 		return checkPages(ctx, c)
@@ -31,9 +31,8 @@ func (s Seen) CheckPages(ctx context.Context) error {
 	return nil
 }
 
-// Look reads what a database is and changes nothing; fn is not called if there is none. It
-// fails with ErrOtherEnd or ErrNewerSchema as Open would. A SQLite file may be in use by a
-// process.
+// Look finds out what a database is and changes nothing; fn is not called if there is none. It fails with ErrOtherEnd
+// or ErrNewerSchema as Open would. A SQLite file may be in use meanwhile.
 func Look(ctx context.Context, url string, end End, log *slog.Logger, fn func(Seen) error) (err error) {
 	var s Seen
 	var d *Dialect
@@ -60,8 +59,8 @@ func Look(ctx context.Context, url string, end End, log *slog.Logger, fn func(Se
 		s.InUse = inUse(f)
 		_, missing := os.Stat(url + "-wal")
 		d = newSQLiteDialect()
-		// Read only: a connection that can write copies the log when it closes, and the next
-		// start would take the last end for a clean one.
+		// Read only: a connection that can write copies the log when it closes, and the next start would take the last
+		// end for a clean one.
 		c, err := openSQLiteConn(ctx, d, sqliteDSN(url)+"&mode=ro")
 		if err != nil {
 			return explainSQLite(broken(err, f))

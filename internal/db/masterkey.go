@@ -11,7 +11,7 @@ import (
 	"io"
 )
 
-// MasterKey seals the data keys of records, with AES-256-GCM. It does not print.
+// MasterKey seals the data keys of records with AES-256-GCM. It never prints.
 type MasterKey struct {
 	key [32]byte
 	gcm cipher.AEAD
@@ -30,7 +30,7 @@ func (k *MasterKey) Unwrap(wrapped []byte) ([]byte, error) {
 	return openGCM(k.gcm, wrapped, wrapPurpose)
 }
 
-// Fingerprint names the key: the beginning of a SHA-256 of it, which may be shown.
+// Fingerprint returns a name of the key that may be shown: the beginning of its SHA-256.
 func (k *MasterKey) Fingerprint() string {
 	sum := sha256.Sum256(append([]byte("countersign master key\x00"), k.key[:]...))
 	return hex.EncodeToString(sum[:8])
@@ -58,9 +58,8 @@ func newGCM(key []byte) cipher.AEAD {
 	return gcm
 }
 
-// sealGCM returns the format, a random nonce and the sealed text. A data key seals a
-// few values, a master key one value for each change of a record. Both are far too
-// few for random nonces to repeat.
+// sealGCM returns the format, a random nonce and the sealed text. A data key seals a few values, a master key one value
+// for each change of a record. Both are far too few for random nonces to repeat.
 func sealGCM(gcm cipher.AEAD, plain []byte, about string) []byte {
 	return gcm.Seal([]byte{sealFormat}, nil, plain, []byte(about))
 }
@@ -81,20 +80,20 @@ const (
 	readMetaSQL  = `SELECT value FROM meta WHERE name = $1`
 	writeMetaSQL = `INSERT INTO meta (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`
 
-	// metaKey is the row of meta with the fingerprint of the master key, so that a wrong key
-	// fails at the start and not at the first secret.
+	// metaKey is the row of meta with the fingerprint of the master key, so that a wrong key fails at the start and not
+	// at the first secret.
 	metaKey = "master_key"
 )
 
-// KeyOf returns the fingerprint of the master key that everything in a database is sealed
-// under; empty: nothing was sealed in it yet.
+// KeyOf returns the fingerprint of the master key under which everything in a database is sealed. It is empty if
+// nothing has been sealed yet.
 func KeyOf(ctx context.Context, q Querier) (fingerprint string, err error) {
 	var b []byte
 	_, err = One(ctx, q, readMetaSQL, []any{metaKey}, &b)
 	return string(b), err
 }
 
-// Opens fails with a *MasterKeyError unless everything in the database is sealed under k.
+// Opens returns a *MasterKeyError unless everything in the database is sealed under k.
 func (k *MasterKey) Opens(ctx context.Context, q Querier) error {
 	is, err := KeyOf(ctx, q)
 	if err == nil && is != k.Fingerprint() {
@@ -106,7 +105,7 @@ func (k *MasterKey) Opens(ctx context.Context, q Querier) error {
 // MasterKey returns the key that seals.
 func (d *DB) MasterKey() *MasterKey { return d.key }
 
-// setKey takes the master key, and notes it in a new database. If key is nil, find returns it.
+// setKey sets the master key, and notes it in a new database. If key is nil, find returns it.
 func (d *DB) setKey(ctx context.Context, key *MasterKey, find func(newDatabase bool) (*MasterKey, error)) error {
 	is, err := KeyOf(ctx, d)
 	if err != nil {

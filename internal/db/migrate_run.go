@@ -8,8 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// run uses the writer's connection alone: the file lock keeps other processes out,
-// and the writer has not started yet.
+// run uses only the writer's connection: the file lock keeps other processes out, and the writer has not started yet.
 func (c *sqliteConn) run(ctx context.Context, fn func(Querier) error) error {
 	if err := c.control(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return err
@@ -28,8 +27,7 @@ func (c *sqliteConn) run(ctx context.Context, fn func(Querier) error) error {
 const migrationLock = 0x636f756e74657273 // "counters"
 
 func (db *postgresDB) run(ctx context.Context, fn func(Querier) error) error {
-	// Set here whatever the URL asks for, because run must see what was committed
-	// before it got the lock.
+	// Set here whatever the URL asks for, because run must see what was committed before it got the lock.
 	options := pgx.TxOptions{IsoLevel: pgx.ReadCommitted}
 	return pgx.BeginTxFunc(ctx, db.pool, options, func(t pgx.Tx) error {
 		if _, err := t.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(migrationLock)); err != nil {
@@ -39,13 +37,13 @@ func (db *postgresDB) run(ctx context.Context, fn func(Querier) error) error {
 	})
 }
 
-// mayChangeSQL gives the role, the schema, whether the role may create there, and whether
-// it owns the tables that are there.
+// mayChangeSQL returns the role, the schema, whether the role may create there, and whether it owns the existing
+// tables.
 const mayChangeSQL = `
 SELECT current_user, COALESCE(current_schema(), ''), COALESCE(has_schema_privilege(current_schema(), 'CREATE'), FALSE),
 	NOT EXISTS (SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'schema_version' AND NOT pg_has_role(tableowner, 'USAGE'))`
 
-// mayChange fails if the tables cannot be changed.
+// mayChange returns an error if the tables cannot be changed.
 func mayChange(ctx context.Context, q Querier, d *Dialect) error {
 	if !d.Shared {
 		return nil

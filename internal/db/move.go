@@ -13,20 +13,20 @@ import (
 	"strings"
 )
 
-// ErrTargetUsed means that the database that Move was to fill has rows already.
+// ErrTargetUsed means that the database that Move was to fill already has other rows.
 var ErrTargetUsed = errors.New("the database has rows already, and they are not those that are moved")
 
-// Moved is what Move has found equal in both databases.
+// Moved is what Move found to be equal in both databases.
 type Moved struct {
 	Tables int    `json:"tables"`
 	Rows   int64  `json:"rows"`
 	Digest string `json:"digest"` // of all rows
 }
 
-// Move copies every row of the SQLite database at from into the PostgreSQL database at to, in one
-// transaction, which is committed only if both then have the same rows. The file is locked
-// meanwhile, so no daemon works on it. The target must be empty, or have the same rows by an earlier
-// call: then nothing is copied. What is sealed is copied as it is.
+// Move copies every row of the SQLite database at from into the PostgreSQL database at to. It does so in one
+// transaction, which is committed only if both then have the same rows. The file is locked meanwhile, so no daemon
+// works on it. The target must be empty, or have the same rows from an earlier call: then nothing is copied. Sealed
+// values are copied as they are.
 func Move(ctx context.Context, from, to Config, end End) (m Moved, err error) {
 	if isPostgres(from.URL) || !isPostgres(to.URL) {
 		return m, errors.New("a database is moved from a file of SQLite to PostgreSQL")
@@ -57,7 +57,7 @@ func Move(ctx context.Context, from, to Config, end End) (m Moved, err error) {
 
 // movedTable is a table and the columns that are copied.
 type movedTable struct {
-	name, identity string // identity: the column that counts by itself, empty if none does
+	name, identity string // identity: the column that counts by itself; empty: there is none
 	columns        []string
 }
 
@@ -69,7 +69,7 @@ SELECT column_name::text, is_identity::text FROM information_schema.columns
 WHERE table_schema = current_schema() AND table_name = $1 AND is_generated = 'NEVER' ORDER BY ordinal_position`
 )
 
-// moveTables lists the tables in the order in which they were made: what others refer to comes first.
+// moveTables returns the tables in the order in which they were made, so that referenced tables come first.
 func moveTables(ctx context.Context, from, to *DB) (list []movedTable, err error) {
 	names, err := List(ctx, from, sqliteTablesSQL, nil, func(r Rows) (name string, err error) { return name, r.Scan(&name) })
 	for _, name := range names {
@@ -93,7 +93,7 @@ func moveTables(ctx context.Context, from, to *DB) (list []movedTable, err error
 
 var insertInto = regexp.MustCompile(`INSERT INTO (\w+)`)
 
-// seededTables are those that have rows in an empty database.
+// seededTables returns the tables that have rows in an empty database.
 func seededTables(d *Dialect, end End) ([]string, error) {
 	names := []string{"meta", "schema_version"}
 	list, err := steps(end.Migrations, d)
@@ -210,7 +210,7 @@ func (t movedTable) each(ctx context.Context, q Querier, fn func(row []any) erro
 	})
 }
 
-// tableSum is the number of rows and the sum of their digests: the same whatever their order.
+// tableSum is the number of rows and the sum of their digests, which does not depend on their order.
 type tableSum struct {
 	rows  int64
 	words [4]uint64

@@ -16,8 +16,7 @@ type Node struct {
 }
 
 const (
-	// NodeSilent is how long after its last row a node counts as silent: it was killed,
-	// or does not reach the database.
+	// NodeSilent is how long after its last row a node counts as silent: it was killed, or does not reach the database.
 	NodeSilent = 30 * time.Second
 
 	// nodeForgotten is how long the row of a silent node is kept, in milliseconds.
@@ -36,10 +35,9 @@ ON CONFLICT (id) DO UPDATE SET seen = excluded.seen`
 	nodesSQL = `SELECT id, name, version, started, seen FROM nodes ORDER BY name, started, id`
 )
 
-// Beat writes the row of a running node. Rows of silent nodes are removed after a day, or
-// at once in a database that one process uses at a time. It fails with ErrMasterKey if the
-// master key was replaced since the node opened the database: Rekey refuses while a node is
-// listed, so from its first Beat on a node seals nothing under a key that was replaced.
+// Beat writes the row of a running node. Rows of silent nodes are removed after a day, or at once in a database that
+// one process uses at a time. It fails with ErrMasterKey if the master key was replaced since the node opened the
+// database: Rekey refuses while a node is listed, so after its first Beat a node seals nothing under a replaced key.
 func (d *DB) Beat(ctx context.Context, n Node) error {
 	before := n.Seen - nodeForgotten
 	if !d.dialect.Shared {
@@ -65,8 +63,8 @@ func (d *DB) LeaveNode(ctx context.Context, id string) error {
 	})
 }
 
-// Nodes lists the nodes of the database by name, silent ones too, but for those in whose place another of
-// their name was started.
+// Nodes lists the nodes of the database by name, silent ones too. It leaves out those that another node of their name
+// has replaced.
 func (d *DB) Nodes(ctx context.Context, now Millis) ([]Node, error) {
 	list, err := readNodes(ctx, d)
 	all := slices.Clone(list)

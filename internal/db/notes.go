@@ -24,8 +24,8 @@ const (
 	dropNotesSQL = `DELETE FROM notes WHERE about = $1`
 )
 
-// AddNote adds a note about a thing whose row t has locked, and gives it with its number. Beyond
-// 1,000 it is a *ConflictError.
+// AddNote adds a note about a thing whose row t has locked, and returns it with its number. If the thing has 1,000
+// notes already, the error is a *ConflictError.
 func AddNote(ctx context.Context, t *Tx, about string, n Note) (Note, error) {
 	if err := CheckText("text", n.Text); err != nil {
 		return n, &ItemError{Member: "text", Err: err}
@@ -48,7 +48,7 @@ func Notes(ctx context.Context, q Querier, about string) ([]Note, error) {
 	})
 }
 
-// DropNotes deletes the notes about things that are purged.
+// DropNotes deletes the notes about purged things.
 func DropNotes(ctx context.Context, t *Tx, about []string) error {
 	if len(about) == 0 {
 		return nil

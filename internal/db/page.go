@@ -5,14 +5,13 @@ import (
 	"fmt"
 )
 
-// PageRows is how many rows one page of a list reads at most. Each page follows one index and
-// costs about the same, however few rows pass the filters: if few pass a filter that the index
-// does not serve, the pages are short.
+// PageRows is how many rows one page of a list reads at most. Each page follows one index and costs about the same,
+// however few rows pass the filters: if few pass a filter that the index does not serve, the pages are short.
 const PageRows = 500
 
-// ReadNumbered reads the newest rows of a table that c selects, by their column seq, down to
-// the number from (0: all). number gives the seq of a row. The next page begins below next, 0 at
-// the end. A page may have fewer than limit rows, even none, and a next page.
+// ReadNumbered reads the newest rows of a table that c selects, by their column seq, down to the number from (0: all).
+// number returns the seq of a row. The next page begins below next, 0 at the end. A page may have fewer rows than
+// limit, even none, and a next page.
 func ReadNumbered[T any](ctx context.Context, q Querier, table, columns string, c *Conditions, from int64, limit int,
 	number func(T) int64, scan func(Rows) (T, error)) (list []T, next int64, err error) {
 	if c.Filtered() {
@@ -22,7 +21,7 @@ func ReadNumbered[T any](ctx context.Context, q Querier, table, columns string, 
 			return nil, 0, err
 		}
 		if more {
-			from = next // it is not lower, and the index serves one bound alone
+			from = next // it is not lower, and the index can use only one bound
 		}
 	}
 	if from > 0 {
@@ -39,7 +38,7 @@ func ReadNumbered[T any](ctx context.Context, q Querier, table, columns string, 
 	return list, next, nil
 }
 
-// NumberedEnd finds the last row that a page of ReadNumbered with filters reads.
+// NumberedEnd returns the query for the last row that a page of ReadNumbered with filters reads.
 func NumberedEnd(table string, c *Conditions, from int64) (text string, args []any) {
 	walk := c.Walk()
 	if from > 0 {
@@ -48,21 +47,20 @@ func NumberedEnd(table string, c *Conditions, from int64) (text string, args []a
 	return fmt.Sprintf("SELECT seq FROM %s%s ORDER BY seq DESC LIMIT 1 OFFSET %d", table, walk.Where(), PageRows-1), walk.Args
 }
 
-// NumberedText reads the rows of a page of ReadNumbered, and one more, which shows whether
-// there are more.
+// NumberedText returns the query for the rows of a page of ReadNumbered, and for one more, which shows whether there
+// are more.
 func NumberedText(table, columns string, c *Conditions, limit int) string {
 	where := c.Where()
 	return "SELECT " + columns + " FROM " + table + where + " ORDER BY seq DESC LIMIT " + c.Arg(limit+1)
 }
 
-// clockSlack is how far the times of rows may be out of the order of their numbers, in
-// milliseconds: nodes have clocks of their own.
+// clockSlack is how far the times of rows may be out of the order of their numbers, in milliseconds: nodes have clocks
+// of their own.
 const clockSlack Millis = 60_000
 
-// NumbersBetween finds the numbers (seq) of the rows of a time: from is the first, below
-// the first after the last. The times in column must rise about as the numbers do. A zero
-// since or until means no bound, and gives a zero number. It needs no index on the times:
-// it searches the numbers by bisection, about 30 rows a bound.
+// NumbersBetween finds the numbers (seq) of the rows of a time: from is the first, below the one after the last. The
+// times in column must rise about as the numbers do. A zero since or until means no bound, and its number is then zero.
+// It needs no index on the times: it searches the numbers by bisection, about 30 rows a bound.
 func NumbersBetween(ctx context.Context, q Querier, table, column string, since, until Millis) (from, below int64, err error) {
 	if since > 0 {
 		if from, err = firstAt(ctx, q, table, column, since-clockSlack); err != nil {
@@ -75,8 +73,7 @@ func NumbersBetween(ctx context.Context, q Querier, table, column string, since,
 	return from, below, err
 }
 
-// firstAt returns the number of the first row at or after a time. If there is none, it gives
-// the number after the last row.
+// firstAt returns the number of the first row at or after a time, or the number after the last row if there is none.
 func firstAt(ctx context.Context, q Querier, table, column string, at Millis) (int64, error) {
 	var low, high int64
 	ends := "SELECT COALESCE((SELECT seq FROM " + table + " ORDER BY seq LIMIT 1), 0), COALESCE((SELECT seq FROM " + table + " ORDER BY seq DESC LIMIT 1), 0)"

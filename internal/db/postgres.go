@@ -17,8 +17,7 @@ import (
 	"countersign/internal/db/pglink"
 )
 
-// postgresDB is a connection pool, and a bell that tells nodes of each other's
-// commits.
+// postgresDB is a connection pool, and a bell that tells nodes of each other's commits.
 type postgresDB struct {
 	d     *Dialect
 	end   End
@@ -33,20 +32,18 @@ type postgresDB struct {
 	damage *damage
 }
 
-// poolSize is how many connections a node uses if the URL has no pool_max_conns:
-// enough for ingest and settlement to share syncs.
+// poolSize is how many connections a node uses if the URL has no pool_max_conns: enough for ingest and settlement to
+// share syncs.
 const poolSize = 16
 
 // sessionSettings apply to every connection unless the URL names them.
 //
-// Planning: every statement reads few rows by an index, whatever the statistics
-// say. With these settings, plans do not become scans of whole tables when a table
-// has grown or was never analysed.
+// Planning: every statement reads few rows by an index, whatever the statistics say. With these settings, plans do not
+// become scans of whole tables when a table has grown or was never analysed.
 //
-// Time: a node that is stopped or cut off inside a transaction must not keep its
-// rows locked, and the server must detect that the node is gone. There must be no
-// statement timeout: if it ends a COMMIT that waits for the standby, PostgreSQL
-// reports success with a warning.
+// Time: a node that is stopped or cut off inside a transaction must not keep its rows locked, and the server must
+// detect that the node is gone. There must be no statement timeout: if it ends a COMMIT that waits for the standby,
+// PostgreSQL reports success with a warning.
 var sessionSettings = []struct{ name, value string }{
 	{"plan_cache_mode", "force_generic_plan"}, {"jit", "off"},
 	{"enable_seqscan", "off"}, {"enable_bitmapscan", "off"}, {"enable_hashjoin", "off"}, {"enable_mergejoin", "off"},
@@ -67,11 +64,11 @@ func settings(url string) (list []string) {
 	return list
 }
 
-// durable: what was acknowledged must survive a crash, whatever the server's default. It is
-// a statement because PgBouncer refuses it as a parameter of the connection's start.
+// durable: what was acknowledged must survive a crash, whatever the server's default. It is a statement because
+// PgBouncer refuses it as a startup parameter of the connection.
 const durable = "SET synchronous_commit = on"
 
-// apply makes the settings of each new connection of a pool.
+// apply returns a function that applies the settings to each new connection of a pool.
 func apply(list []string) func(context.Context, *pgx.Conn) error {
 	text := strings.Join(list, ";")
 	return func(ctx context.Context, conn *pgx.Conn) error {
@@ -80,10 +77,9 @@ func apply(list []string) func(context.Context, *pgx.Conn) error {
 	}
 }
 
-// PoolConfig returns the configuration of a pool for any PostgreSQL database, which need
-// not be of an End: with the rules for TLS of this package, and with connections that
-// leave a server which died or was replaced. Watch of the Links must run where they are
-// Several.
+// PoolConfig returns the configuration of a pool for any PostgreSQL database, which need not be an End's. It has this
+// package's rules for TLS, and its connections leave a server that died or was replaced. If the Links are Several,
+// their Watch must run.
 func PoolConfig(url string, log *slog.Logger) (*pgxpool.Config, *pglink.Links, error) {
 	c, err := pgxpool.ParseConfig(url)
 	if err != nil || !isPostgres(url) {
@@ -94,7 +90,7 @@ func PoolConfig(url string, log *slog.Logger) (*pgxpool.Config, *pglink.Links, e
 		pglink.VerifyRemote(c.ConnConfig)
 	}
 	if !strings.Contains(url, "pool_ping_timeout") {
-		c.PingTimeout = pglink.Stalled // of a connection that was idle
+		c.PingTimeout = pglink.Stalled // for a connection that was idle
 	}
 	if c.ConnConfig.ConnectTimeout == 0 && !strings.Contains(url, "connect_timeout") {
 		c.ConnConfig.ConnectTimeout = pglink.ConnectTimeout(c.ConnConfig)
@@ -104,8 +100,8 @@ func PoolConfig(url string, log *slog.Logger) (*pgxpool.Config, *pglink.Links, e
 	return c, l, nil
 }
 
-// ExplainConnect adds to the error of a first connection to url what to write in the URL, if
-// it failed for PoolConfig's rules for TLS.
+// ExplainConnect adds to the error of a first connection to url what to write in the URL, if PoolConfig's rules for TLS
+// caused it.
 func ExplainConnect(url string, err error) error {
 	if pglink.SaysTLS(url) {
 		return err
@@ -167,7 +163,7 @@ func (db *postgresDB) Ping(ctx context.Context) error {
 	return db.explain(db.pool.Ping(ctx))
 }
 
-// gone: the files are the server's.
+// gone returns nil: the files are the server's.
 func (db *postgresDB) gone() error { return nil }
 
 func (db *postgresDB) Close() error {
@@ -179,13 +175,12 @@ func (db *postgresDB) Close() error {
 	return nil
 }
 
-// retries bounds how often a transaction is begun again after a serialization
-// failure or a deadlock, both of which leave nothing done.
+// retries bounds how often a transaction is begun again after a serialization failure or a deadlock, both of which
+// leave nothing done.
 const retries = 20
 
-// longestPause is the longest time before a transaction is begun again. Pauses double
-// up to it, so that callers that keep failing each other get out of each other's way on
-// a busy machine too.
+// longestPause is the longest time before a transaction is begun again. Pauses double up to it, so that callers that
+// keep failing each other get out of each other's way on a busy machine too.
 const longestPause = 250 * time.Millisecond
 
 func (db *postgresDB) Write(ctx context.Context, fn func(context.Context, *Tx) error) error {
@@ -213,8 +208,8 @@ func (db *postgresDB) Write(ctx context.Context, fn func(context.Context, *Tx) e
 	}
 }
 
-// WriteUnsynced waits for the disk too: if a failover undid a claim, another node
-// would claim the same work while the first still does it.
+// WriteUnsynced waits for the disk too: if a failover undid a claim, another node would claim the same work while the
+// first still does it.
 func (db *postgresDB) WriteUnsynced(ctx context.Context, fn func(context.Context, *Tx) error) error {
 	return db.Write(ctx, fn)
 }
@@ -243,15 +238,15 @@ func (db *postgresDB) try(ctx context.Context, fn func(context.Context, *Tx) err
 		return nil, fmt.Errorf("committing: %w", db.explain(err))
 	}
 	if warning := pglink.Warning(conn.Conn().PgConn()); warning != "" {
-		// The server was made to stop waiting for its standby. It reports the
-		// transaction as committed, but a failover would undo it.
+		// The server was made to stop waiting for its standby. It reports the transaction as committed, but a failover
+		// would undo it.
 		return nil, fmt.Errorf("committing: %w: %s", ErrUnavailable, warning)
 	}
 	return t, nil
 }
 
-// begin skips connections that broke while they were idle, because nothing was
-// sent on them yet. There are at most as many as the pool holds.
+// begin skips connections that broke while they were idle, because nothing was sent on them yet. There are at most as
+// many as the pool holds.
 func (db *postgresDB) begin(ctx context.Context) (*pgxpool.Conn, pgx.Tx, error) {
 	for n := db.pool.Config().MaxConns; ; n-- {
 		conn, err := db.pool.Acquire(ctx)
@@ -270,7 +265,7 @@ func (db *postgresDB) begin(ctx context.Context) (*pgxpool.Conn, pgx.Tx, error) 
 	}
 }
 
-// laterWithin bounds the functions of Tx.Later: the caller waits for them.
+// laterWithin bounds the functions of Tx.Later, because the caller waits for them.
 const laterWithin = 5 * time.Second
 
 func runLater(ctx context.Context, later []func(context.Context)) {
@@ -286,8 +281,8 @@ func runLater(ctx context.Context, later []func(context.Context)) {
 
 const unsyncedSQL = `SELECT set_config('synchronous_commit', 'off', true)`
 
-// Hint runs statements in one transaction that does not wait for the disk: a crash can undo it.
-// It is for what is found without it too, but later.
+// Hint runs statements in one transaction that does not wait for the disk: a crash can undo it. It is for what would be
+// found without it, only later.
 func (d *DB) Hint(ctx context.Context, list ...Statement) error {
 	p, ok := d.backend.(*postgresDB)
 	if !ok {
@@ -334,8 +329,8 @@ func (r poolReads) Batch(ctx context.Context, list []Statement) error {
 	return r.db.explain(pgQuerier{r.db.d, r.pool}.Batch(ctx, list))
 }
 
-// explainedRows are read outside a transaction. They map an error that ends the
-// reading, because no other code does.
+// explainedRows are read outside a transaction. They explain an error that ends the reading, because no other code
+// does.
 type explainedRows struct {
 	Rows
 	db *postgresDB

@@ -19,18 +19,16 @@ import (
 // bellChannel is the PostgreSQL channel that nodes notify each other on.
 const bellChannel = "countersign"
 
-// bell wakes the watchers of other nodes, and those of this node for commits of
-// others.
+// bell wakes the watchers of other nodes, and those of this node for commits of others.
 //
-// NOTIFY inside the transactions that make work would make their commits wait
-// for each other: PostgreSQL queues notifications under one lock. So one
-// connection sends them afterwards, at most one for each topic at a time.
+// NOTIFY inside the transactions that make work would make their commits wait for each other: PostgreSQL queues
+// notifications under one lock. So one connection sends them afterwards, at most one for each topic at a time.
 type bell struct {
 	pool  *pgxpool.Pool
 	links *pglink.Links
 	hub   *hub
 	log   *slog.Logger
-	self  string // sender, so that a node skips its own notifications
+	self  string // the sender, so that a node skips its own notifications
 
 	rung   atomic.Uint64 // topics to notify of; see topicSet
 	wake   chan struct{} // buffered 1: rung is not empty
@@ -58,7 +56,7 @@ func (b *bell) close() {
 	b.done.Wait()
 }
 
-// ring asks for other nodes to be notified of topics.
+// ring requests that other nodes be notified of topics.
 func (b *bell) ring(topics topicSet) {
 	if topics == 0 {
 		return
@@ -70,8 +68,7 @@ func (b *bell) ring(topics topicSet) {
 	}
 }
 
-// send notifies of each topic that was rung. A notification that fails is lost:
-// watchers poll as well.
+// send notifies of each topic that was rung. A notification that fails is lost: watchers poll as well.
 func (b *bell) send(ctx context.Context) {
 	for {
 		select {
@@ -96,12 +93,11 @@ func (b *bell) notify(ctx context.Context, topic Topic) {
 const (
 	listenAgain   = 100 * time.Millisecond
 	listenSlowest = time.Second
-	// listenCheck is how often the listening connection is tested, and how long it may
-	// take to answer.
+	// listenCheck is how often the listening connection is tested, and how long it may take to answer.
 	listenCheck = 2 * time.Second
 )
 
-// listen uses its own connection and connects again when it breaks.
+// listen uses its own connection and connects again if it breaks.
 func (b *bell) listen(ctx context.Context) {
 	said := false
 	for pause := listenAgain; ; pause = min(2*pause, listenSlowest) {
@@ -131,7 +127,7 @@ func (b *bell) listen(ctx context.Context) {
 	}
 }
 
-// sleep reports false where ctx ended first.
+// sleep waits. It returns false if ctx ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// explain maps errors: ErrUnavailable if the server cannot be reached or does not work,
-// ErrFull if it has no room, ErrClosed if the database was closed.
+// explain maps errors: ErrUnavailable if the server cannot be reached or does not work, ErrFull if it has no room,
+// ErrClosed if the database was closed.
 func (db *postgresDB) explain(err error) error {
 	switch {
 	case err == nil:
@@ -39,15 +39,14 @@ func unreachable(err error) bool {
 	c := code(err)
 	switch {
 	case errors.As(err, &connecting):
-		// Connecting failed, for any reason. This check comes first, because
-		// connect_timeout gives the same error as the end of the caller's context.
+		// Connecting failed, for any reason. This check comes first, because the error of connect_timeout is the same
+		// as that of the caller's context.
 		return true
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return false // the caller's own
 	case c != "":
-		// Connection exceptions, a server that stops or starts, no memory or
-		// connection left, failures of its disk, damaged data, rights that were taken
-		// away, a session that was idle in its transaction.
+		// Connection exceptions, a server that stops or starts, no memory or connection left, failures of its disk,
+		// damaged data, rights that were revoked, a session that was idle in its transaction.
 		return slices.ContainsFunc([]string{"08", "53", "58", "XX", "57P"}, func(class string) bool { return strings.HasPrefix(c, class) }) ||
 			c == "42501" || c == "25P03" || c == readOnly
 	}
@@ -55,7 +54,7 @@ func unreachable(err error) bool {
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || pgconn.SafeToRetry(err)
 }
 
-// retryable: a serialization failure, also at the commit; a deadlock; a server that
+// retryable reports whether err is a serialization failure, also at the commit, a deadlock, or a write to a server that
 // stopped taking writes under an open connection.
 func retryable(err error) bool {
 	c := code(err)
@@ -67,10 +66,10 @@ const (
 	diskFull = "53100"
 )
 
-// damagedCodes are those of a page and of an index that are not whole.
+// damagedCodes are the codes of a damaged page and a damaged index.
 var damagedCodes = []string{"XX001", "XX002"}
 
-// code is PostgreSQL's, empty for any other error.
+// code returns PostgreSQL's code. It is empty for any other error.
 func code(err error) string {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {

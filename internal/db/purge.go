@@ -7,21 +7,20 @@ import (
 	"time"
 )
 
-// The pace. Batches begin small and grow while they are quick. After each batch all nodes of
-// the database pause together.
+// The pace. Batches begin small and grow while they are quick. After each batch all nodes of the database pause.
 const (
 	leastRows  = 8
 	mostRows   = 256
 	calm       = 40             // a pause lasts this many times as long as its batch
 	hurried    = 8              // the same in a long walk
-	longWalk   = 24 * time.Hour // a walk that lasts longer does not keep up with long pauses
-	idlePause  = time.Minute    // after a walk over everything that is old
+	longWalk   = 24 * time.Hour // a longer walk cannot keep up with long pauses
+	idlePause  = time.Minute    // after a walk over everything old
 	failPause  = 10 * time.Second
 	batchLimit = 30 * time.Second
 )
 
-// purgeSize adapts the size of batches: one whose transaction took less than quick is followed
-// by a larger one, one that took longer than slow by a smaller one.
+// purgeSize adapts the size of batches: after one whose transaction took less than quick comes a larger one, after one
+// that took longer than slow a smaller one.
 type purgeSize struct{ quick, slow time.Duration }
 
 // With SQLite every other write waits while a batch runs, so batches are shorter.
@@ -36,21 +35,20 @@ const ShortestKeep = 24 * time.Hour
 // PurgeConfig is what the Purger of an end needs.
 type PurgeConfig struct {
 	DB *DB // of that end. Required
-	// Keep is how long what is settled stays. Required: 0 is an error.
+	// Keep is how long settled rows stay. Required: 0 is an error.
 	Keep time.Duration
 	Now  func() time.Time // the clock that all nodes share. Required
 	Log  *slog.Logger     // Required
 }
 
-// Purger purges what was settled long ago from the database of an end, in small batches
-// beside the load.
+// Purger purges rows of an end that were settled long ago, in small batches beside the load.
 type Purger struct {
 	c     PurgeConfig
 	lists *DB // reads with connections of its own
 	of    Purging
 	size  purgeSize
 	rows  int    // of the next batch
-	walk  Millis // when this walk began, or when this process found it begun
+	walk  Millis // when this walk began, or when this process found it under way
 	late  bool   // this walk is a long one
 	held  string
 }
@@ -63,21 +61,21 @@ type Purging struct {
 	ReadSQL string
 	// Move stores the state.
 	Move func(s PurgeState) Statement
-	// Ended records the end of a walk that purged rows, all settled before a time.
+	// Ended records the end of a walk that purged rows, all of them settled before a time.
 	Ended func(ctx context.Context, t *Tx, rows int64, before, now Millis) error
 }
 
 // PurgeState is the row of the table retention.
 type PurgeState struct {
 	next   Millis     // no batch begins before
-	Before Millis     // the latest cutoff of any batch
+	Before Millis     // the latest cutoff of all batches
 	Place  PurgePlace // the zero place: a walk begins
 	Upto   int64      // the Upto of the last batch that purged rows
 
 	walked, purged int64
 }
 
-// Args are the members of s in the order of Purging.ReadSQL, without the place and Upto.
+// Args returns the members of s in the order of Purging.ReadSQL, without the place and Upto.
 func (s PurgeState) Args() (next, before, walked, purged int64) {
 	return int64(s.next), int64(s.Before), s.walked, s.purged
 }
@@ -91,11 +89,11 @@ type PurgePlace struct {
 // PurgeBatch is what a step has found.
 type PurgeBatch struct {
 	Rows int // that may be purged
-	// Purge deletes those that may still be purged, as part of t, and gives their number.
+	// Purge deletes those of the rows that may still be purged, as part of t, and returns their number.
 	Purge func(ctx context.Context, t *Tx) (int64, error)
 	Place PurgePlace // its end
 	Upto  int64
-	Ended bool   // nothing that is old comes after it
+	Ended bool   // nothing old comes after it
 	Held  string // why the walk cannot go on; empty: it can
 }
 
@@ -118,8 +116,8 @@ func NewPurger(c PurgeConfig, of Purging) (*Purger, error) {
 	return &Purger{c: c, lists: c.DB.Apart(), of: of, size: size, rows: leastRows}, nil
 }
 
-// Run purges until ctx ends. A failure is logged, and tried again. A nil Purger does
-// nothing. Several processes of one database may run it: one works at a time.
+// Run purges until ctx ends. It logs a failure and tries again. A nil Purger does nothing. Several processes of one
+// database may run it: one works at a time.
 func (p *Purger) Run(ctx context.Context) error {
 	if p == nil {
 		<-ctx.Done()
@@ -143,8 +141,8 @@ func (p *Purger) Run(ctx context.Context) error {
 	}
 }
 
-// Step purges one batch of what was settled longer than PurgeConfig.Keep ago. While an epoch is
-// open it purges nothing.
+// Step purges one batch of rows that were settled longer than PurgeConfig.Keep ago. It purges nothing while an epoch is
+// open.
 func (p *Purger) Step(ctx context.Context, now Millis) (done PurgeDone, err error) {
 	s, found, err := p.read(ctx, p.lists, p.of.ReadSQL)
 	if err != nil {
@@ -226,7 +224,7 @@ func (p *Purger) pauses(now Millis) time.Duration {
 	return hurried
 }
 
-// tell logs once why the purge cannot go on.
+// tell logs once why the purge cannot continue.
 func (p *Purger) tell(held string) {
 	if held != p.held && held != "" {
 		p.c.Log.Warn("what is old is not purged", "reason", held)

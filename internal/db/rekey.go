@@ -9,7 +9,7 @@ import (
 const (
 	replaceKeySQL = `UPDATE meta SET value = $1 WHERE name = 'master_key' AND value = $2`
 
-	// stopNodesSQL makes nodes that start wait for the end of the transaction.
+	// stopNodesSQL makes starting nodes wait for the end of the transaction.
 	stopNodesSQL = `LOCK TABLE nodes IN SHARE MODE`
 
 	// rekeyRows is how many rows of a table Rekey reads at a time.
@@ -19,10 +19,9 @@ const (
 // ErrRunning means that a node uses the database.
 var ErrRunning = errors.New("the database is in use by a daemon")
 
-// Rekey seals every data key of the database under fresh, in one transaction, in which also
-// runs at the end. Afterwards fresh alone opens the database, and d is of no more use than to be
-// closed. It returns how many data keys there are. It fails with ErrRunning while a node is
-// listed that is not silent.
+// Rekey seals every data key of the database under fresh, in one transaction; also runs at its end. Afterwards only
+// fresh opens the database, and d can only be closed. It returns how many data keys there are. It fails with ErrRunning
+// if a node is listed that is not silent.
 func (d *DB) Rekey(ctx context.Context, fresh *MasterKey, also func(context.Context, *Tx) error) (values int64, err error) {
 	now, err := d.serverNow(ctx)
 	if err != nil {
@@ -64,7 +63,7 @@ func (d *DB) Rekey(ctx context.Context, fresh *MasterKey, also func(context.Cont
 	return values, err
 }
 
-// rekeyTable seals the data keys of one table under fresh and returns how many.
+// rekeyTable seals the data keys of one table under fresh and returns how many there are.
 func (d *DB) rekeyTable(ctx context.Context, t *Tx, table SealedTable, fresh *MasterKey) (values int64, err error) {
 	head := "SELECT " + table.Key + ", " + table.DataKey + " FROM " + table.Name
 	tail := fmt.Sprintf(" ORDER BY %s LIMIT %d", table.Key, rekeyRows)

@@ -8,8 +8,8 @@ const (
 	sessionEndedSQL  = `SELECT 1 FROM ended_sessions WHERE id = $1`
 )
 
-// EndSession remembers that a browser's session was ended, until the time at which it ends by itself,
-// and forgets the sessions whose time has come. It reports whether nobody had ended it before, on any node.
+// EndSession records that a browser's session was ended, until the time at which it ends by itself, and forgets
+// sessions that have ended by themselves. It reports whether this is the first call for the session, on any node.
 func (d *DB) EndSession(ctx context.Context, id string, now, until Millis) (first bool, err error) {
 	err = d.Write(ctx, func(ctx context.Context, t *Tx) error {
 		var n int64

@@ -15,19 +15,17 @@ import (
 	"time"
 )
 
-// groupMax is how many waiting writes share one commit. With more, the first would
-// wait for the last and the sync of each would hardly cost less.
+// groupMax is how many waiting writes share one commit. With more, the first would wait for the last and the sync of
+// each would hardly cost less.
 const groupMax = 256
 
-// checkpointAt is how many pages the log holds when a commit copies them into the database. A page
-// is copied once, however often it changed. A start after a crash reads such a log, of 200 MB, in
-// less than a second.
+// checkpointAt is how many pages the log holds when a commit copies them into the database. A page is copied once,
+// however often it changed. A start after a crash reads such a log, of 200 MB, in less than a second.
 const checkpointAt = 48_000
 
 const pageSize = 4096 // SQLite's default
 
-// sqliteDB is one writer connection, whose goroutine commits waiting writes in
-// groups, and a pool of readers.
+// sqliteDB is one writer connection, whose goroutine commits waiting writes in groups, and a pool of readers.
 type sqliteDB struct {
 	d        *Dialect
 	hub      *hub
@@ -99,7 +97,7 @@ func (db *sqliteDB) open(ctx context.Context, path string, used, restoring bool,
 	if info, err := db.file.Stat(); err != nil {
 		return err
 	} else if used && info.Size() == 0 {
-		// SQLite would begin it anew, and throw away its log.
+		// SQLite would create the database anew and discard its log.
 		return fmt.Errorf("%w: %s is empty", ErrBroken, path)
 	}
 	// A clean end removes the log, so a log means an unclean one.
@@ -157,7 +155,7 @@ func (db *sqliteDB) open(ctx context.Context, path string, used, restoring bool,
 	return nil
 }
 
-// sqliteDSN opens the file at path.
+// sqliteDSN returns the DSN that opens the file at path.
 func sqliteDSN(path string, pragmas ...string) string {
 	q := url.Values{"_txlock": {"immediate"}, "_dqs": {"0"}, "_pragma": append([]string{
 		"busy_timeout(10000)", "synchronous(FULL)", "foreign_keys(ON)", "temp_store(MEMORY)",
@@ -165,13 +163,13 @@ func sqliteDSN(path string, pragmas ...string) string {
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
 }
 
-// keptFile is a file that must stay where it is while the database is open.
+// keptFile is a file that must stay in its place while the database is open.
 type keptFile struct {
 	name string
 	info os.FileInfo
 }
 
-// gone finds removed files: SQLite would go on writing to them, and the rows would be lost.
+// gone detects removed files: SQLite would continue to write to them, and the rows would be lost.
 func (db *sqliteDB) gone() error {
 	for _, f := range db.files {
 		switch info, err := os.Stat(f.name); {
@@ -186,9 +184,8 @@ func (db *sqliteDB) gone() error {
 
 func (db *sqliteDB) views() Querier { return db.lists }
 
-// createPrivate makes sure that only this user can read the file. SQLite gives its
-// other files the same mode. The file must stay open as long as SQLite uses it: a
-// process that closes a file loses all its locks on it.
+// createPrivate makes sure that only this user can read the file. SQLite gives its other files the same mode. The file
+// must stay open as long as SQLite uses it: a process that closes a file loses all its locks on it.
 func createPrivate(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -212,8 +209,8 @@ func syncParent(path string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// Write hands fn to the writer. Once the writer has it, Write waits for the result
-// even if ctx ends, so that the caller always knows it.
+// Write hands fn to the writer. Once the writer has it, Write waits for the result even if ctx ends, so that the caller
+// always knows it.
 func (db *sqliteDB) Write(ctx context.Context, fn func(context.Context, *Tx) error) error {
 	return db.hand(&writeRequest{ctx: ctx, fn: fn})
 }
@@ -222,8 +219,8 @@ func (db *sqliteDB) WriteUnsynced(ctx context.Context, fn func(context.Context, 
 	return db.hand(&writeRequest{ctx: ctx, fn: fn, unsynced: true})
 }
 
-// hand refuses every write once a page is known to be damaged: what is written beside it may be
-// lost, and what is decided may rest on a row that is not there.
+// hand refuses every write once a page is known to be damaged: what is written beside it may be lost, and a decision
+// may rest on a missing row.
 func (db *sqliteDB) hand(r *writeRequest) error {
 	if err := db.damage.seen(); err != nil {
 		return err
@@ -261,10 +258,10 @@ func (db *sqliteDB) run() {
 	}
 }
 
-// copyLog copies most of the log into the database beside the writer. The commit that fills the
-// log copies the rest and starts the log again. With wal_autocheckpoint alone, at 1,000 to 4,000
-// pages, commits made 0.54 to 0.92 of the rate, or had 1.7 times the p99 (5 runs in turns, 32
-// callers, two cores). Errors do not matter here: the writer meets them too.
+// copyLog copies most of the log into the database beside the writer. The commit that fills the log copies the rest and
+// starts the log again. With wal_autocheckpoint alone, at 1,000 to 4,000 pages, commits made 0.54 to 0.92 of the rate,
+// or had 1.7 times the p99 (5 runs in turns, 32 callers, two cores). Errors do not matter here: the writer meets them
+// too.
 func (db *sqliteDB) copyLog() {
 	defer close(db.copied)
 	tick := time.NewTicker(time.Second)
@@ -291,10 +288,9 @@ func (db *sqliteDB) copyLog() {
 	}
 }
 
-// writeGroup commits a group in one transaction. With a savepoint for each request,
-// one can fail without the others, but SQLite copies every page before it changes.
-// So writeGroup first tries without savepoints. If a request fails, it rolls back
-// and runs the group again with them.
+// writeGroup commits a group in one transaction. With a savepoint for each request, one can fail without the others,
+// but SQLite copies every page before it changes. So writeGroup first tries without savepoints. If a request fails, it
+// rolls back and runs the group again with them.
 func (db *sqliteDB) writeGroup(group []*writeRequest) {
 	errs, err := db.try(group, len(group) > 1, false)
 	if errors.Is(err, errSomeFailed) {
@@ -311,8 +307,8 @@ func (db *sqliteDB) writeGroup(group []*writeRequest) {
 
 var errSomeFailed = errors.New("some of a group have failed")
 
-// try gives each request's error, and err if the whole transaction is lost:
-// errSomeFailed if one of several requests failed without savepoints.
+// try returns each request's error, and err if the whole transaction is lost: errSomeFailed if one of several requests
+// failed without savepoints.
 func (db *sqliteDB) try(group []*writeRequest, several, savepoints bool) (errs []error, err error) {
 	ctx := context.Background() // a group is not interrupted for one caller
 	errs = make([]error, len(group))
@@ -347,9 +343,8 @@ func (db *sqliteDB) try(group []*writeRequest, several, savepoints bool) (errs [
 	return errs, nil
 }
 
-// sync makes the next commit wait for the disk, unless the whole group is unsynced.
-// The log keeps the order of commits: the next one that waits makes those before it
-// durable too.
+// sync makes the next commit wait for the disk, unless the whole group is unsynced. The log keeps the order of commits:
+// the next one that waits makes those before it durable too.
 func (db *sqliteDB) sync(ctx context.Context, group []*writeRequest) error {
 	unsynced := !slices.ContainsFunc(group, func(r *writeRequest) bool { return !r.unsynced })
 	if unsynced == db.unsynced.Load() {
@@ -366,8 +361,8 @@ func (db *sqliteDB) sync(ctx context.Context, group []*writeRequest) error {
 	return nil
 }
 
-// savepoint runs one request. It gives own, the request's error, and an error if
-// the whole transaction is lost.
+// savepoint runs one request. It sets own to the request's error, and returns an error if the whole transaction is
+// lost.
 func (db *sqliteDB) savepoint(ctx context.Context, r *writeRequest, all *Tx, own *error) error {
 	if err := db.conn.control(ctx, "SAVEPOINT one"); err != nil {
 		return err
@@ -387,9 +382,8 @@ func (db *sqliteDB) savepoint(ctx context.Context, r *writeRequest, all *Tx, own
 	return db.conn.control(ctx, "RELEASE one")
 }
 
-// run runs the request's function, which is not interrupted, since its group would be
-// lost, but finds the values of its caller's context. A panic becomes an error, because
-// the writer serves all callers.
+// run runs the request's function with the values of its caller's context. The function is not interrupted, since its
+// group would be lost. A panic becomes an error, because the writer serves all callers.
 func (r *writeRequest) run(t *Tx) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

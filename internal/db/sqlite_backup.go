@@ -16,10 +16,9 @@ const (
 	dropMetaSQL = `DELETE FROM meta WHERE name = $1`
 )
 
-// Backup writes a copy of the SQLite database at path to a new file, also while a
-// process uses it. One read of the whole database makes the copy, so the copy is of one
-// moment and writers do not delay it; the log grows until it is done. The copy is
-// durable when Backup returns, and only a restore opens it.
+// Backup writes a copy of the SQLite database at path to a new file, also while a process uses it. One read of the
+// whole database makes the copy, so the copy is of one moment and writers do not delay it; the log grows until it is
+// done. The copy is durable when Backup returns, and only a restore opens it.
 func Backup(ctx context.Context, path, to string) (h Held, err error) {
 	if _, err := os.Stat(path); err != nil {
 		return h, err
@@ -36,7 +35,7 @@ func Backup(ctx context.Context, path, to string) (h Held, err error) {
 	if err := removeAll(part); err != nil {
 		return h, err
 	}
-	// VACUUM INTO takes an empty file too, so the copy is never readable by others.
+	// VACUUM INTO accepts an empty file too, so others can never read the copy.
 	f, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return h, err
@@ -45,7 +44,7 @@ func Backup(ctx context.Context, path, to string) (h Held, err error) {
 		return h, err
 	}
 	d := newSQLiteDialect()
-	// Read only: at its end a connection that can write would put the log of a crash into the file.
+	// Read only: a connection that can write would put the log of a crash into the file when it closes.
 	from, err := openSQLiteConn(ctx, d, sqliteDSN(path, "cache_size(-4000)")+"&mode=ro")
 	if err != nil {
 		return h, explainSQLite(err)
@@ -76,7 +75,7 @@ const newestEpochSQL = `SELECT COALESCE(MAX(number), 0) FROM epochs`
 
 const auditSizeSQL = `SELECT size FROM audit_head WHERE id = 1`
 
-// markBackup makes a copy say that it is one, and reads what it holds.
+// markBackup marks a copy as a backup, and returns what it holds.
 func markBackup(ctx context.Context, d *Dialect, path string) (h Held, err error) {
 	c, err := openSQLiteConn(ctx, d, sqliteDSN(path, "journal_mode(DELETE)"))
 	if err != nil {
@@ -118,7 +117,7 @@ func removeAll(path string) error {
 	return errors.Join(errs...)
 }
 
-// Free fails with ErrInUse if a process uses the SQLite database at path.
+// Free returns ErrInUse if a process uses the SQLite database at path.
 func Free(path string) error {
 	lock, err := lockFile(path + ".lock")
 	if err != nil {

@@ -44,8 +44,8 @@ func (r *sqliteReaders) stmt(ctx context.Context, text string) (*sql.Stmt, error
 	return s, nil
 }
 
-// readMost bounds a read outside a transaction, from the query to the last row. While a
-// read is open, the log cannot start again and grows with every write.
+// readMost bounds a read outside a transaction, from the query to the last row. While a read is open, the log cannot
+// start again and grows with every write.
 const readMost = 30 * time.Second
 
 func (r *sqliteReaders) Query(ctx context.Context, text string, args ...any) (Rows, error) {
@@ -121,8 +121,8 @@ func (c *sqliteConn) control(ctx context.Context, text string) error {
 	return err
 }
 
-// unprepared runs several statements, or a PRAGMA that takes effect while it is
-// prepared: a prepared one would have no effect when it runs again.
+// unprepared runs several statements, or a PRAGMA that takes effect while it is prepared: a prepared one would have no
+// effect when it runs again.
 func (c *sqliteConn) unprepared(ctx context.Context, text string) error {
 	_, err := c.conn.ExecContext(ctx, text)
 	return err
@@ -158,8 +158,7 @@ func (c *sqliteConn) close() error {
 	return errors.Join(append(errs, c.conn.Close(), c.pool.Close())...)
 }
 
-// inTurn runs the statements of a batch one by one: without a network a batch saves
-// nothing.
+// inTurn runs the statements of a batch one by one: without a network a batch saves nothing.
 func inTurn(ctx context.Context, q Querier, list []Statement) error {
 	for _, s := range list {
 		if s.Row != nil {

@@ -12,8 +12,8 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// explainSQLite maps the errors of a full disk to ErrFull, and those of a file that
-// cannot be read or written to ErrUnavailable; where its pages are damaged, to ErrBroken too.
+// explainSQLite maps the errors of a full disk to ErrFull, and those of a file that cannot be read or written to
+// ErrUnavailable. Damaged pages are ErrBroken too.
 func explainSQLite(err error) error {
 	if errors.Is(err, ErrFull) || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrBroken) {
 		return err
@@ -34,14 +34,14 @@ func explainSQLite(err error) error {
 	return err
 }
 
-// damage remembers that pages of an open file are damaged. Most calls do not read them and
-// succeed, so without it the daemon would stay ready.
+// damage remembers that pages of an open file are damaged. Most calls do not read them and succeed, so without it the
+// daemon would stay ready.
 type damage struct {
 	log *slog.Logger
 	met atomic.Pointer[error]
 }
 
-// explain is explainSQLite, and notes damaged pages.
+// explain is explainSQLite that also notes damaged pages.
 func (d *damage) explain(err error) error {
 	err = explainSQLite(err)
 	if errors.Is(err, ErrBroken) && d.met.CompareAndSwap(nil, &err) {
@@ -50,7 +50,7 @@ func (d *damage) explain(err error) error {
 	return err
 }
 
-// seen returns what explain noted.
+// seen returns the error that explain noted.
 func (d *damage) seen() error {
 	if err := d.met.Load(); err != nil {
 		return *err
@@ -58,7 +58,7 @@ func (d *damage) seen() error {
 	return nil
 }
 
-// sqliteCode is SQLite's primary code of err, 0 for any other error.
+// sqliteCode returns SQLite's primary code of err. It is 0 for any other error.
 func sqliteCode(err error) int {
 	var e *sqlite.Error
 	if !errors.As(err, &e) {

@@ -4,9 +4,9 @@ package db
 
 import "os"
 
-// lockDatabase: elsewhere the lock file alone keeps other processes out. A lock of the
-// whole database would also keep SQLite out.
+// lockDatabase does nothing: on these systems the lock file alone keeps other processes out. A lock of the whole
+// database would also keep SQLite out.
 func lockDatabase(*os.File) error { return nil }
 
-// inUse: it cannot be seen.
+// inUse returns false: it cannot be seen on these systems.
 func inUse(*os.File) bool { return false }

@@ -6,8 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// identifierMost bounds identifiers, in bytes. An index entry of PostgreSQL holds at
-// most about 2,700.
+// identifierMost bounds identifiers, in bytes. An index entry of PostgreSQL holds at most about 2,700.
 const identifierMost = 1024
 
 // CheckIdentifier is CheckText for a text that an index holds.
@@ -18,8 +17,7 @@ func CheckIdentifier(member, text string) error {
 	return CheckText(member, text)
 }
 
-// CheckText refuses, with ErrInvalid, text that one of the databases would not keep
-// unchanged.
+// CheckText returns ErrInvalid for text that one of the databases would not keep unchanged.
 func CheckText(member, text string) error {
 	if strings.IndexByte(text, 0) >= 0 || !utf8.ValidString(text) {
 		return fmt.Errorf("%s is %w: it holds U+0000 or is not UTF-8", member, ErrInvalid)
@@ -27,8 +25,8 @@ func CheckText(member, text string) error {
 	return nil
 }
 
-// CheckTexts is CheckText for several members: the name and the text of each, in turns. Its error is an
-// *ItemError that names the member.
+// CheckTexts is CheckText for several members: the name and the text of each, alternately. Its error is an *ItemError
+// that names the member.
 func CheckTexts(members ...string) error {
 	for i := 0; i < len(members); i += 2 {
 		if err := CheckText(members[i], members[i+1]); err != nil {

@@ -14,11 +14,10 @@ type Rows interface {
 
 // Querier runs single statements, inside a transaction or outside.
 type Querier interface {
-	// Exec gives the number of rows that the statement affected.
+	// Exec returns the number of rows that the statement affected.
 	Exec(ctx context.Context, sql string, args ...any) (int64, error)
 	Query(ctx context.Context, sql string, args ...any) (Rows, error)
-	// Batch runs statements in order and stops at the first that fails. PostgreSQL
-	// gets them in one round trip.
+	// Batch runs statements in order and stops at the first that fails. PostgreSQL gets them in one round trip.
 	Batch(ctx context.Context, statements []Statement) error
 }
 
@@ -26,7 +25,7 @@ type Querier interface {
 type Statement struct {
 	SQL  string
 	Args []any
-	Row  func(Rows) error // called for each row; nil: the statement gives none
+	Row  func(Rows) error // called for each row; nil: the statement returns none
 	N    *int64           // if not nil: gets how many rows it affected
 }
 
@@ -35,14 +34,13 @@ type backend interface {
 	Querier                                                                     // reads outside a transaction
 	Write(ctx context.Context, fn func(ctx context.Context, t *Tx) error) error // see DB.Write
 	WriteUnsynced(ctx context.Context, fn func(ctx context.Context, t *Tx) error) error
-	// views reads by connections of its own; see DB.Apart.
+	// views returns reads with separate connections; see DB.Apart.
 	views() Querier
 	// Ping checks that the database answers.
 	Ping(ctx context.Context) error
-	// gone fails with ErrGone if the database's files were removed or replaced.
+	// gone returns ErrGone if the database's files were removed or replaced.
 	gone() error
-	// Close ends background work and closes the database. Waiting calls fail with
-	// ErrClosed.
+	// Close ends background work and closes the database. Waiting calls fail with ErrClosed.
 	Close() error
 }
 
@@ -63,12 +61,12 @@ func (t *Tx) Wake(topic Topic) {
 	t.abroad.add(topic)
 }
 
-// WakeHere wakes only the watchers of this node after the commit.
+// WakeHere wakes only this node's watchers of topic, after the commit.
 func (t *Tx) WakeHere(topic Topic) { t.here.add(topic) }
 
-// Later calls fn after the commit, before any watcher wakes, where there are concurrent writers.
-// It is for changes of rows that many transactions change, which would otherwise keep them locked
-// until their commits. A crash in between loses the call. The context of fn ends after five seconds.
+// Later calls fn after the commit, before any watcher wakes, if there are concurrent writers. It is for rows that many
+// transactions change: changed inside, they would stay locked until the commit. A crash in between loses the call. The
+// context of fn ends after five seconds.
 func (t *Tx) Later(fn func(context.Context)) { t.later = append(t.later, fn) }
 
 // Each calls fn for every row.
@@ -107,7 +105,7 @@ func One(ctx context.Context, q Querier, sql string, args []any, dest ...any) (b
 	return found, err
 }
 
-// Find scans the one row of a query. The error is ErrNotFound if there is none.
+// Find scans the one row of a query. It returns ErrNotFound if there is none.
 func Find[T any](ctx context.Context, q Querier, sql string, args []any, scan func(Rows) (T, error)) (v T, err error) {
 	found := false
 	err = Each(ctx, q, sql, args, func(r Rows) (err error) {
@@ -134,14 +132,13 @@ func List[T any](ctx context.Context, q Querier, sql string, args []any, scan fu
 // LogRecord is what a transaction adds to the audit log of its end.
 type LogRecord struct {
 	Body     []byte   // what is hashed
-	Subjects []string // ids that the record is found by
+	Subjects []string // ids by which the record is found
 }
 
-// Record adds r to the audit log as part of t. The records of a transaction are kept
-// right before its commit, by End.Keep.
+// Record adds r to the audit log as part of t. End.Keep keeps the records of a transaction right before its commit.
 func (t *Tx) Record(r LogRecord) { t.records = append(t.records, r) }
 
-// finish writes what is left to the end of a transaction.
+// finish writes what a transaction leaves to its end.
 func (t *Tx) finish(ctx context.Context, end End) error {
 	if err := t.writeCounts(ctx); err != nil || len(t.records) == 0 || end.Keep == nil {
 		return err
@@ -152,9 +149,8 @@ func (t *Tx) finish(ctx context.Context, end End) error {
 // apartConns is how many connections the reads of DB.Apart have together.
 const apartConns = 4
 
-// Apart returns d with separate connections for reads outside transactions; all callers of
-// Apart share those few. Whole lists are read on them, so that they never take a
-// connection from the work. Transactions still use those of d.
+// Apart returns d with separate connections for reads outside transactions; all callers of Apart share those few. Whole
+// lists are read on them, so that they never take a connection from the work. Transactions still use those of d.
 func (d *DB) Apart() *DB {
 	a := *d
 	a.backend = apart{d.backend, d.backend.views()}

@@ -1,6 +1,6 @@
-// Package pglink connects to the one of several PostgreSQL servers that takes writes. It never
-// goes back to a server that was replaced, leaves one that is silent once another has taken
-// over, and detects commits that the standby may not have.
+// Package pglink connects to the one of several PostgreSQL servers that takes writes. It never goes back to a server
+// that was replaced, leaves one that is silent once another has taken over, and detects commits that the standby may
+// not have.
 package pglink
 
 import (
@@ -18,8 +18,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Stalled is how long a server may take to answer before the other hosts of the URL
-// are asked whether one of them takes writes now.
+// Stalled is how long a server may take to answer before the other hosts of the URL are asked whether one of them takes
+// writes now.
 const Stalled = 1500 * time.Millisecond
 
 const (
@@ -29,10 +29,9 @@ const (
 	userTimeout = 10 * time.Second
 )
 
-// Links knows all connections to the servers of one database. A statement waits for ever on a
-// server that disappears without closing its connections, or that has lost its standby. A
-// connection to a server on a later timeline shows that the others lead to one that was
-// replaced: they are closed, and their statements fail.
+// Links knows all connections to the servers of one database. A statement waits for ever on a server that disappears
+// without closing its connections, or that has lost its standby. A connection to a server on a later timeline shows
+// that the others lead to a replaced server: they are closed, and their statements fail.
 type Links struct {
 	config *pgx.ConnConfig
 	dialer net.Dialer
@@ -44,15 +43,13 @@ type Links struct {
 	last timeline // the latest that was seen
 }
 
-// timeline is PostgreSQL's count of promotions: the server that was promoted
-// has a higher one than the primary that it took over from.
+// timeline is PostgreSQL's count of promotions: a promoted server has a higher one than the primary that it replaced.
 type timeline struct {
 	system string // of the database cluster; empty if the server has none
 	number uint64
 }
 
-// newTimeline reads the timeline from the name of a log file, which begins with it in eight
-// hexadecimal digits.
+// newTimeline reads the timeline from the name of a log file, which begins with it in eight hexadecimal digits.
 func newTimeline(system, file string) timeline {
 	t := timeline{system: system}
 	if len(file) >= 8 {
@@ -76,8 +73,8 @@ type link struct {
 // base is the zero of the monotonic times that are kept as numbers.
 var base = time.Now()
 
-// New makes the Links of a pool with the configuration c, and completes c. Each
-// connection of the pool must go through BeforeConnect.
+// New returns the Links of a pool with the configuration c, and completes c. Each connection of the pool must go
+// through BeforeConnect.
 func New(c *pgx.ConnConfig, log *slog.Logger) *Links {
 	l := &Links{
 		config: c, log: log, open: map[*link]bool{},
@@ -89,8 +86,7 @@ func New(c *pgx.ConnConfig, log *slog.Logger) *Links {
 	return l
 }
 
-// ConnectTimeout is how long one attempt to connect to a server of c may take, if
-// the URL has no connect_timeout.
+// ConnectTimeout returns how long one attempt to connect to a server of c may take, if the URL has no connect_timeout.
 func ConnectTimeout(c *pgx.ConnConfig) time.Duration {
 	if several(c) {
 		return connectSeveral
@@ -98,8 +94,7 @@ func ConnectTimeout(c *pgx.ConnConfig) time.Duration {
 	return connectOne
 }
 
-// Several reports whether the URL names more than one server. Only then Watch has
-// work.
+// Several reports whether the URL names more than one server. Only then does Watch have work.
 func (l *Links) Several() bool { return several(l.config) }
 
 func several(c *pgx.ConnConfig) bool {
@@ -108,8 +103,7 @@ func several(c *pgx.ConnConfig) bool {
 	})
 }
 
-// BeforeConnect is the pool's function of that name: it makes the connection dial
-// through l.
+// BeforeConnect is the pool's function of that name: it makes the connection dial through l.
 func (l *Links) BeforeConnect(_ context.Context, c *pgx.ConnConfig) error {
 	l.prepare(c, true)
 	return nil
@@ -121,13 +115,12 @@ func (l *Links) connect(ctx context.Context, usedFirst bool) (*pgx.Conn, error) 
 	return pgx.ConnectConfig(ctx, c)
 }
 
-// prepare makes c, the copy for one connection, dial through l. The host that was last used
-// is asked first, or last of all.
+// prepare makes c, the copy for one connection, dial through l. The host that was last used is asked first, or last of
+// all.
 //
-// Once connected, c dials no more. Otherwise pgx would send a cancel request for each
-// statement whose context ends. That would end a COMMIT's wait for the standby: its
-// transaction would become visible although no standby has it, other calls would
-// answer from it, and a failover would undo it.
+// Once connected, c dials no more. Otherwise pgx would send a cancel request for each statement whose context ends.
+// That would end a COMMIT's wait for the standby: its transaction would become visible although no standby has it,
+// other calls would answer from it, and a failover would undo it.
 func (l *Links) prepare(c *pgx.ConnConfig, usedFirst bool) {
 	hosts := append([]*pgconn.FallbackConfig{{Host: c.Host, Port: c.Port, TLSConfig: c.TLSConfig}}, c.Fallbacks...)
 	l.mu.Lock()
@@ -184,9 +177,8 @@ func (l *Links) prepare(c *pgx.ConnConfig, usedFirst bool) {
 
 const timelineSQL = `SELECT system_identifier, pg_walfile_name(pg_current_wal_insert_lsn()) FROM pg_control_system()`
 
-// validate checks every new connection, host by host. It refuses a server that
-// takes no writes, and a primary that was replaced and came back: its writes would
-// be lost.
+// validate checks every new connection, host by host. It refuses a server that takes no writes, and a primary that was
+// replaced and came back: its writes would be lost.
 func (l *Links) validate(ctx context.Context, conn *pgconn.PgConn, k *link) error {
 	if err := pgconn.ValidateConnectTargetSessionAttrsReadWrite(ctx, conn); err != nil {
 		return err
@@ -204,8 +196,8 @@ func (l *Links) validate(ctx context.Context, conn *pgconn.PgConn, k *link) erro
 
 var errReplaced = errors.New("the server was replaced: its timeline is an earlier one")
 
-// accept refuses the server of a timeline before the latest of its cluster. One of a later
-// timeline ends the connections to the servers before it.
+// accept refuses a server whose timeline is before the latest of its cluster. A server with a later timeline ends the
+// connections to the servers before it.
 func (l *Links) accept(k *link, is timeline) error {
 	var left []*link
 	l.mu.Lock()
@@ -240,9 +232,8 @@ func (l *Links) accept(k *link, is timeline) error {
 // warned is the key of a connection's last warning.
 const warned = "warned"
 
-// Warning is the last warning that the server gave on a connection since
-// ForgetWarning, empty for none. A COMMIT with a warning did not wait for the
-// standby.
+// Warning returns the last warning that the server sent on a connection since ForgetWarning, or "" if there was none. A
+// COMMIT with a warning did not wait for the standby.
 func Warning(conn *pgconn.PgConn) string {
 	w, _ := conn.CustomData()[warned].(string)
 	return w
@@ -276,9 +267,9 @@ const (
 	stallCheckMost = 2 * time.Second // while no other server has taken over
 )
 
-// Watch asks the other hosts while a server is silent, until ctx ends: accept leaves it if one
-// of them has taken over. While none has, it asks less and less often: a server may be silent
-// for hours because its standby is away, and each question makes a new connection.
+// Watch asks the other hosts while a server is silent, until ctx ends. If one of them has taken over, accept leaves the
+// silent one. While none has, it asks less and less often: a server may be silent for hours because its standby is
+// away, and each question makes a new connection.
 func (l *Links) Watch(ctx context.Context) {
 	pause := stallCheck
 	for {

@@ -11,10 +11,10 @@ import (
 // beginListening bounds the connecting and the first LISTEN.
 const beginListening = 20 * time.Second
 
-// Listen calls heard for each notification on a channel until ctx ends or its connection, which is
-// outside the pool, breaks. A broken connection does not report itself: where nothing came for check, it
-// is tested, and has as long to answer. begun is called once it listens: what came before was missed.
-// listened reports whether it was called.
+// Listen calls heard for each notification on a channel until ctx ends or its connection, which is outside the pool,
+// breaks. A broken connection does not report itself: if nothing came for check, it is tested, and has as long to
+// answer. begun is called once it listens: earlier notifications were missed. listened reports whether begun was
+// called.
 func (l *Links) Listen(ctx context.Context, channel string, check time.Duration, begun func(), heard func(*pgconn.Notification)) (listened bool, err error) {
 	start, cancel := context.WithTimeout(ctx, beginListening)
 	defer cancel()

@@ -4,5 +4,5 @@ package pglink
 
 import "syscall"
 
-// limitSilence: other systems have only keep-alive.
+// limitSilence does nothing: other systems have only keep-alive.
 func limitSilence(string, string, syscall.RawConn) error { return nil }

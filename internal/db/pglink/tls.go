@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// SaysTLS reports whether a database URL itself says what it asks of TLS. The
-// environment does not count: whoever reads the URL must see it.
+// SaysTLS reports whether a database URL itself sets its use of TLS. The environment does not count, because a reader
+// of the URL must see it.
 func SaysTLS(raw string) bool {
 	raw, _, _ = strings.Cut(raw, "#")
 	_, query, _ := strings.Cut(raw, "?")
@@ -22,13 +22,12 @@ func SaysTLS(raw string) bool {
 	return err == nil && len(said) > 0 && !slices.Contains(said, "")
 }
 
-// VerifyRemote makes every server of c that is not on this machine show a
-// certificate for the name in the URL, as sslmode=verify-full does. pgx's own
-// default falls back to no TLS at all, so whoever stands between would read
-// everything and could answer for the server.
+// VerifyRemote makes every server of c that is not on this machine show a certificate for the name in the URL, as
+// sslmode=verify-full does. pgx's own default falls back to no TLS at all, so a host in the middle could read
+// everything and answer for the server.
 func VerifyRemote(c *pgx.ConnConfig) {
 	hosts := append([]*pgconn.FallbackConfig{{Host: c.Host, Port: c.Port, TLSConfig: c.TLSConfig}}, c.Fallbacks...)
-	asked := &tls.Config{} // with the authorities and certificates that the URL names, the same for all hosts
+	asked := &tls.Config{} // with the URL's authorities and certificates, the same for all hosts
 	for _, h := range hosts {
 		if h.TLSConfig != nil {
 			asked = h.TLSConfig
@@ -51,7 +50,7 @@ func VerifyRemote(c *pgx.ConnConfig) {
 	c.Host, c.Port, c.TLSConfig, c.Fallbacks = kept[0].Host, kept[0].Port, kept[0].TLSConfig, kept[1:]
 }
 
-// onThisMachine: by a socket or a loopback address.
+// onThisMachine reports whether h is reached by a socket or a loopback address.
 func onThisMachine(h *pgconn.FallbackConfig) bool {
 	if network, _ := pgconn.NetworkAddress(h.Host, h.Port); network == "unix" {
 		return true
@@ -60,8 +59,7 @@ func onThisMachine(h *pgconn.FallbackConfig) bool {
 	return err == nil && ip.Unmap().IsLoopback() || strings.EqualFold(h.Host, "localhost")
 }
 
-// ExplainTLS adds what to write in the URL where VerifyRemote is why a server
-// cannot be reached.
+// ExplainTLS adds what to write in the URL if VerifyRemote is why a server cannot be reached.
 func ExplainTLS(err error) error {
 	// pgx has no type for a server that refuses TLS; errors of package tls begin so.
 	if text := err.Error(); !strings.Contains(text, "tls error") && !strings.Contains(text, "tls: ") {
