@@ -9,7 +9,7 @@ import (
 	"countersign/merchant"
 )
 
-// execution is a transaction by which, says the service, a withdrawal was executed.
+// execution is a transaction that, as the service reports, executed a withdrawal.
 type execution struct {
 	callBackID, payment string
 	txID, user, symbol  string // symbol folded

@@ -90,8 +90,8 @@ func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "nu
 // Sum returns what both sides must agree on besides the identifier: the symbol and the amount, in one spelling.
 func Sum(symbol string, amount countersign.Amount) string { return book.SumOf(symbol, amount) }
 
-// checkEnd refuses a line whose members contradict each other: an end without a transaction has no transaction, and an
-// order of which nothing became has no permit either.
+// checkEnd refuses a line whose state contradicts its members. What was not executed has no transaction. With without,
+// it has no permit either.
 func (l Line) checkEnd(without bool) error {
 	for name, text := range map[string]string{"txId": l.TxID, "claim": l.Claim, "permit": l.Permit} {
 		if text != "" && (without || name == "txId") {
