@@ -40,11 +40,10 @@ const (
 	AlarmForwardFailing    AlarmKind = "forward_failing"
 )
 
-// alarmKinds says of each kind what happened and what helps, in the words of
-// docs/operator/runbook.md. Kinds that ask the same of a person are one, and the subject of the alarm
-// says the cause. Urgent are those that may be about money, about who decides on it,
-// or about the evidence. An alarm that is about one withdrawal, one address or one change has a
-// row for each, since a person decides on each; of the others one row counts.
+// alarmKinds says of each kind what happened and what helps, in the words of docs/operator/runbook.md. Alarms that ask
+// the same of a person are one kind; the subject says the cause. A kind is urgent if it may be about money, about who
+// decides on it, or about the evidence. A kind about one withdrawal, address or change has a row for each subject,
+// since a person decides on each; for any other, one row counts all.
 var alarmKinds = words[AlarmKind]{
 	{is: AlarmApprovalWaits, at: atBoth, bySubject: true,
 		means: "Something has waited for an approver for more than an hour. Subject token: the last approver's token " +
@@ -208,22 +207,22 @@ func (k AlarmKind) Do() string { return alarmKinds.of(k).do }
 // Text returns what happened and what helps.
 func (k AlarmKind) Text() string { return alarmKinds.of(k).text() }
 
-// Urgent reports whether a person looks at it at once, at night too: it may be about
-// money, about who decides on it, or about the evidence.
+// Urgent reports whether a person must look at it at once, at night too: it may be about money, about who decides on
+// it, or about the evidence.
 func (k AlarmKind) Urgent() bool { return alarmKinds.of(k).urgent }
 
 // BySubject reports whether each subject has a row of its own. Otherwise one row counts
 // all alarms of the kind about a merchant.
 func (k AlarmKind) BySubject() bool { return alarmKinds.of(k).bySubject }
 
-// Ended returns why an alarm of the kind ends by itself; empty: it does not.
+// Ended returns why an alarm of the kind ends by itself, or "" if it does not.
 func (k AlarmKind) Ended() string { return alarmKinds.of(k).ended }
 
 // AlarmState is what AlarmFilter selects by.
 type AlarmState string
 
-// The states of an alarm. It is open until a person acknowledges it, or until what it is about
-// has ended. One that was acknowledged before that is acked and ended.
+// The states of an alarm. It is open until a person acknowledges it, or until what it is about has ended. One that was
+// acknowledged before it ended is acked and ended.
 const (
 	AlarmOpen  AlarmState = "open"
 	AlarmAcked AlarmState = "acked"
@@ -324,7 +323,7 @@ type PostedAlarm struct {
 	Text      string       `json:"text" doc:"the same for people, in plain text: what Slack, Mattermost and Google Chat show"`
 	Content   string       `json:"content" doc:"text again: what Discord shows"`
 	Data      Alarm        `json:"data,omitzero" doc:"the alarm as it is when it is posted, without who has acknowledged it; absent in a test"`
-	// Checkpoint is outside of the database's reach once it was posted.
+	// Whoever controls the database cannot change a checkpoint that was posted.
 	Checkpoint string `json:"checkpoint,omitempty" doc:"the newest checkpoint of the audit log, a signed note: audit verify --since takes this message as a file. Absent: there was none"`
 }
 

@@ -13,7 +13,7 @@ type AmountLimit struct {
 	Above  countersign.Amount `json:"above,omitzero" required:"true" doc:"in units of the currency: an exact decimal; what is greater needs an approval, so with 0 everything does"`
 }
 
-// AmountLimits are those of several currencies, each at most once.
+// AmountLimits are the limits of several currencies, each at most once.
 type AmountLimits []AmountLimit
 
 // AnySymbol stands for the currencies that no limit names.

@@ -77,8 +77,8 @@ func (a *SignedAnswer) Verify(keys ...*envelope.SigningKey) (none countersign.Wi
 	return answer.(countersign.WithdrawalAnswer), nil
 }
 
-// Confirms is Verify, and compares the answer with what is about to be executed: the merchant's id
-// of the withdrawal and the details, amounts and addresses by their values.
+// Confirms is Verify and also compares the answer with what is about to be executed: the merchant's id of the
+// withdrawal and the details, amounts and addresses by their values.
 func (a *SignedAnswer) Confirms(callBackID string, d countersign.Details, keys ...*envelope.SigningKey) error {
 	answer, err := a.Verify(keys...)
 	if err != nil {

@@ -68,8 +68,7 @@ func (c *Common) call(ctx context.Context, method, path string, in, out any) err
 	return c.callEither(ctx, method, path, in, out, nil)
 }
 
-// callEither is call where an answer with status 202 is a waiting. A nil waiting: it is an
-// out like any other.
+// callEither is call that reads an answer with status 202 into waiting, or into out if waiting is nil.
 func (c *Common) callEither(ctx context.Context, method, path string, in, out any, waiting *Proposed) error {
 	var body io.Reader
 	if in != nil {
@@ -96,9 +95,8 @@ func (c *Common) callEither(ctx context.Context, method, path string, in, out an
 	return nil
 }
 
-// Call makes any call that the OpenAPI document has, for those who know it only when they run:
-// path begins with /v1 and has its query; an empty in sends no body. The answer is as it came,
-// empty if there is none.
+// Call makes any call of the OpenAPI document, for programs that know it only at run time. path begins with /v1 and
+// includes the query. An empty in sends no body. The answer is returned as it came, empty if there is none.
 func (c *Common) Call(ctx context.Context, method, path string, in json.RawMessage) (json.RawMessage, error) {
 	var body any
 	if len(in) > 0 {

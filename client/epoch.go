@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// Epoch says since which restore an end's database is what it is.
+// Epoch identifies the last restore of an end's database.
 type Epoch struct {
 	Epoch      int64   `json:"epoch" minimum:"0" doc:"number of the epoch, which grows with each restore from a backup; 0: there was none. The numbers of a feed in an epoch begin behind 1000000 times its number"`
 	Began      Time    `json:"began,omitzero" doc:"when the database was restored; absent: never"`

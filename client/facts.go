@@ -2,9 +2,8 @@ package client
 
 import "strings"
 
-// Fact is one thing that was not as expected: of an attempt what the merchant must mend, of a
-// callback that the gateway refused what the service sent. It never holds a key, and of an
-// opened answer only members of the interface.
+// Fact is one thing that was not as expected: in an attempt, what the merchant must mend; in a callback that the
+// gateway refused, what the service sent. It never holds a key, and of an opened answer only members of the interface.
 type Fact struct {
 	Member   string `json:"member,omitempty" doc:"the member that was wrong, of the response, of the opened answer or of the refused callback; absent: it is about the whole of it"`
 	Cause    string `json:"cause,omitempty" doc:"what the member's fault is, or why there was no answer: what could not be read, where a redirect led, why there was no connection; at most 200 characters"`
@@ -13,7 +12,7 @@ type Fact struct {
 	Message  string `json:"message,omitempty" doc:"only of an attempt: the merchant's own message, at most 500 characters, without control characters and API keys"`
 }
 
-// Text says f in one line, for people.
+// Text returns f in one line, for people.
 func (f Fact) Text() string {
 	var values, parts []string
 	quote := func(text string) string {

@@ -35,7 +35,7 @@ type ForwardingFeed struct {
 	Last     int64    `json:"last" doc:"seq of the last entry"`
 }
 
-// Forward is an entry of a feed that the application was sent in vain.
+// Forward is an entry of a feed that could not be forwarded to the application.
 type Forward struct {
 	ID        string `json:"id" doc:"deposit_ or event_ and the seq of the entry: the webhook-id of the message"`
 	Attempts  int    `json:"attempts" doc:"attempts begun"`
@@ -55,7 +55,7 @@ func (g *Gateway) Forwarding(ctx context.Context) (Forwarding, error) {
 	return ask[Forwarding](ctx, &g.Common, http.MethodGet, "/v1/forwarding", nil)
 }
 
-// RetryForwards sends all entries again now that were sent in vain.
+// RetryForwards forwards all entries again now that could not be forwarded.
 func (g *Gateway) RetryForwards(ctx context.Context) (RetriedForwards, error) {
 	return ask[RetriedForwards](ctx, &g.Common, http.MethodPost, "/v1/forwarding/retry", nil)
 }

@@ -1,6 +1,6 @@
 package client
 
-// MerchantHealth is how attempts to tell a merchant something end, by wall clock.
+// MerchantHealth says how attempts to reach a merchant ended, by wall clock.
 type MerchantHealth struct {
 	LastReached  Time           `json:"lastReached,omitzero" doc:"when it last answered with HTTP status 200; absent: never"`
 	LastAccepted Time           `json:"lastAccepted,omitzero" doc:"when an answer of it was last taken: an acceptance, a hold, or the refusal of a withdrawal; absent: never"`

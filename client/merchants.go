@@ -54,11 +54,11 @@ const (
 // Values returns every form.
 func (BodyForm) Values() []BodyForm { return []BodyForm{BodyBare, BodyData, BodyJSON} }
 
-// Collect is what an answer must show that says the details of a withdrawal, where
-// the service has no order to compare them with (PROTOCOL.md, Decision, D7).
+// Collect says what an answer must prove about the details of a withdrawal if the service has no order to compare them
+// with (PROTOCOL.md, Decision, D7).
 type Collect string
 
-// What it may be.
+// The values of Collect.
 const (
 	CollectBound Collect = "bound" // the details share blocks with their callBackId or requestUUID
 	CollectAny   Collect = "any"   // nothing; whoever has stolen answers can put other details in

@@ -11,9 +11,8 @@ import (
 // OrderState is the state of an order.
 type OrderState string
 
-// The states of an order: open → held → approved → confirmed → executed |
-// ended; open, held or approved → declined | cancelled | expired; approved → held where the
-// policy wants more approvals by the time that the service asks.
+// The states of an order: open → held → approved → confirmed → executed | ended; open, held or approved → declined |
+// cancelled | expired; approved → held if the policy wants more approvals when the service asks.
 const (
 	OrderOpen      OrderState = "open"
 	OrderHeld      OrderState = "held"
@@ -99,12 +98,12 @@ func (o NewOrder) Details() countersign.Details {
 	return countersign.Details{Address: o.Address, ChainName: o.ChainName, Symbol: o.Symbol, Amount: o.Amount}
 }
 
-// Details returns what o pays, and where: the zero Details of one that was not ordered.
+// Details returns what o pays, and where. It is zero if the merchant did not order o.
 func (o Order) Details() countersign.Details {
 	return countersign.Details{Address: o.Address, ChainName: o.ChainName, Symbol: o.Symbol, Amount: o.Amount}
 }
 
-// Expired reports whether o has an end and is not confirmed any more at a time.
+// Expired reports whether o can no longer be confirmed at that time, because it has expired.
 func (o Order) Expired(at Time) bool { return o.ExpiresAt != 0 && o.ExpiresAt <= at }
 
 // AddedOrder answers a new order.

@@ -33,12 +33,12 @@ type Execution struct {
 	Merchant   string  // required with MerchantKeys; else empty: not compared
 	CallBackID string  // empty: not compared
 	Epoch      int64   // the highest of all permits that were seen; 0: all are, or none was seen
-	// Duplicate also accepts a permit that the claim got before. Whoever sets it has found that the
-	// execution under this claim did not move the funds.
+	// Duplicate also accepts a permit that the claim got before. Set it only after you have found that the execution
+	// under this claim did not move the funds.
 	Duplicate bool
-	// MerchantKeys are the public parts with which Merchant signs its answers, as Merchant itself
-	// has said them. With them Answer, which came beside the note, must confirm what the permit says.
-	// Nil: Answer is not looked at.
+	// MerchantKeys are the public parts of the keys with which Merchant signs its answers, obtained from Merchant
+	// itself. With them Answer, which came with the note, must confirm what the permit says. Nil: Answer is not
+	// checked.
 	MerchantKeys []*envelope.SigningKey
 	Answer       *SignedAnswer
 }
@@ -61,8 +61,7 @@ var (
 	ErrPermitDuplicate = errors.New("the permit was given before: find out whether its execution has moved the funds")
 )
 
-// permitTitle is the first line of a permit. No checkpoint of a log, which the same key signs,
-// begins so.
+// permitTitle is the first line of a permit. The same key signs checkpoints of a log; none of them begins so.
 const permitTitle = "countersign-permit/1"
 
 // permitMembers are the lines of a permit, in order.
@@ -182,11 +181,11 @@ func (x *Execution) missing() string {
 	return ""
 }
 
-// VerifyPermit returns the note of a permit that allows x (PROTOCOL.md, Permits): key, the verifier
-// key of the service's audit log, has signed it, it names x, no restore has ended its epoch, and it is
-// no duplicate. With x.MerchantKeys the merchant itself must have confirmed this. It needs neither the
-// service nor a database. Whoever executes remembers the highest Epoch and what was executed, by
-// Merchant and CallBackID, since a note can be shown twice. The errors are those above.
+// VerifyPermit returns the note of a permit that allows x (PROTOCOL.md, Permits): key, the verifier key of the
+// service's audit log, has signed it, it names x, no restore has ended its epoch, and it is no duplicate. With
+// x.MerchantKeys the merchant itself must have confirmed this. It needs neither the service nor a database. The caller
+// must remember the highest Epoch and, by Merchant and CallBackID, what was executed, since a note can be shown twice.
+// The errors are those above.
 func VerifyPermit(signed, key string, x Execution) (PermitNote, error) {
 	if member := x.missing(); member != "" {
 		return PermitNote{}, fmt.Errorf("%w: give its %s", ErrExecution, member)
@@ -196,7 +195,7 @@ func VerifyPermit(signed, key string, x Execution) (PermitNote, error) {
 		return PermitNote{}, errors.New("the key is no verifier key: want NAME+HASH+KEY, as audit key prints it")
 	}
 	signed = plainNote(signed)
-	// The reader of notes passes over signatures of other keys and repeated ones.
+	// The reader of notes ignores signatures of other keys and repeated ones.
 	if i := strings.LastIndex(signed, "\n\n"); i >= 0 && strings.Count(signed[i+2:], "\n") > 1 {
 		return PermitNote{}, fmt.Errorf("%w: it has more than one signature", ErrPermitMalformed)
 	}

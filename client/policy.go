@@ -60,7 +60,7 @@ type Ruling struct {
 	At        Time         `json:"at" doc:"the time that the policy was told"`
 }
 
-// PolicyStep is what a rule or a limit came to.
+// PolicyStep is the result of one rule or limit.
 type PolicyStep struct {
 	Kind  string             `json:"kind" enum:"rule,limit" doc:"rule or limit"`
 	Name  string             `json:"name" doc:"its name in the policy file"`

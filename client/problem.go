@@ -54,8 +54,8 @@ type Problem struct {
 	RetryAfter time.Duration `json:"-"`
 }
 
-// CodeSignInAgain is the Code of the refusal of an act that moves money, where the person must first sign
-// in at the identity provider again.
+// CodeSignInAgain is the Code of a refusal of an act that moves money: the person must first sign in at the identity
+// provider again.
 const CodeSignInAgain = "sign_in_again"
 
 // CodeAwaitingApproval is the Code of the conflict of a release that a person must approve first.
@@ -85,7 +85,7 @@ func (p *Problem) Error() string {
 	return b.String()
 }
 
-// Is makes a Problem one of the sentinels of this package, by its status.
+// Is reports whether target is the sentinel of this package for the status of p.
 func (p *Problem) Is(target error) bool {
 	switch p.Status {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:

@@ -12,7 +12,7 @@ import (
 // RefusedState is the state of a callback that was refused.
 type RefusedState string
 
-// Its states.
+// The states of a refused callback.
 const (
 	RefusedOpen      RefusedState = "open"
 	RefusedTaken     RefusedState = "taken"

@@ -58,7 +58,7 @@ type KeyList struct {
 	Keys []Key `json:"keys" nullable:"false" doc:"the keys of this end that are not a merchant's: at a gateway also those of its settings, while keys change the newer ones too"`
 }
 
-// Keys returns the keys of the end, but those of merchants and tokens.
+// Keys returns the keys of the end, except those of merchants and tokens.
 func (c *Common) Keys(ctx context.Context) ([]Key, error) {
 	out, err := ask[KeyList](ctx, c, http.MethodGet, "/v1/keys", nil)
 	return out.Keys, err
@@ -104,14 +104,13 @@ type StagedKeys struct {
 // LogValue keeps the keys out of a log.
 func (StagedKeys) LogValue() slog.Value { return slog.StringValue("staged keys") }
 
-// Activation says how long the older keys still count.
+// Activation says how long the older keys stay valid.
 type Activation struct {
 	Overlap Duration `json:"overlap,omitzero" doc:"how long after the activation answers under the older keys still count, 1s to 2160h; absent: 168h"`
 }
 
-// StageRotation makes a second set of keys of a merchant. The present ones still seal, and
-// answers under either count. Where the answer has a Task, an approver must approve it
-// first.
+// StageRotation makes a second set of keys of a merchant. The present ones still seal, and answers under either set are
+// accepted. Where the answer has a Task, an approver must approve it first.
 func (s *Service) StageRotation(ctx context.Context, id string, n NewRotation) (StagedKeys, error) {
 	out, w, err := propose[StagedKeys](ctx, &s.Common, http.MethodPost, pathOf("merchants", id, "/rotation"), n)
 	if w.Task != "" {
@@ -121,8 +120,8 @@ func (s *Service) StageRotation(ctx context.Context, id string, n NewRotation) (
 	return out, err
 }
 
-// ActivateRotation makes the newer keys of a merchant seal. The older ones count for
-// overlap from then on; 0 is 168 h.
+// ActivateRotation makes the newer keys of a merchant seal. The older ones stay valid for overlap from then on; 0 is
+// 168 h.
 func (s *Service) ActivateRotation(ctx context.Context, id string, overlap Duration) (UpdatedMerchant, error) {
 	return s.changeMerchant(ctx, http.MethodPost, id, "/rotation/activate", Activation{overlap})
 }

@@ -97,9 +97,9 @@ type SearchResult struct {
 // MostFound is how many things a search returns at most.
 const MostFound = 50
 
-// Search finds what has text as an identifier, a user, an address or a transaction: the whole text,
-// as it is written. Spaces around it do not count. A token that is bound to merchants finds what is
-// theirs among the newest 5,000 of each member.
+// Search finds what has text as an identifier, a user, an address or a transaction. It compares the whole text as it is
+// written, without spaces around it. A token that is bound to merchants finds what is theirs among the newest 5,000 of
+// each member.
 func (c *Common) Search(ctx context.Context, text string) (SearchResult, error) {
 	return ask[SearchResult](ctx, c, http.MethodGet, withQuery("/v1/search", struct{ Q string }{text}), nil)
 }

@@ -214,8 +214,7 @@ func jsonName(f reflect.StructField) string {
 	return name
 }
 
-// ValuesOf lists, as text, what a value of a type may be, by its method Values. Nil: the type
-// has none.
+// ValuesOf returns, as text, the values that a type's method Values lists, nil if it has no such method.
 func ValuesOf(t reflect.Type) (list []string) {
 	values, ok := t.MethodByName("Values")
 	if !ok {

@@ -38,7 +38,7 @@ func (TaskKind) Values() []TaskKind { return taskKinds.values() }
 // Means returns what k means, for people, or "" for an unknown word.
 func (k TaskKind) Means() string { return taskKinds.of(k).means }
 
-// ServiceTaskKinds and GatewayTaskKinds list the kinds of tasks of an end.
+// ServiceTaskKinds returns the kinds of the service's tasks.
 func ServiceTaskKinds() []TaskKind { return taskKinds.valuesAt(atService) }
 
 // GatewayTaskKinds returns the kinds of the gateway's tasks.
@@ -109,7 +109,7 @@ type TaskMember struct {
 	Beside string `json:"beside,omitempty" doc:"to compare with: of a change what it was before, of a possible duplicate that of the first deposit"`
 }
 
-// Differs reports whether the member is not what stands beside it.
+// Differs reports whether Beside is set and is not Value.
 func (m TaskMember) Differs() bool { return m.Beside != "" && m.Beside != m.Value }
 
 // TaskVote is what one person said of a task. A note has no verdict.
@@ -192,9 +192,8 @@ func (c *Common) Task(ctx context.Context, id string) (Task, error) {
 	return ask[Task](ctx, c, http.MethodGet, pathOf("tasks", id, ""), nil)
 }
 
-// ApproveTask approves a task. With the last approval that is missing, what the kind of the task
-// stands for is done. An approval that would not count is ErrForbidden, and a task that is decided
-// otherwise ErrConflict. The reason may be empty.
+// ApproveTask approves a task. The last missing approval carries the task out. The error is ErrForbidden if the
+// approval would not count, and ErrConflict if the task was decided otherwise. The reason may be empty.
 func (c *Common) ApproveTask(ctx context.Context, id, reason string) (Task, error) {
 	return ask[Task](ctx, c, http.MethodPost, pathOf("tasks", id, "/approve"), Decide{reason})
 }
@@ -214,8 +213,8 @@ func (c *Common) DeclineTasks(ctx context.Context, d DecideTasks) (DecidedTasks,
 	return ask[DecidedTasks](ctx, c, http.MethodPost, "/v1/tasks/decline", d)
 }
 
-// NoteTask notes something about what a task is about. Each call adds a note, and none is ever
-// changed; a thousand about one thing are the most, and then the error is ErrConflict.
+// NoteTask adds a note about the subject of a task. Notes are never changed. A subject has at most 1,000; after that
+// the error is ErrConflict.
 func (c *Common) NoteTask(ctx context.Context, id, text string) (Task, error) {
 	return ask[Task](ctx, c, http.MethodPost, pathOf("tasks", id, "/note"), NewNote{text})
 }

@@ -112,9 +112,9 @@ func (c *Common) Self(ctx context.Context) (Self, error) {
 	return ask[Self](ctx, c, http.MethodGet, "/v1/tokens/self", nil)
 }
 
-// RevokeToken revokes a token: at once on the node that is asked, within a second
-// on the others. The last admin's token cannot be revoked (ErrConflict). Where there is
-// the id of a task, the token is an approver's and valid until another approver approves it.
+// RevokeToken revokes a token: at once on the node that is asked, within a second on the others. The last admin's token
+// cannot be revoked (ErrConflict). If it returns the id of a task, the token is an approver's and stays valid until
+// another approver approves the task.
 func (c *Common) RevokeToken(ctx context.Context, id string) (task string, err error) {
 	var w Proposed
 	err = c.callEither(ctx, http.MethodDelete, pathOf("tokens", id, ""), nil, nil, &w)

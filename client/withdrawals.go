@@ -55,8 +55,8 @@ type Details struct {
 	Amount    countersign.Amount `json:"amount,omitzero" required:"true" doc:"in units of the currency: an exact decimal of at most 78 digits, without sign and exponent; kept as written"`
 }
 
-// Differs returns the first member in which d and the known details differ, with both values; an empty
-// member: they agree (PROTOCOL.md, D2).
+// Differs returns the first member in which d and known differ, with both values. member is "" if they agree
+// (PROTOCOL.md, D2).
 func (d Details) Differs(known Details) (member, was, is string) {
 	switch member = countersign.Details(d).Differs(countersign.Details(known)); member {
 	case "address":
@@ -157,7 +157,7 @@ type Permit struct {
 // LogValue keeps the permit out of a log.
 func (p Permit) LogValue() slog.Value { return slog.StringValue("permit for " + p.Withdrawal.ID) }
 
-// Release is what became of one of several claims: exactly one of its members is set.
+// Release is the result of one of several claims: exactly one of its members is set.
 type Release struct {
 	Given *Permit  `json:"given,omitempty" doc:"the permit; absent: it was not given"`
 	Error *Problem `json:"error,omitempty" doc:"why it was not given, with the status that the request for this one alone has"`
@@ -183,7 +183,7 @@ type WithdrawalOutcome struct {
 	Outcome
 }
 
-// ReportedOutcome is what became of one of several outcomes: exactly one of its members is set.
+// ReportedOutcome is the result of reporting one of several outcomes: exactly one of its members is set.
 type ReportedOutcome struct {
 	Ended *AcceptedWithdrawal `json:"ended,omitempty" doc:"the withdrawal as it is now; absent: the outcome was not recorded"`
 	Error *Problem            `json:"error,omitempty" doc:"why it was not recorded, with the status that the request for this one alone has"`
@@ -227,7 +227,7 @@ func (WaitingFor) Values() (list []WaitingFor) {
 	return list
 }
 
-// Type is the type of the callback that says so, and TypeUnknown if there is none.
+// Type returns the type of the callback that says so, or TypeUnknown if there is none.
 func (w WaitingFor) Type() countersign.Type {
 	for _, t := range countersign.TypeUnknown.Values() {
 		if w != "" && t.Report() == string(w) {
@@ -327,10 +327,9 @@ func (s *Service) ReleaseWithdrawal(ctx context.Context, id, holder string) (Per
 	return ask[Permit](ctx, &s.Common, http.MethodPost, pathOf("withdrawals", id, "/release"), Claim{holder})
 }
 
-// ReleaseWithdrawals is ReleaseWithdrawal of 1 to 1,000 withdrawals in one transaction of the service.
-// Each has its own result, in the order of list, whatever becomes of the others. An error is about the
-// call as a whole: a wrong item, or a service that is away. Repeating the call returns the same
-// permits.
+// ReleaseWithdrawals is ReleaseWithdrawal of 1 to 1,000 withdrawals in one transaction of the service. Each has its own
+// result, in the order of list, whatever becomes of the others. An error is about the call as a whole: a wrong item, or
+// a service that cannot be reached. Repeating the call returns the same permits.
 func (s *Service) ReleaseWithdrawals(ctx context.Context, list ...WithdrawalClaim) ([]Release, error) {
 	if list == nil {
 		list = []WithdrawalClaim{}

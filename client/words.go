@@ -11,10 +11,9 @@ type word[T ~string] struct {
 	is    T
 	means string // one or two sentences for people
 	do    string // what helps; empty: the meaning says it, or there is nothing to do
-	at    end    // the ends that say it; zero: the one end that has such words
+	at    end    // the ends that use it; zero: the one end that has such words
 
-	// Of an alarm: a person looks at it at once, at night too; it has a row for each subject,
-	// not one for each merchant; and why it ends by itself, empty where a person ends it.
+	// For AlarmKind.Urgent, BySubject and Ended.
 	urgent, bySubject bool
 	ended             string
 }
@@ -50,7 +49,7 @@ func (w words[T]) values() []T {
 	return list
 }
 
-// valuesAt returns the words that an end says.
+// valuesAt returns the words that an end uses.
 func (w words[T]) valuesAt(e end) []T {
 	var list []T
 	for _, row := range w {

@@ -21,9 +21,8 @@ type Deposit struct {
 	// another trackingId (PROTOCOL.md, I2). Do not credit such a deposit until
 	// a person has decided.
 	PossibleDuplicate bool
-	// Suspect says that the request shared blocks with another one as no honest
-	// request can (PROTOCOL.md, B7): it may be joined from several. OnPossibleDuplicate
-	// gets it, and a person decides on it too.
+	// Suspect says that the request shared blocks with another one, as no honest request does (PROTOCOL.md, B7): it may
+	// be spliced. OnPossibleDuplicate gets it, and a person decides on it too.
 	Suspect bool
 }
 
@@ -51,18 +50,16 @@ const (
 	answerHold
 )
 
-// Confirm countersigns the withdrawal with the merchant's order: the user who
-// ordered it and what it moves. A request that names another user is refused for
-// ever with errCode 2002; one that names none, which only a lenient Profile takes,
-// is answered with the order's. With an empty tenantUserID or details that are not
-// valid nothing is confirmed, and the service gets errCode 5000.
+// Confirm countersigns the withdrawal with the merchant's order: the user who ordered it and what it moves. A request
+// that names another user is refused for ever with errCode 2002; if it names none, which only a lenient Profile takes,
+// the answer names the order's. If tenantUserID is empty or d is not valid, nothing is confirmed and the service gets
+// errCode 5000.
 func Confirm(tenantUserID string, d countersign.Details) Answer {
 	return Answer{kind: answerConfirm, user: tenantUserID, details: d}
 }
 
-// KeepForReview is an OnPossibleDuplicate that does nothing: the deposit stays in
-// the Inbox as a possible duplicate, nobody is credited, and the handler's log
-// has a warning about it. For merchants whose people look at both.
+// KeepForReview is an OnPossibleDuplicate that does nothing: the deposit stays in the Inbox as a possible duplicate,
+// nobody is credited, and the handler's log has a warning about it. It is for merchants whose people look at both.
 func KeepForReview(context.Context, Deposit) error { return nil }
 
 // Refuse refuses the withdrawal for ever. code is one of 2000 to 2999, or a code
@@ -125,7 +122,7 @@ func failed(reason Reason, cause error) verdict {
 
 var failure = refusal(countersign.CodeInternal)
 
-// refusal is the reply that says code in the registry's words.
+// refusal returns the reply with code and its fixed message.
 func refusal(code countersign.ErrCode) Reply {
 	return Reply{Code: code, Message: code.Message()}
 }
@@ -150,19 +147,18 @@ func (v *verdict) doubt(c Claimed) bool {
 	return c.Suspect || c.PossibleDuplicate
 }
 
-// revoked notes in v, if so, that it takes the place of a confirmation.
+// revoked notes in v, if so is true, that it replaces a confirmation.
 func (v *verdict) revoked(so bool) {
 	if so {
 		v.reason, v.cause = ReasonEndedAgain, errors.Join(errEndedAgain, v.cause)
 	}
 }
 
-// accepted is the verdict of a deposit or notice.
+// accepted returns the verdict that accepts a deposit or notice.
 func accepted() verdict { return verdict{final: true, reason: ReasonAccepted} }
 
-// fromError is the verdict of a function that returned err, which is not nil. keep
-// says whether a final refusal is recorded. Refusals of deposits and notices are
-// not: nothing happened, so an operator may have them sent again later.
+// fromError returns the verdict of a function that returned err, which is not nil. keep says whether a final refusal is
+// recorded. Refusals of deposits and notices are not: nothing happened, so an operator may have them sent again later.
 func fromError(err error, keep bool) verdict {
 	var ce *CodeError
 	switch {
@@ -185,8 +181,8 @@ func fromError(err error, keep bool) verdict {
 	return failed(ReasonFailed, err)
 }
 
-// fromAnswer is the verdict of an OnWithdrawal that returned a when it was asked
-// about a withdrawal of user, empty if the request named none.
+// fromAnswer returns the verdict of an OnWithdrawal that returned a when it was asked about a withdrawal of user, empty
+// if the request named none.
 func fromAnswer(a Answer, user string) verdict {
 	class := a.code.Class()
 	v := verdict{Reply: Reply{Code: a.code, Message: messageFor(a.code, a.message)}}

@@ -21,8 +21,8 @@ func (d BlockDigest) IsZero() bool { return d == BlockDigest{} }
 type Blocks struct {
 	Body BlockDigest // of all sealed blocks
 	List []Block     // in their order
-	// ByPerson says that a person has a refused request taken. A deposit that would be refused
-	// is then suspect: nothing but a second decision credits it.
+	// ByPerson says that a person had a refused request taken. A deposit that would be refused is then suspect, and
+	// only a second decision credits it.
 	ByPerson bool
 }
 
@@ -37,20 +37,19 @@ func (b *Blocks) All() []Block {
 // Block is one sealed block of a request.
 type Block struct {
 	Digest BlockDigest
-	// Own says that the block holds so much of the requestUUID that no other
-	// request has it.
+	// Own says that the block holds enough of the requestUUID to be in no other request.
 	Own bool
 	// Owner names what the block belongs to: no honest request with another owner
 	// has this block. Zero: not known.
 	Owner BlockDigest
 }
 
-// Rememberer is an Inbox that remembers the blocks of requests that opened and were refused
-// before they came to it: for a wrong setting, say. Otherwise a request that is joined from such
-// would be taken once the setting is right. The Inboxes of this project are Rememberers.
+// Rememberer is an Inbox that also remembers the blocks of requests that opened but were refused before they reached
+// it, for example because of a wrong setting. Otherwise a request spliced from them would be taken once the setting is
+// right. The Inboxes of this project are Rememberers.
 type Rememberer interface {
-	// Remember remembers the blocks of e, as rule 1 of Claim does, if Judge finds nothing
-	// against them. e has At and Blocks alone.
+	// Remember remembers the blocks of e, as rule 1 of Claim does, if Judge finds nothing against them. Only At and
+	// Blocks of e are set.
 	Remember(ctx context.Context, e Entry) error
 }
 
@@ -115,19 +114,17 @@ func (e *Entry) Judge(seen map[BlockDigest]SeenBlock, recorded, settled bool) Fi
 	return FindingNone
 }
 
-// The least number of hexadecimal digits of a random value that a block must hold to
-// count. 16 of a random UUID are 60 random bits: at a hundred requests a second
-// two of 30 days agree in them less than once in ten years, and the one that is
-// refused passes with its next requestUUID. 12 are enough for an owner, since the
-// rest of the block must agree as well.
+// The least number of hexadecimal digits of a random value that a block must hold to count. 16 digits of a random UUID
+// are 60 random bits. At a hundred requests a second, two requests of 30 days agree in them less than once in ten
+// years, and the one that is refused passes with its next requestUUID. 12 are enough for an owner, since the rest of
+// the block must agree as well.
 const (
 	ownDigits   = 16
 	ownerDigits = 12
 )
 
-// blocksOf returns the blocks of a request that opened, also if it is no callback: cb is then nil.
-// lengths has the bytes of plaintext in each sealed block. padded means that equal chunks give
-// different blocks.
+// blocksOf returns the blocks of a request that opened. cb is nil if it is not a callback. lengths has the bytes of
+// plaintext in each sealed block. padded means that equal chunks give different blocks.
 func blocksOf(cb countersign.Callback, plaintext, sealed []byte, lengths []int, padded bool) *Blocks {
 	size := len(sealed) / len(lengths)
 	names := []string{"requestUUID", "trackingId", "callBackId", "txId"}
@@ -168,8 +165,8 @@ func blocksOf(cb countersign.Callback, plaintext, sealed []byte, lengths []int, 
 	return b
 }
 
-// ReadBlocks returns the blocks of a body that opens with key and is not bound, for a Rememberer; nil of
-// any other. field is Profile.BodyField.
+// ReadBlocks returns the blocks of a body that opens with key and is not bound, for a Rememberer. It returns nil for
+// any other body. field is Profile.BodyField.
 func ReadBlocks(key *envelope.Key, padding envelope.Padding, field string, body []byte) *Blocks {
 	o := opener{key: key, padding: padding, binding: BindingWhenPresent, lenient: true, field: field}
 	_, blocks, _, _ := o.open(countersign.LaneNotify, body)
@@ -200,8 +197,7 @@ func newCutValue(plaintext []byte, span [2]int) cutValue {
 	return v
 }
 
-// owns reports whether a block from start to end holds all of v, or so much of a
-// random v that it is the only one.
+// owns reports whether a block from start to end holds all of v, or enough of a random v to be the only one.
 func (v cutValue) owns(start, end int) bool {
 	if v.end <= start || end <= v.start {
 		return false
@@ -214,7 +210,7 @@ func (v cutValue) cut(start, end int) bool {
 	return v.start < end && start < v.end && (v.start < start || end < v.end)
 }
 
-// digitsIn is how many digits of v a block from start to end holds.
+// digitsIn returns how many digits of v a block from start to end holds.
 func (v cutValue) digitsIn(start, end int) (n int) {
 	for i := max(start, v.digits); i < min(end, v.end); i++ {
 		if isHexDigit(v.text[i-v.start]) {

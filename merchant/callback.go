@@ -14,9 +14,8 @@ import (
 	"countersign/internal/bodies"
 )
 
-// The way of a request: it is admitted, opened, claimed in the Inbox, decided by the merchant's
-// function, settled in the Inbox, and answered. The signed link (link.go), the check of deposits
-// (verify.go) and the record of what is refused (refused.go) stand around it.
+// A request is admitted, opened, claimed in the Inbox, decided by the merchant's function, settled in the Inbox, and
+// answered. link.go verifies its signature, verify.go checks deposits, and refused.go records what is refused.
 
 func (h *Handler) serve(at countersign.Lane, w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
@@ -66,8 +65,7 @@ func (h *Handler) admit(at countersign.Lane, w http.ResponseWriter, r *http.Requ
 	return rep, link
 }
 
-// take opens a body and acts on it, also where it refuses it. opened is what it opened to,
-// nil if it did not.
+// take opens a body and acts on it or refuses it. opened is the plaintext, nil if body did not open.
 func (h *Handler) take(ctx context.Context, at countersign.Lane, body []byte, link *linked, leave func()) (rep reply, opened []byte) {
 	cb, blocks, opened, key, refused := h.open(at, body, leave)
 	if refused == nil {
@@ -92,9 +90,8 @@ func (h *Handler) take(ctx context.Context, at countersign.Lane, body []byte, li
 // open opens body with the first key that opens it, and returns the key that seals the
 // answer. It calls leave when body is opened, or panics.
 //
-// A private part whose padding happens to fit opens nonsense. That too is not opened, so
-// the next key is tried in both cases, and the time shows no more than the response
-// (PROTOCOL.md, S7).
+// With a wrong private part the padding may happen to fit, and the body opens to nonsense. That counts as not opened:
+// the next key is tried in both cases, so the time reveals no more than the response (PROTOCOL.md, S7).
 func (h *Handler) open(at countersign.Lane, body []byte, leave func()) (cb countersign.Callback, blocks *Blocks, plaintext []byte, answer *envelope.Key, refused *reply) {
 	defer leave()
 	for _, o := range h.openers {
@@ -237,7 +234,7 @@ func (r reply) end(v verdict) reply {
 	return r
 }
 
-// function is the merchant's function for cb, nil if cb is only recorded.
+// function returns the merchant's function for cb, nil if cb is only recorded.
 func (h *Handler) function(cb countersign.Callback) function {
 	switch c := cb.(type) {
 	case *countersign.Deposit:
@@ -274,8 +271,7 @@ func (h *Handler) function(cb countersign.Callback) function {
 	}
 }
 
-// verdictOf is the verdict of a function for cb that returned a and err. Only a withdrawal
-// has an a.
+// verdictOf returns the verdict of a function for cb that returned a and err. a counts for withdrawals only.
 func (h *Handler) verdictOf(cb countersign.Callback, a Answer, err error) verdict {
 	w, withdrawal := cb.(*countersign.WithdrawalRequest)
 	switch {
@@ -339,9 +335,8 @@ func (h *Handler) run(ctx context.Context, key entryKey, c Claimed, do function)
 	}
 }
 
-// repeated is do for a callback that was answered with kept: nothing is done again. Of a
-// withdrawal that was confirmed, do says whether that still holds, and kept what is confirmed
-// (PROTOCOL.md, I1).
+// repeated returns do for a callback that was answered with kept: nothing is done again. For a confirmed withdrawal do
+// says whether that still holds, and kept what is confirmed (PROTOCOL.md, I1).
 func repeated(typ countersign.Type, kept Reply, do function) function {
 	return func(ctx context.Context, c Claimed) verdict {
 		if typ == countersign.TypeRequestWithdraw && kept.Code == countersign.CodeAccepted {

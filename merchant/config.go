@@ -70,7 +70,7 @@ func (n names) of(kind string, v int) string {
 	return n[v]
 }
 
-// parse inverts of. Its error goes with the zero value.
+// parse inverts of. With an error it returns the zero value.
 func (n names) parse(what, s string) (int, error) {
 	if v := slices.Index(n, s); v >= 0 {
 		return v, nil
@@ -104,13 +104,13 @@ type Config struct {
 	// Sign is the merchant's own pair of the signed link: it signs every response to a
 	// request that is signed (PROTOCOL.md, L9). Nil: no response is signed.
 	Sign *envelope.SigningKey
-	// ServiceSigner is the service's public part of the signed link. No request is acted on
-	// that it did not sign (PROTOCOL.md, L11). Nil: signatures of requests are not looked at.
+	// ServiceSigner is the service's public part of the signed link. Requests that it did not sign are refused
+	// (PROTOCOL.md, L11). Nil: signatures of requests are not checked.
 	ServiceSigner *envelope.SigningKey
-	// NextServiceSigner counts as well, while the service replaces its key.
+	// NextServiceSigner is accepted as well, while the service replaces its key.
 	NextServiceSigner *envelope.SigningKey
-	// PublicURL is what the service has before the path of this handler, such as
-	// https://pay.shop.example: the signatures of requests cover it. Required with ServiceSigner.
+	// PublicURL is the beginning of the URL that the service posts to, without the path of this handler, such as
+	// https://pay.shop.example. The signatures of requests cover it. Required with ServiceSigner.
 	PublicURL string
 
 	// APIKey goes into every response. Required.
@@ -132,23 +132,20 @@ type Config struct {
 	// that of package sqlinbox, has functions of its own in place of those below.
 	Inbox Inbox
 
-	// Verify is the merchant's own check of a deposit before it counts: by a node or an
-	// explorer of the chain, or the provider's query API. Yes lets it count. No refuses
-	// it with errCode 2003. Not yet, an error and a call that takes too long answer with
-	// errCode 3002, so that the service asks again. It is called before anything is
-	// credited, while no transaction is open, and not for a repetition, nor for a
-	// deposit that awaits a person. Several calls for one deposit may run in different
-	// processes. Nil: the service is believed.
+	// Verify is the merchant's own check of a deposit before it counts: by a node or an explorer of the chain, or the
+	// provider's query API. Yes lets it count. No refuses it with errCode 2003. Not yet, an error and a call that takes
+	// too long answer with errCode 3002, so that the service asks again. It is called before anything is credited,
+	// while no transaction is open. It is not called for a repetition or for a deposit that awaits a person. Several
+	// processes may call it for one deposit at once. Nil: the service is believed.
 	Verify func(context.Context, countersign.Deposit) (Verdict, error)
 	// VerifyWait is how long an exchange waits for Verify. After it Verify goes on,
 	// and the next attempt gets its result. At most Timeout. Zero: 1.5 s.
 	VerifyWait time.Duration
 	// VerifyTimeout bounds one call of Verify. Zero: 1 min.
 	VerifyTimeout time.Duration
-	// VerifyFor is how long after its first attempt a deposit is held that is not
-	// verified yet. Then it is refused with errCode 2003, whenever the service sends it,
-	// until Verify says yes. An Inbox that does not fill in Claimed.Recorded holds it
-	// until the service gives up. Zero: 24 h.
+	// VerifyFor is how long after its first attempt an unverified deposit is held. After that it is refused with
+	// errCode 2003 whenever the service sends it, until Verify says yes. With an Inbox that does not set
+	// Claimed.Recorded it is held until the service gives up. Zero: 24 h.
 	VerifyFor time.Duration
 
 	// OnDeposit does the merchant's part of a deposit. A nil error accepts it.
@@ -162,11 +159,10 @@ type Config struct {
 	// person has decided. Required where there is an OnDeposit, since somebody must decide;
 	// KeepForReview leaves such deposits in the Inbox and in the log.
 	OnPossibleDuplicate func(context.Context, Deposit) error
-	// OnWithdrawal answers a withdrawal with Confirm, Refuse or Hold. An error
-	// confirms nothing; a *CodeError says which errCode is returned. It is called again
-	// for each repetition of a question that was confirmed, and refuses with
-	// countersign.CodeOrderCancelled (2005) what has ended since (PROTOCOL.md, I1). Its details
-	// do not count then. Nil: every order is unknown.
+	// OnWithdrawal answers a withdrawal with Confirm, Refuse or Hold. An error confirms nothing; a *CodeError says
+	// which errCode is returned. It is called again for each repetition of a confirmed question. It must then refuse
+	// with countersign.CodeOrderCancelled (2005) if the withdrawal has ended (PROTOCOL.md, I1); its details do not
+	// count. Nil: every order is unknown.
 	OnWithdrawal func(context.Context, countersign.WithdrawalRequest) (Answer, error)
 	// OnAnswer is called with every answer that confirms or refuses a withdrawal, repeated
 	// ones too, before it is sent. If it fails, the service gets errCode 5000 and asks

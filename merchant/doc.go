@@ -37,10 +37,9 @@
 //
 // # Other providers
 //
-// The zero [Profile] is that of a service of this project. For any other set
-// Config.Profile to [OtherProvider] and change what you know better. Then a request
-// may not be bound, members may be missing or have other forms, and a
-// WithdrawalRequest may name no user: pass the user of your order to Confirm.
+// The zero [Profile] is that of a service of this project. For any other, set Config.Profile to [OtherProvider] and
+// change what you know of the service. Then a request may not be bound, members may be missing or have other forms, and
+// a WithdrawalRequest may name no user: pass the user of your order to Confirm.
 //
 // # Mounting
 //

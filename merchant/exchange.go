@@ -30,7 +30,7 @@ func (h *Handler) witnessed(ctx context.Context, request, opened []byte, link *l
 	if !ok || h.c.OnAnswer == nil || r.Code != countersign.CodeAccepted && r.Code.Class() != countersign.ClassRefused {
 		return r
 	}
-	// If the service closes the connection, the record is made nevertheless.
+	// The record is made even if the service closes the connection.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.c.Timeout)
 	defer cancel()
 	kept, err := h.kept(link, r)

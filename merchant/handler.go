@@ -199,7 +199,7 @@ func (h *Handler) write(w http.ResponseWriter, link *linked, r *reply) {
 	_, _ = w.Write(body) // a failed write has no remedy; the service asks again
 }
 
-// body is the JSON of a response.
+// body returns the JSON of a response.
 func (h *Handler) body(r *reply) ([]byte, error) {
 	return countersign.Response{APIKey: h.apiKey(), Data: r.data, ErrCode: r.Code, Message: r.Message}.Marshal()
 }

@@ -12,7 +12,7 @@ import (
 // open, if there is no OnHeld.
 const askAgain = time.Second
 
-// askPause is the shortest time between two calls of OnWithdrawal for it.
+// askPause is the shortest time between two calls of OnWithdrawal for an exchange.
 const askPause = 20 * time.Millisecond
 
 // holds are the exchanges that are kept open.

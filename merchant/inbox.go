@@ -36,7 +36,7 @@ type Inbox interface {
 	//     at that moment with the same Payment, or with the same Transfer and
 	//     MayBeSame holds for the two TxIndex, e is a possible duplicate for ever. Rules 5 and 7 look
 	//     again, at all other entries, and record e.TxIndex, if that is not the
-	//     recorded one: so of two entries the one that got its index later looked.
+	//     recorded one, so of two entries the one that got its index later is compared.
 	//  3. If e.ID is known with another Content, the state is OtherContent, and nothing
 	//     changes. But while the entry is neither settled nor leased, e takes the place of what
 	//     was recorded and never accepted, and rule 2 compares it anew.
@@ -115,8 +115,8 @@ type Entry struct {
 	// ID identifies the callback among those of its type: trackingId, for
 	// type 2 callBackId, for a type 4 without trackingId its requestUUID.
 	ID string
-	// Order is the callBackId of a report about a withdrawal (types 3, 5, 6 and 7), which
-	// identifies it besides: two withdrawals may have one trackingId. Empty for other types.
+	// Order is the callBackId of a report about a withdrawal (types 3, 5, 6 and 7), which is part of its identity,
+	// because two withdrawals may have one trackingId. Empty for other types.
 	Order string
 	// Content is the digest of countersign.Callback.Content, so it is the same
 	// for all attempts of one callback.

@@ -16,8 +16,8 @@ const leaseMargin = 5 * time.Second
 // survives a renewal that fails.
 const leaseRenewals = 3
 
-// renewLease keeps the lease of c until end is called, where the Inbox can do
-// that (see Renewer). end returns when no renewal is under way any more.
+// renewLease keeps the lease of c until end is called, if the Inbox is a Renewer. end returns when no renewal is
+// running.
 func (h *Handler) renewLease(key entryKey, c Claimed) (end func()) {
 	inbox, ok := h.c.Inbox.(Renewer)
 	if !ok || key.typ == countersign.TypeRequestWithdraw {

@@ -45,7 +45,7 @@ func (c *Config) completeLink() error {
 	return nil
 }
 
-// signers are the keys of the service that count.
+// signers returns the keys of the service that are accepted.
 func (c *Config) signers() (keys []*envelope.SigningKey) {
 	for _, k := range []*envelope.SigningKey{c.ServiceSigner, c.NextServiceSigner} {
 		if k != nil {
@@ -102,7 +102,7 @@ var (
 	errOldSignature   = errors.New("it was signed more than five minutes from now, by this clock; check the clocks of both ends")
 )
 
-// linkHolds checks what can be checked when the request is opened (PROTOCOL.md, L6 and L8).
+// linkHolds checks what can be checked once the request is opened (PROTOCOL.md, L6 and L8).
 func (h *Handler) linkHolds(l *linked, cb countersign.Callback, opened []byte) *reply {
 	switch {
 	case l == nil || l.verified == nil: // take is not reached where it is demanded
@@ -132,8 +132,8 @@ func (h *Handler) signResponse(l *linked, body []byte, r *reply) (http.Header, e
 	return header, err
 }
 
-// kept is what a record of the exchange has of the link. It signs the response, which is
-// then sent with this signature.
+// kept returns what a record of the exchange keeps of the link. It signs the response, which is then sent with this
+// signature.
 func (h *Handler) kept(l *linked, r reply) (*Link, error) {
 	if l == nil || !envelope.Signed(l.header) {
 		return nil, nil

@@ -154,8 +154,8 @@ func (m *MemoryInbox) setContent(row *memoryEntry, e Entry) {
 	}
 }
 
-// setIndex sets the index of row to that of e, and if it is another one compares it with those of all
-// other entries of the transfer.
+// setIndex sets the index of row to that of e. If that changes it, row is compared with all other entries of the
+// transfer.
 func (m *MemoryInbox) setIndex(row *memoryEntry, e Entry) {
 	if row.seen && row.txIndex == e.TxIndex {
 		return
@@ -207,7 +207,7 @@ func (m *MemoryInbox) Renew(ctx context.Context, r Renewal) error {
 	return nil
 }
 
-// Len is how many callbacks are recorded, in any state.
+// Len returns how many callbacks are recorded, in any state.
 func (m *MemoryInbox) Len() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

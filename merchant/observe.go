@@ -92,9 +92,8 @@ func (r Reason) Answered() bool {
 	return false
 }
 
-// level is the log level of r. Deposits, notices and repetitions are not shown by default,
-// because there are many. Errors need a person: requests that contradict an earlier one, and
-// failures at the merchant's end.
+// level returns the log level of r. Deposits, notices and repetitions are not shown by default, because there are many.
+// Errors need a person: requests that contradict an earlier one, and failures at the merchant's end.
 func (r Reason) level() slog.Level {
 	switch r {
 	case ReasonAccepted, ReasonRepeated:
@@ -127,8 +126,8 @@ type Observer interface {
 // maxLoggedNames bounds how many names of unknown members are logged.
 const maxLoggedNames = 8
 
-// record logs one line for a request and counts it. It logs no value that a peer chose
-// but identifiers and, if the request was refused, its method and path.
+// record logs one line for a request and counts it. Of the values that a peer chose it logs only identifiers and, if
+// the request was refused, its method and path.
 func (h *Handler) record(req *http.Request, began time.Time, r reply) {
 	ctx, took := req.Context(), time.Since(began)
 	if h.c.Observer != nil {
@@ -190,7 +189,7 @@ func (h *Handler) record(req *http.Request, began time.Time, r reply) {
 	h.c.Log.LogAttrs(ctx, level, "callback", attrs...)
 }
 
-// identity returns what names the callback of r, as much of it as could be read.
+// identity returns as much of the identity of r's callback as could be read.
 func (r reply) identity() countersign.Identity {
 	if cb := r.callback; cb != nil {
 		return countersign.Identity{Type: cb.CallbackType(), TrackingID: cb.Common().TrackingID, CallBackID: cb.OrderID()}
@@ -198,9 +197,8 @@ func (r reply) identity() countersign.Identity {
 	return countersign.Identify(r.request)
 }
 
-// setting is the gateway's flag, and the member of Config, that would let a refused
-// request through. It is empty if none would, and for what may be an attack: nobody
-// should switch the defence off because a log line says so.
+// setting returns the gateway's flag and the member of Config that would let a refused request through. It returns ""
+// if none would, and for what may be an attack, so that no log line tells anybody to switch off the defence.
 func (r reply) setting() string {
 	switch r.reason {
 	case ReasonPath, ReasonWrongURL:
@@ -225,8 +223,8 @@ func (r reply) setting() string {
 	return ""
 }
 
-// flood is what the lines of the log are counted by. A provider asks about each held callback
-// again, so these are counted by themselves.
+// flood returns the kind under which log lines of r are limited. A provider asks about each held callback again, so
+// these are a kind of their own.
 func (r reply) flood() string {
 	if r.reason == ReasonHold && r.callback != nil {
 		return string(r.reason) + " " + r.callback.EventID()
@@ -244,8 +242,8 @@ type floods struct {
 
 type flood struct{ logged, skipped int }
 
-// In each span of this length, this many lines of a kind are written. What has no line in it is
-// counted in the first line of the kind after it.
+// In each span of this length, this many lines of a kind are written. The first line of the kind after it says how many
+// were left out.
 const (
 	floodSpan  = time.Minute
 	floodMost  = 10

@@ -10,7 +10,7 @@ import (
 	"countersign/envelope"
 )
 
-// opener reads requests with one key. Only the bytes and its settings decide.
+// opener reads requests with one key. Its results depend only on the bytes and its settings.
 type opener struct {
 	key     *envelope.Key
 	answer  *envelope.Key // seals the answers to what key opened

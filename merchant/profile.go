@@ -23,7 +23,7 @@ type Profile struct {
 	// Base64, where the body is not the bare Base64 (PROTOCOL.md, F2). Empty: data.
 	BodyField string
 
-	// Hold says what a withdrawal gets that OnWithdrawal holds. Zero: HoldAsk.
+	// Hold says how a withdrawal that OnWithdrawal holds is answered. Zero: HoldAsk.
 	Hold HoldMode
 	// Wait is how long HoldWait keeps an exchange open, at most 90 s. Zero: 8 s, below the
 	// 10 s that most HTTP clients wait. The http.Server's WriteTimeout must be longer.

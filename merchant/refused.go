@@ -25,13 +25,11 @@ type Refused struct {
 	// Body is the body of the request, Opened what it opened to, nil if it did not. Both are
 	// valid only during the call.
 	Body, Opened []byte
-	// Signed says that the service's signature was demanded and right, if perhaps old
-	// (PROTOCOL.md, L11).
+	// Signed says that the service's signature was demanded and right, though perhaps old (PROTOCOL.md, L11).
 	Signed bool
 }
 
-// Fact is one thing of a request that was not as expected. A text that does not apply is
-// empty.
+// Fact is one thing about a request that was not as expected. A text that does not apply is empty.
 type Fact struct {
 	Member   string // of the message; empty: it is about the whole request
 	Problem  string
@@ -49,12 +47,11 @@ type Retried struct {
 	Cause    error // may be nil
 }
 
-// Retry takes the body of a request that was refused as if it came now, without its API key
-// and whatever path it came to. signed is Refused.Signed: a handler that demands signatures
-// takes no other. A callback that was taken meanwhile is ReasonRepeated, so
-// nothing takes effect twice. A question about a withdrawal is ReasonWrongURL: nobody would
-// get its answer. A deposit that is refused for its blocks is suspect, so a person decides once
-// more. OnRefused is not called.
+// Retry takes the body of a request that was refused as if it came now, without its API key and whatever path it came
+// to. signed is Refused.Signed: a handler that demands signatures takes a request only if it is true. A callback that
+// was taken meanwhile is ReasonRepeated, so nothing takes effect twice. A question about a withdrawal is
+// ReasonWrongURL: nobody would get its answer. A deposit that is refused for its blocks is suspect, so a person decides
+// once more. OnRefused is not called.
 func (h *Handler) Retry(ctx context.Context, body []byte, signed bool) Retried {
 	if h.c.ServiceSigner != nil && !signed {
 		return Retried{Reason: ReasonUnsigned, Code: countersign.CodeMalformed, Cause: errors.New("the service did not sign it, so nobody knows who sent it")}
@@ -129,8 +126,7 @@ func (r *reply) facts(opened []byte) (facts []Fact) {
 	return facts
 }
 
-// valueOf is the value of a member as it was sent, empty if it is not there or cannot be
-// read.
+// valueOf returns the value of a member as it was sent, or "" if it is missing or cannot be read.
 func valueOf(plaintext []byte, member string) string {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(plaintext, &members) != nil {

@@ -11,8 +11,8 @@ import (
 // responseRoom is more than a response needs beside its data and apiKey, in bytes.
 const responseRoom = 512
 
-// plaintext is the answer that accepts or confirms cb, to be sealed with key: the shortest
-// one if the full answer does not fit into a response.
+// plaintext returns the answer that accepts or confirms cb, to be sealed with key: the shortest one if the full answer
+// does not fit into a response.
 func (h *Handler) plaintext(key *envelope.Key, cb countersign.Callback, r Reply) ([]byte, error) {
 	a := cb.Accept(r.Details)
 	if w, ok := a.(countersign.WithdrawalAnswer); ok && w.TenantUserID == "" {

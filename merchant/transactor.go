@@ -34,9 +34,8 @@ type Transactor interface {
 	Act(ctx context.Context, e Entry, conclude Conclude) (Claimed, error)
 }
 
-// Conclude says what a callback is answered with if the function for it returned
-// a and err, and whether that is recorded for ever. a counts for type 2 alone. It
-// changes nothing and may be called more than once.
+// Conclude returns the Reply to a callback whose function returned a and err, and whether the Reply is recorded for
+// ever. a counts for type 2 only. It changes nothing and may be called more than once.
 type Conclude func(a Answer, err error) (r Reply, final bool)
 
 // function names a function of c that is set and is called for callbacks of type t.
@@ -68,7 +67,7 @@ func (c *Config) oneFunction() error {
 	return nil
 }
 
-// transactor is the Inbox if it has the function for callbacks of type t.
+// transactor returns the Inbox if it has the function for callbacks of type t.
 func (h *Handler) transactor(t countersign.Type) Transactor {
 	if inbox, ok := h.c.Inbox.(Transactor); ok && inbox.Acts(t) {
 		return inbox

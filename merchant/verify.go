@@ -113,8 +113,8 @@ func (h *Handler) find(key entryKey, e *Entry, d *countersign.Deposit) (*proof, 
 	return call, nil
 }
 
-// Question is the digest of what Verify is asked about: the deposit's identifier, its
-// content and its TxIndex. A verdict counts for the same Question only.
+// Question returns the digest of what Verify is asked about: the deposit's identifier, its content and its TxIndex. A
+// verdict counts for the same Question only.
 func (e *Entry) Question() Digest {
 	q := digestOf("countersign inbox question 1")
 	q.text(e.ID, string(e.Content[:]), strconv.FormatInt(e.TxIndex, 10))
@@ -198,7 +198,7 @@ func (p *proofs) wait(ctx context.Context) error {
 	}
 }
 
-// What the service gets as a message.
+// The messages to the service.
 var (
 	unverified = Reply{Code: countersign.CodeNotKnownYet, Message: "the deposit is not verified yet"}
 	disproved  = Reply{Code: countersign.CodeRefusedPolicy, Message: "the deposit cannot be verified"}
@@ -242,9 +242,8 @@ func (h *Handler) prove(ctx context.Context, key entryKey, e *Entry, c Claimed) 
 
 var errDisproved = errors.New("the check says that there is no such deposit; it is refused and not credited")
 
-// workProven is workOnce or workWithin for a deposit that Verify is asked about first.
-// The deposit is claimed before, so that only one delivery asks and a repetition does
-// not, and no transaction is open meanwhile.
+// workProven is workOnce or workWithin for a deposit that Verify is asked about first. The deposit is claimed before,
+// so that only one delivery asks and a repetition does not. No transaction is open meanwhile.
 func (h *Handler) workProven(ctx context.Context, inbox Transactor, rep reply, key entryKey, e Entry, do function) (_ reply, done bool) {
 	e.Lease = h.lease
 	c, err := h.claim(ctx, e)

@@ -67,9 +67,8 @@ const pruneSQL = `
 DELETE FROM countersign_blocks WHERE block IN (SELECT block FROM (
 	SELECT block FROM countersign_blocks WHERE seen < ? ORDER BY seen LIMIT ?) AS old)`
 
-// Prune deletes the blocks that were seen more than 30 days before now. Call it once
-// a day if merchant.Config.Profile is not that of a service of this project; of such
-// a service no blocks are kept. Entries are never deleted.
+// Prune deletes the blocks that were seen more than 30 days before now. Call it once a day if merchant.Config.Profile
+// is not that of a service of this project; for such a service no blocks are kept. Entries are never deleted.
 func (in *Inbox) Prune(ctx context.Context, now time.Time) error {
 	for n := int64(pruneBatch); n == pruneBatch; {
 		err := in.transact(ctx, func(t *transaction) (err error) {

@@ -94,9 +94,8 @@ func (d Dialect) create(ctx context.Context, db *sql.DB, text string) error {
 	return tx.Commit()
 }
 
-// options are those of every transaction. In MySQL the default, REPEATABLE READ,
-// would show a transaction that waited for a lock the rows as they were before, and
-// lock gaps between rows.
+// options returns the options of every transaction. In MySQL the default, REPEATABLE READ, would show a transaction
+// that waited for a lock the rows as they were before, and lock gaps between rows.
 func (d Dialect) options() *sql.TxOptions {
 	if d == SQLite {
 		return nil
@@ -152,7 +151,7 @@ func (d Dialect) transient(err error) bool {
 	return false
 }
 
-// sqlState is that of an error of PostgreSQL, from pgx or lib/pq.
+// sqlState returns the SQLSTATE of an error of PostgreSQL, from pgx or lib/pq.
 func sqlState(err error) string {
 	var state interface{ SQLState() string }
 	if errors.As(err, &state) {

@@ -35,7 +35,7 @@ type row struct {
 	revoked    bool  // this transaction refused what was confirmed
 }
 
-// claimed is what every Claimed says of r.
+// claimed returns what every Claimed says of r.
 func (r *row) claimed(s merchant.State) merchant.Claimed {
 	return merchant.Claimed{State: s, Seq: r.seq, PossibleDuplicate: r.duplicate, Suspect: r.suspect, Recorded: time.UnixMilli(r.recorded),
 		Replaced: r.replaced, Revoked: r.revoked}
@@ -51,7 +51,7 @@ func entryKey(t countersign.Type, id, order string) []byte {
 	return h.Sum(nil)
 }
 
-// withdrawalLock is what OnWithdrawal runs under: nothing if e is no question.
+// withdrawalLock returns what to lock while OnWithdrawal runs, nil if e is not a question.
 func (c *Config) withdrawalLock(e *merchant.Entry) [][]byte {
 	w, ok := e.Callback.(*countersign.WithdrawalRequest)
 	if !ok {
@@ -65,7 +65,7 @@ func (c *Config) withdrawalLock(e *merchant.Entry) [][]byte {
 	return [][]byte{digest[:]}
 }
 
-// stripe is the row of countersign_locks for a digest.
+// stripe returns the row of countersign_locks for a digest.
 func stripe(digest []byte) int64 { return int64(binary.BigEndian.Uint16(digest)) % stripes }
 
 // lock makes transactions with a digest in common run one after another. All lock in the
@@ -150,8 +150,8 @@ type known struct {
 	settled bool           // it was settled before this transaction
 }
 
-// record applies the rules 1 to 4 of merchant.Inbox's Claim to e. A new entry is
-// inserted, open and without a lease. The transaction holds the locks besides.
+// record applies the rules 1 to 4 of merchant.Inbox's Claim to e. A new entry is inserted, open and without a lease.
+// The transaction locks besides too.
 func (t *transaction) record(ctx context.Context, e *merchant.Entry, besides ...[]byte) (k known, err error) {
 	key := entryKey(e.Callback.CallbackType(), e.ID, e.Order)
 	if err := t.lock(ctx, append(locks(key, e), besides...)...); err != nil {
@@ -210,13 +210,13 @@ func (t *transaction) judge(ctx context.Context, key []byte, r *row, at time.Tim
 	return t.refuse(ctx, r, merchant.Reply{Code: code, Message: code.Message()}, at)
 }
 
-// refuse records the refusal of a question, in place of a confirmation too.
+// refuse records the refusal of a question, also in place of a confirmation.
 func (t *transaction) refuse(ctx context.Context, r *row, reply merchant.Reply, at time.Time) error {
 	r.settled, r.reply, r.revoked = true, reply, r.settled
 	return t.ends(ctx, replaceReplySQL, t.d.blob(formatReply(reply)), at.UnixMilli(), r.seq)
 }
 
-// ends is the entry of the question that e ends, nil if e is no type 3 or 5.
+// ends returns the key of the question that e ends, nil if e is not of type 3 or 5.
 func ends(e *merchant.Entry) []byte {
 	if e.Callback == nil { // only its blocks are remembered
 		return nil
@@ -253,7 +253,7 @@ func (t *transaction) insertEntry(ctx context.Context, key []byte, e *merchant.E
 	return r, err
 }
 
-// columns are the parameters for what r keeps of e.
+// columns returns the parameters for what r keeps of e.
 func (t *transaction) columns(r *row, e *merchant.Entry) []any {
 	var transfer, payment, question any
 	if !e.Transfer.IsZero() {
@@ -327,7 +327,7 @@ const (
 UPDATE countersign_inbox SET settled = 1, lease_until = 0, mark = 0, reply = ?, ended = ?, review = ? WHERE seq = ? AND settled = 0 AND mark = ?`
 )
 
-// newMark returns what begin marks a row with.
+// newMark returns the number that begin stores, so that settle finds its row.
 func newMark() int64 { return 1 + rand.Int64N(1<<62) }
 
 // begin marks r before the merchant's function runs, with a number that settle must find

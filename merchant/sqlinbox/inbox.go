@@ -32,9 +32,9 @@ type Config struct {
 	// OnWithdrawal answers a withdrawal, as that of merchant.Config. It is not called about one
 	// that a type 3 or 5 has ended: that is refused with 2005.
 	OnWithdrawal func(ctx context.Context, tx *sql.Tx, w countersign.WithdrawalRequest) (merchant.Answer, error)
-	// WithdrawalLock names what OnWithdrawal reads for a limit: calls about withdrawals with one
-	// name wait for each other, in all processes, so none reads a sum that another is about to
-	// change. nil: all wait for each other. With limits of each user alone it may be the user.
+	// WithdrawalLock names what OnWithdrawal reads for a limit. Calls with the same name wait for each other, in all
+	// processes, so that none reads a sum that another is about to change. If all limits are for one user each, it may
+	// be the user. Nil: all calls wait for each other.
 	WithdrawalLock func(w countersign.WithdrawalRequest) string
 	// OnNotice does the merchant's part of a notice, as that of merchant.Config.
 	OnNotice func(ctx context.Context, tx *sql.Tx, cb countersign.Callback) error
@@ -197,7 +197,7 @@ func (in *Inbox) askAgain(ctx context.Context, t *transaction, e *merchant.Entry
 	return c, nil
 }
 
-// state is the result of a call that does not act.
+// state returns the result of a call that does not act.
 func (k known) state() merchant.Claimed {
 	switch {
 	case k.refused == merchant.StateSpliced:

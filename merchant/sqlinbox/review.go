@@ -29,9 +29,9 @@ const (
 	readHeldSQL = heldColumns + ` WHERE entry = ?`
 )
 
-// Held returns the deposits that were accepted and await a person (PROTOCOL.md, I2 and B7),
-// those after number after, in order, limit at most: the Seq of the last is the next after.
-// One that cannot be read any more has its TrackingID alone.
+// Held returns the deposits that were accepted and await a person (PROTOCOL.md, I2 and B7), those after number after,
+// in order, limit at most: the Seq of the last is the next after. One that can no longer be read has only its
+// TrackingID.
 func (in *Inbox) Held(ctx context.Context, after int64, limit int) (list []merchant.Deposit, err error) {
 	err = in.transact(ctx, func(t *transaction) error {
 		list = nil

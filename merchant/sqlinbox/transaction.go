@@ -37,9 +37,8 @@ func (d Dialect) repeated(ctx context.Context, once func() error) error {
 	}
 }
 
-// transact runs fn in a transaction, again after a deadlock, and commits it if fn gives
-// no error. If the commit fails, it may have happened or not. Repeating it is
-// harmless, because fn then finds what was recorded.
+// transact runs fn in a transaction, again after a deadlock, and commits it if fn returns no error. If the commit
+// fails, it may have happened or not. Repeating it is harmless, because fn then finds what was recorded.
 func (in *Inbox) transact(ctx context.Context, fn func(t *transaction) error) error {
 	return in.c.Dialect.repeated(ctx, func() error { return in.once(ctx, fn) })
 }
