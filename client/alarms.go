@@ -46,14 +46,14 @@ const (
 // since a person decides on each; for any other, one row counts all.
 var alarmKinds = words[AlarmKind]{
 	{is: AlarmApprovalWaits, at: atBoth, bySubject: true,
-		means: "Something has waited for an approver for more than an hour. Subject token: the last approver's token " +
-			"expires within a week, and then only an admin of another origin can approve changes.",
+		means: "Something has waited for an approver for over an hour. Subject token: the last approver's token " +
+			"expires within a week; then only an admin of another origin can approve changes.",
 		do: "Open its task (tasks list), which says who can decide. Before the token expires, propose a new one " +
 			"of role approver, and have the present approver approve it.",
 		ended: "It was decided, or another approver can decide for longer."},
 	{is: AlarmAuditBroken, at: atBoth, urgent: true,
-		means: "The audit log does not continue what a node has signed, and that node has stopped. Somebody changed " +
-			"the database past the program, or it was damaged or set back while in use.",
+		means: "The audit log does not continue what a node has signed, and that node has stopped. The database was " +
+			"changed past the program, damaged, or set back while in use.",
 		do: "Keep a copy of the database. Compare it with an export and with the last checkpoint in the program's " +
 			"log (audit verify --since). Find out who can write to the database."},
 	{is: AlarmRestored, at: atBoth, urgent: true,
@@ -64,14 +64,14 @@ var alarmKinds = words[AlarmKind]{
 		ended: "The restore was reconciled."},
 	{is: AlarmControlChanged, at: atBoth, urgent: true, bySubject: true,
 		means: "Who decides, where a merchant's money goes, or what is stopped was changed: a token that decides was " +
-			"made or an approver's revoked; an approver or an admin signed in (person); somebody at the machine " +
-			"ended all approvers; a merchant was changed; a freeze or a pause was ended.",
+			"made or an approver's revoked; an approver or admin signed in (person); all approvers were ended at " +
+			"the machine; a merchant was changed; a freeze or pause was ended.",
 		do: "Find out who did it (tasks show change.ID, api tokens, audit about ID). If nobody meant it, freeze " +
 			"the service, and revoke the token."},
 	{is: AlarmAddressChanged, at: atBoth, urgent: true, bySubject: true,
 		means: "A user's deposit address was replaced. The service tells the merchant. The gateway holds the new " +
-			"one, and the application goes on with the old one.",
-		do: "Find out who replaced it: at the service by api callback ID, at the gateway by asking the service by " +
+			"one; the application keeps the old one.",
+		do: "Find out who replaced it: at the service by api callback ID, at the gateway from the service, by " +
 			"another channel. At the gateway approve or decline its task (tasks list --gateway kind=address). If " +
 			"nobody meant it, pause the merchant, revoke the token that added the callback, and have the address " +
 			"not used.",
@@ -79,7 +79,7 @@ var alarmKinds = words[AlarmKind]{
 	{is: AlarmDepositRefused, at: atBoth, urgent: true, bySubject: true,
 		means: "A deposit was refused for good; at the service perhaps the report of a withdrawal's end, at the " +
 			"gateway any malformed callback. The subject is the errCode or reason; disproved and unverified: the " +
-			"check at --verify-url said no, or did not say yes in time.",
+			"check at --verify-url said no, or not yes in time.",
 		do: "At the service, ask the merchant what the code means. If it means \"later\", correct its final codes " +
 			"and resend (callbacks list state=refused, callbacks resend). At the gateway, read what is wrong " +
 			"(api refusedCallback), mend it or have the service mend it, and approve its task (tasks list " +
@@ -91,20 +91,20 @@ var alarmKinds = words[AlarmKind]{
 			"(not_understood), its API key is wrong (wrong_api_key), or it does not show which withdrawal it " +
 			"confirms (answer_unbound).",
 		do: "Check that both ends have the same keys and API key, and let the merchant run countersign check. If " +
-			"they are right, find out what answers at the merchant's URLs. Of answer_unbound, give details with " +
+			"they are right, find out what answers at the merchant's URLs. For answer_unbound, give details with " +
 			"each withdrawal.",
 		ended: "Nothing like it came for an hour, and the merchant accepts callbacks."},
 	{is: AlarmAnswerDiffers, at: atService, urgent: true,
-		means: "An answer contradicts what it answers, or an earlier decision; or the merchant's answerKey did not " +
-			"sign it (unsigned, signature_invalid, signature_old). It changed nothing. Of details_differ the " +
+		means: "An answer contradicts its question or an earlier decision, or the merchant's answerKey did not sign " +
+			"it (unsigned, signature_invalid, signature_old). It changed nothing. With details_differ the " +
 			"merchant confirmed other details than were ordered, and the withdrawal is declined.",
 		do: "Compare both orders, the answerKey with the merchant's signing key, and both clocks. Ask the " +
 			"merchant what it meant. If it did not send this answer, somebody else answers for it: pause the " +
 			"merchant. If the merchant's order is right, somebody changed the service's."},
 	{is: AlarmOpenFailures, at: atService, urgent: true,
 		means: "Within an hour, ten answers of the merchant did not open or were no answers. The merchant is paused.",
-		do: "Check its response key. If that is right, somebody tries out blocks on the service. Resume the merchant " +
-			"when the cause is known.",
+		do: "Check its response key. If that is right, somebody tries out blocks on the service. Resume the " +
+			"merchant when you know the cause.",
 		ended: "The merchant was resumed."},
 	{is: AlarmExhausted, at: atService,
 		means: "Callbacks of a merchant were given up: their schedule or deadline ended, or the merchant held them " +
@@ -117,22 +117,22 @@ var alarmKinds = words[AlarmKind]{
 		do:    "Tell the merchant what it must mend: merchants show ID says why it fails and since when.",
 		ended: "The merchant accepts callbacks again, and each lane reaches it."},
 	{is: AlarmOverdue, at: atService, bySubject: true,
-		means: "Callbacks of the merchant have been due for a quarter of an hour and are not sent, although it can " +
-			"be reached. Deposits are credited late, and withdrawals may expire.",
+		means: "Callbacks of a reachable merchant have been due for a quarter of an hour. Deposits are credited " +
+			"late, and withdrawals may expire.",
 		do: "After an outage, wait while the number of pending callbacks falls. Otherwise raise the merchant's " +
 			"rate or concurrency, ask it to answer faster, or add a node.",
 		ended: "Nothing in the lane is overdue any more."},
 	{is: AlarmWalletDiffers, at: atService, urgent: true, bySubject: true,
 		means: "The wallet contradicts itself about a released withdrawal. foreign_claim: another claim asked for " +
-			"the permit, and did not get it. outcome_differs: another outcome was reported than the one that " +
-			"stands; nothing was changed, and the merchant is told of a transaction that the report names.",
+			"the permit, and did not get it. outcome_differs: the report differs from the outcome that stands; " +
+			"nothing was changed, and the merchant is told of a transaction that it names.",
 		do: "Look at the chain for what was executed. If funds moved twice, or although failed stands, tell the " +
 			"merchant. Find out who asked or reported (audit about ID); if it was not the wallet, revoke the " +
 			"token."},
 	{is: AlarmEvidenceDiffers, at: atService, urgent: true, bySubject: true,
-		means: "A withdrawal is confirmed or released, but no kept answer that the merchant's answerKey signed " +
-			"confirms these details. No permit is given or repeated. The database was changed past the program or " +
-			"damaged, or the merchant's key was replaced since.",
+		means: "A withdrawal is confirmed or released, but no kept answer signed by the merchant's answerKey " +
+			"confirms these details. No permit is given or repeated. The database was changed or damaged, or the " +
+			"merchant's key was replaced since.",
 		do: "If the merchant replaced its key, put the earlier one back beside the new one. Otherwise freeze the " +
 			"service, and find out who can write to the database. Compare the withdrawal with the audit log " +
 			"(audit about ID) and the chain. If nothing was executed, block it and have a new one ordered."},
@@ -142,13 +142,13 @@ var alarmKinds = words[AlarmKind]{
 		do:    "Thaw it when the cause is gone (api frozen).",
 		ended: "The freeze was ended."},
 	{is: AlarmLapsed, at: atService,
-		means: "A confirmed withdrawal was not released within its merchant's releaseWithin. It is never released, " +
-			"and the merchant is told so.",
+		means: "A confirmed withdrawal was not released within its merchant's releaseWithin. It never will be, and " +
+			"the merchant is told.",
 		do: "Find out why the wallet did not take it. If it is still wanted, the merchant orders a new one."},
 
 	{is: AlarmOrderUnknown, at: atGateway, urgent: true, bySubject: true,
-		means: "The service asked about a withdrawal, or executed one, that was never ordered, or names another " +
-			"tenantUserId than its order. Nothing was confirmed.",
+		means: "The service asked about a withdrawal, or executed one, that was never ordered or is another " +
+			"tenantUserId's. Nothing was confirmed.",
 		do: "Ask the service who started it. If your own systems did, they must order it at the gateway first. If it " +
 			"was executed, look at the chain."},
 	{is: AlarmEndedAgain, at: atGateway, urgent: true, bySubject: true,
@@ -160,8 +160,8 @@ var alarmKinds = words[AlarmKind]{
 		do: "Compare with the chain and with the answers in the gateway's audit log, and order nothing more until " +
 			"the service explains it."},
 	{is: AlarmExecutedTwice, at: atGateway, urgent: true, bySubject: true,
-		means: "The service names two transactions for one order, or says both that it executed it (type 3) and that " +
-			"it ended it (type 5). The user may have the funds twice. What was booked by type 3 stands.",
+		means: "The service names two transactions for one order, or says both that it was executed (type 3) and " +
+			"that it ended (type 5). The user may have the funds twice. What type 3 booked stands.",
 		do: "Look at each transaction on the chain, correct the books, and order nothing more until the service " +
 			"explains it."},
 	{is: AlarmPossibleDuplicate, at: atGateway,
@@ -170,9 +170,8 @@ var alarmKinds = words[AlarmKind]{
 		ended: "No deposit is held any more."},
 	{is: AlarmRequestSuspect, at: atGateway, urgent: true,
 		means: "A callback may not be what the service sent. It was refused, or is held if it is a deposit with " +
-			"blocks of another callback (spliced). Others are bound to other bytes (binding_broken), not bound " +
-			"though --binding wants it, not signed though --service-signing-key is set, or repeat an identifier " +
-			"with other content.",
+			"blocks of another callback (spliced). Others are bound to other bytes (binding_broken), not bound or " +
+			"not signed although required, or repeat an identifier with other content.",
 		do: "Ask the service, by another channel, what it sent and which key it signs with, and compare both " +
 			"clocks. Give a new key beside the old one. If this service never binds, start the gateway with " +
 			"--provider other or --binding seen. Credit a held deposit only if the chain has it."},
@@ -184,8 +183,7 @@ var alarmKinds = words[AlarmKind]{
 	{is: AlarmForwardFailing, at: atGateway,
 		means: "The application does not take what the gateway forwards. Deposits are kept here and not credited " +
 			"there.",
-		do: "Look at the application and at --forward-url (api forwarding). Each entry is sent again until " +
-			"it is taken.",
+		do:    "Look at the application and at --forward-url (api forwarding). Entries are sent until taken.",
 		ended: "The application has taken everything that had failed."},
 }
 

@@ -14,9 +14,9 @@ import (
 
 // storeFlags select where an end keeps its state.
 type storeFlags struct {
-	DB               string `first:"" name:"db" help:"PostgreSQL in place of the embedded SQLite: postgres://USER@HOST/NAME, several hosts allowed." placeholder:"URL"`
+	DB               string `first:"" name:"db" help:"PostgreSQL in place of SQLite: postgres://USER@HOST/NAME, several hosts allowed." placeholder:"URL"`
 	MasterKey        string `name:"master-key" help:"64 hexadecimal digits that seal secrets at rest, in place of the file master.key. Meant for the environment; every process of one database needs the same." placeholder:"HEX" hidden:""`
-	MasterKeyCommand string `name:"master-key-command" help:"Program, with arguments, whose output is the master key, 64 hexadecimal digits. No shell; 30s." placeholder:"COMMAND"`
+	MasterKeyCommand string `name:"master-key-command" help:"Program with arguments, without a shell, that prints the master key, 64 hexadecimal digits, within 30s." placeholder:"COMMAND"`
 }
 
 func (f storeFlags) storage(dir string, log *slog.Logger) (s daemon.Storage, err error) {
@@ -42,9 +42,9 @@ func (f logFlags) logger(w io.Writer) *slog.Logger {
 // daemonFlags are the flags that serve and gateway share, except those of daemon.Common.
 type daemonFlags struct {
 	storeFlags
-	AlarmURL    string `first:"" name:"alarm-url" help:"Post alarms there: a webhook of yours, Slack, Mattermost, Discord or Teams (docs/operator/README.md). @FILE if its path is a secret." placeholder:"URL"`
-	AlarmSecret secret `name:"alarm-secret" help:"What signs alarms: whsec_ and Base64, or @FILE; the file alarm.secret of the data directory if empty." placeholder:"SECRET"`
-	OIDCSecret  secret `name:"oidc-secret" help:"The client's secret, or @FILE; empty for a public client, which has PKCE alone." placeholder:"SECRET"`
+	AlarmURL    string `first:"" name:"alarm-url" help:"Post alarms there: your webhook, Slack, Mattermost, Discord or Teams (docs/operator/README.md). @FILE if its path is a secret." placeholder:"URL"`
+	AlarmSecret secret `name:"alarm-secret" help:"What signs alarms: whsec_ and Base64, or @FILE; alarm.secret of the data directory if empty." placeholder:"SECRET"`
+	OIDCSecret  secret `name:"oidc-secret" help:"The client's secret, or @FILE; empty for a public client." placeholder:"SECRET"`
 	newDataFlags
 	logFlags
 	Settings settingsFlag `asks:"" env:"-" help:"Print the settings in force and where each comes from, as a settings file, and do nothing."`

@@ -21,7 +21,7 @@ const usedSuffix = ".used"
 
 // newDataFlags allow a daemon to start with an empty database.
 type newDataFlags struct {
-	New bool `help:"Begin with a new data directory: an empty database takes what is known for new."`
+	New bool `help:"Begin with a new data directory: an empty database takes known deposits for new."`
 }
 
 // begins refuses a data directory without a database if daemons of this name kept one with the same settings file. used

@@ -15,26 +15,26 @@ import (
 )
 
 type gatewayCmd struct {
-	Data string `first:"" help:"Directory for what is made on first start: the database, master.key, admin.token and secrets." default:"./countersign-gateway-data" type:"path" placeholder:"DIR"`
+	Data string `first:"" help:"Directory of the database, master.key, admin.token and secrets, made on first start." default:"./countersign-gateway-data" type:"path" placeholder:"DIR"`
 	daemon.GatewayConfig
-	ServiceKey     []string `first:"" help:"Key that opens requests: what the service handed over, or the merchant's own pair. Twice while it is replaced (docs/merchant/keys.md)." placeholder:"FILE" sep:"none"`
-	ResponseKey    []string `first:"" help:"Public key of the service that seals answers; the service key if empty. A second one answers what the second service key opened." placeholder:"FILE" sep:"none"`
+	ServiceKey     []string `first:"" help:"Key that opens requests: from the service, or the merchant's own pair. Twice while it is replaced (docs/merchant/keys.md)." placeholder:"FILE" sep:"none"`
+	ResponseKey    []string `first:"" help:"Public key of the service that seals answers; the service key if empty. A second one is for the second service key." placeholder:"FILE" sep:"none"`
 	OAEP           bool     `first:"" name:"oaep" help:"Requests are padded with OAEP (the merchant made the pair)."`
-	APIKey         secret   `first:"" name:"api-key" help:"The merchant's apiKey, which every response carries, or @FILE." placeholder:"KEY"`
-	CallbackAPIKey []secret `first:"" name:"callback-api-key" help:"X-API-KEY that the service sends, or @FILE. Twice while it changes. Required where the merchant made the pair; otherwise none: not checked." placeholder:"KEY" sep:"none"`
+	APIKey         secret   `first:"" name:"api-key" help:"The merchant's apiKey in every response, or @FILE." placeholder:"KEY"`
+	CallbackAPIKey []secret `first:"" name:"callback-api-key" help:"X-API-KEY of the service's requests, or @FILE. Twice while it changes. Required if the merchant made the pair; without it otherwise not checked." placeholder:"KEY" sep:"none"`
 	providerFlags
-	PolicyFile        string   `first:"" name:"policy" help:"TOML file of rules; without it exact orders are confirmed and nothing else." type:"path" placeholder:"FILE"`
-	ForwardURL        string   `first:"" name:"forward-url" help:"Post each deposit and event there, signed, until the answer is 2xx (docs/merchant/README.md). http only on this machine; @FILE if its path is a secret." placeholder:"URL"`
-	VerifyURL         string   `name:"verify-url" help:"The merchant's own check, asked before a deposit counts: yes, no or not yet (docs/merchant/verify.md)." placeholder:"URL"`
-	ServiceSigningKey []string `help:"Signing key of the service, which must have signed every callback. Twice while it is replaced (docs/merchant/keys.md)." placeholder:"FILE" sep:"none"`
-	PublicURL         string   `name:"public-url" help:"What the service has before the paths of callbacks, such as https://pay.example.com. Required with --service-signing-key." placeholder:"URL"`
+	PolicyFile        string   `first:"" name:"policy" help:"TOML file of rules; without it only exact orders are confirmed." type:"path" placeholder:"FILE"`
+	ForwardURL        string   `first:"" name:"forward-url" help:"Post each deposit and event there, signed, until the answer is 2xx. http only on this machine; @FILE if its path is a secret." placeholder:"URL"`
+	VerifyURL         string   `name:"verify-url" help:"The merchant's check, asked before a deposit counts (docs/merchant/verify.md)." placeholder:"URL"`
+	ServiceSigningKey []string `help:"The service's signing key, which must have signed every callback. Twice while it is replaced." placeholder:"FILE" sep:"none"`
+	PublicURL         string   `name:"public-url" help:"What the service has before the paths, such as https://pay.example.com. Required with --service-signing-key." placeholder:"URL"`
 	daemonFlags
 	NotifyPath     string        `help:"Path of callbacks of every type but 2." default:"/callbacks/notify" placeholder:"PATH"`
 	WithdrawPath   string        `help:"Path of callbacks of type 2." default:"/callbacks/withdraw" placeholder:"PATH"`
-	ForwardOnlyNew bool          `help:"The first start begins to post with the next new deposit and event, not with the first."`
+	ForwardOnlyNew bool          `help:"The first start posts only what is new from then on."`
 	ForwardSecret  secret        `help:"Secret that signs those, whsec_ and Base64, or @FILE. Made in the data directory if empty." placeholder:"SECRET"`
-	VerifyFor      time.Duration `help:"How long a deposit that is not verified yet is held. Then it is refused, with an alarm." default:"24h" placeholder:"TIME"`
-	VerifySecret   secret        `help:"Secret that signs those questions, as --forward-secret." placeholder:"SECRET"`
+	VerifyFor      time.Duration `help:"How long an unverified deposit is held. Then it is refused, with an alarm." default:"24h" placeholder:"TIME"`
+	VerifySecret   secret        `help:"Secret that signs the check's questions, as --forward-secret." placeholder:"SECRET"`
 }
 
 // Help is the long help of the subcommand.

@@ -26,9 +26,9 @@ func sharedSetting(app *kong.Application, f *kong.Flag) bool {
 const pageHead = `# Settings
 
 Each setting is a flag (` + "`--listen`" + `), a variable (` + "`COUNTERSIGN_LISTEN`" + `) and, under the daemon's name, a line of the file that ` + "`--config`" + ` names
-([deploy/countersign.toml](../../deploy/countersign.toml)). The flag comes first, then the variable, the file and the default, which stands in brackets.
-With ` + "`--settings`" + ` a daemon prints what is in force, with ` + "`--check`" + ` what a start would find. A command with the same ` + "`--config`" + ` calls that daemon.
-A secret can be ` + "`@FILE`" + `, which only its owner may read. The master key can be ` + "`COUNTERSIGN_MASTER_KEY`" + `.
+([deploy/countersign.toml](../../deploy/countersign.toml)). The flag comes first, then the variable, the file and the default (in brackets).
+` + "`--settings`" + ` prints what is in force, ` + "`--check`" + ` what a start would find. A command with the same ` + "`--config`" + ` calls that daemon.
+A secret can be ` + "`@FILE`" + `, readable for its owner alone. The master key can be ` + "`COUNTERSIGN_MASTER_KEY`" + `.
 `
 
 // settingsPage returns docs/reference/settings.md.

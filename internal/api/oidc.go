@@ -26,11 +26,11 @@ import (
 
 // OIDCConfig says with which identity provider people sign in.
 type OIDCConfig struct {
-	Issuer string   `first:"" help:"Identity provider with which people sign in to the console, by OpenID Connect: its issuer, by https. Without it people sign in with tokens alone." placeholder:"URL"`
-	Client string   `help:"Id of the client that the provider made for this console." placeholder:"ID"`
-	Groups []string `sep:"none" help:"Role of a group: GROUP=ROLE, or GROUP=ROLE:MERCHANT,MERCHANT. May be repeated; the first group that the person is in decides." placeholder:"ROW"`
-	Claim  string   `help:"Member of the provider's tokens that has the groups; dots lead into objects, as in realm_access.roles." default:"groups" placeholder:"NAME"`
-	Scopes []string `help:"What the provider is asked for beside openid. Without offline_access some providers give sessions of 15 minutes." default:"profile,email,offline_access" placeholder:"SCOPE"`
+	Issuer string   `first:"" help:"Issuer (https) of the OpenID Connect provider with which people sign in to the console. Without it they use tokens." placeholder:"URL"`
+	Client string   `help:"Id of the provider's client for this console." placeholder:"ID"`
+	Groups []string `sep:"none" help:"Role of a group: GROUP=ROLE, or GROUP=ROLE:MERCHANT,MERCHANT. May be repeated; a person's first group decides." placeholder:"ROW"`
+	Claim  string   `help:"Member of the provider's tokens with the groups, such as realm_access.roles." default:"groups" placeholder:"NAME"`
+	Scopes []string `help:"Scopes beside openid. Without offline_access some providers' sessions last 15 minutes." default:"profile,email,offline_access" placeholder:"SCOPE"`
 	// Secret is the client's. Empty: it is a public client, which has PKCE alone.
 	Secret client.Secret `kong:"-"`
 	// Dial opens the connections to the provider. Nil: the network.

@@ -19,12 +19,12 @@ type Common struct {
 
 	// TLS protects the listeners. Client certificates are for the API only.
 	TLS             TLS           `embed:""`
-	MetricsListen   string        `first:"" help:"Address of /metrics alone, which the API then does not have." placeholder:"ADDR"`
-	NoConsole       bool          `help:"Do not serve the web console at /console/ of the API."`
+	MetricsListen   string        `first:"" help:"Address of /metrics alone, in place of the API's." placeholder:"ADDR"`
+	NoConsole       bool          `help:"Serve no web console."`
 	OIDC            OIDC          `embed:"" prefix:"oidc-"`
-	RetainDays      int           `first:"" help:"How many days settled callbacks are kept in full, at the gateway deposits that were taken. What answers a repetition stays. 0: for ever." default:"0" placeholder:"N"`
-	ChangeApprovals int           `help:"How many persons must approve a change, 1 to 10, all of different origins." default:"1" placeholder:"NUMBER"`
-	DrainNotice     time.Duration `help:"How long the process goes on after SIGTERM with /readyz at 503, so that a load balancer stops calling." default:"0s" placeholder:"TIME"`
+	RetainDays      int           `first:"" help:"Days for which settled callbacks are kept in full, at the gateway deposits that were taken. What answers a repetition stays. 0: for ever." default:"0" placeholder:"N"`
+	ChangeApprovals int           `help:"Persons of different origins who must approve a change, 1 to 10." default:"1" placeholder:"NUMBER"`
+	DrainNotice     time.Duration `help:"How long /readyz says 503 after SIGTERM before the process stops." default:"0s" placeholder:"TIME"`
 
 	// MaxBodies bounds the bytes of request bodies that each listener holds at once. Zero: 256 MiB.
 	MaxBodies int64 `kong:"-"`

@@ -26,11 +26,11 @@ import (
 
 // GatewayConfig is what NewGateway needs. A field with a tag is a flag of the command line.
 type GatewayConfig struct {
-	Listen    string `first:"" help:"Public address that the service posts callbacks to. Port 0 picks one, and the first log line names it." default:"127.0.0.1:8090" placeholder:"ADDR"`
-	APIListen string `first:"" name:"api-listen" help:"Private address of the API for the merchant's own systems." default:"127.0.0.1:8091" placeholder:"ADDR"`
-	Learn     bool   `first:"" help:"Find out what the provider does: book nothing and keep every callback as refused. countersign provider show says which settings fit."`
+	Listen    string `first:"" help:"Public address for callbacks. Port 0 picks one and logs it." default:"127.0.0.1:8090" placeholder:"ADDR"`
+	APIListen string `first:"" name:"api-listen" help:"Private address of the API." default:"127.0.0.1:8091" placeholder:"ADDR"`
+	Learn     bool   `first:"" help:"Learn what the provider does: book nothing, keep every callback as refused. countersign provider show says which settings fit."`
 	Common
-	ConfirmWithin time.Duration `help:"How long the service waits for a confirmation, shown to the people who approve. 0s: 1h with a service of this project, unknown with another provider." default:"0s" placeholder:"TIME"`
+	ConfirmWithin time.Duration `help:"How long the service waits for a confirmation, shown to approvers. 0s: 1h, unknown with another provider." default:"0s" placeholder:"TIME"`
 	// Callbacks configures the public handler: keys, API keys, binding, paths, time-outs. Its Inbox, functions, Log,
 	// Now and Observer are ignored.
 	Callbacks merchant.Config `kong:"-"`

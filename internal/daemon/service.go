@@ -22,13 +22,13 @@ import (
 
 // ServiceConfig is what NewService needs. A field with a tag is a flag of the command line.
 type ServiceConfig struct {
-	Listen       string `first:"" help:"Address of the API. Port 0 picks one, and the first log line names it." default:"127.0.0.1:8080" placeholder:"ADDR"`
-	AllowPrivate bool   `first:"" help:"Let every merchant be on a private network or this machine."`
+	Listen       string `first:"" help:"Address of the API. Port 0 picks one and logs it." default:"127.0.0.1:8080" placeholder:"ADDR"`
+	AllowPrivate bool   `first:"" help:"Let merchants be on private networks or this machine."`
 	AllowHTTP    bool   `first:"" name:"allow-http" help:"Let merchants' URLs be http."`
 	Common
-	MerchantPorts   []uint16      `help:"Ports at which merchants on public addresses may be called." default:"443,8443" placeholder:"PORT"`
-	MerchantCA      string        `name:"merchant-ca" help:"File of authorities in PEM that are trusted for merchants beside the system's." placeholder:"FILE"`
-	Node            string        `help:"Name of this process in leases and attempts; host and process id if empty." placeholder:"NAME"`
+	MerchantPorts   []uint16      `help:"Ports of merchants on public addresses." default:"443,8443" placeholder:"PORT"`
+	MerchantCA      string        `name:"merchant-ca" help:"Authorities in PEM, trusted for merchants beside the system's." placeholder:"FILE"`
+	Node            string        `help:"Name of this process; host and process id if empty." placeholder:"NAME"`
 	ExchangeTimeout time.Duration `help:"Longest exchange with a merchant. 0: 15s." default:"15s" placeholder:"TIME"`
 	// WrapOutbox wraps the sender's outbox, for measurements. Nil: it is not wrapped.
 	WrapOutbox func(dispatch.Outbox) dispatch.Outbox `kong:"-"`

@@ -15,11 +15,11 @@ import (
 
 // TLS is how the listeners of a daemon are protected on the network. The zero TLS is plain HTTP, on this machine alone.
 type TLS struct {
-	Cert     string   `first:"" name:"tls-cert" help:"Certificate of the listeners in PEM, with those between it and its authority; read again when it changes. TLS 1.2 at least." type:"path" placeholder:"FILE"`
+	Cert     string   `first:"" name:"tls-cert" help:"Certificate of the listeners and its chain in PEM; read again when it changes. TLS 1.2 at least." type:"path" placeholder:"FILE"`
 	Key      string   `first:"" name:"tls-key" help:"Its key in PEM, for its owner alone." type:"path" placeholder:"FILE"`
-	ClientCA string   `name:"client-ca" help:"Authorities in PEM: callers of the API need a certificate of one of them, beside the token." type:"path" placeholder:"FILE"`
-	Hosts    []string `name:"allowed-host" help:"Name by which a loopback listener may be called, beside localhost and its address: what a proxy here passes on as Host. May be repeated." placeholder:"NAME"`
-	Insecure bool     `name:"insecure-listen" help:"Allow listeners without TLS that other machines reach: something in front of them does TLS."`
+	ClientCA string   `name:"client-ca" help:"Authorities in PEM: API callers also need a certificate of one." type:"path" placeholder:"FILE"`
+	Hosts    []string `name:"allowed-host" help:"Host by which a loopback listener may be called too, such as what a proxy passes on. May be repeated." placeholder:"NAME"`
+	Insecure bool     `name:"insecure-listen" help:"Allow listeners without TLS that other machines reach, behind something that does TLS."`
 }
 
 func (t TLS) check() error {
