@@ -27,8 +27,8 @@ func (f storeFlags) storage(dir string, log *slog.Logger) (s daemon.Storage, err
 
 // logFlags are the settings of a daemon's log.
 type logFlags struct {
-	LogFormat string     `help:"Form of the log lines: text or json." enum:"text,json" default:"text"`
-	LogLevel  slog.Level `help:"Least level that is logged: debug, info, warn or error." default:"info"`
+	LogFormat string     `help:"Form of the log: text or json." enum:"text,json" default:"text"`
+	LogLevel  slog.Level `help:"Least level logged: debug, info, warn or error." default:"info"`
 }
 
 func (f logFlags) logger(w io.Writer) *slog.Logger {
@@ -42,7 +42,7 @@ func (f logFlags) logger(w io.Writer) *slog.Logger {
 // daemonFlags are the flags that serve and gateway share, except those of daemon.Common.
 type daemonFlags struct {
 	storeFlags
-	AlarmURL    string `first:"" name:"alarm-url" help:"Post alarms there: your webhook, Slack, Mattermost, Discord or Teams (docs/operator/README.md). @FILE if its path is a secret." placeholder:"URL"`
+	AlarmURL    string `first:"" name:"alarm-url" help:"Post alarms there (docs/operator/README.md). @FILE if its path is a secret." placeholder:"URL"`
 	AlarmSecret secret `name:"alarm-secret" help:"What signs alarms: whsec_ and Base64, or @FILE; alarm.secret of the data directory if empty." placeholder:"SECRET"`
 	OIDCSecret  secret `name:"oidc-secret" help:"The client's secret, or @FILE; empty for a public client." placeholder:"SECRET"`
 	newDataFlags

@@ -15,7 +15,7 @@ import (
 )
 
 type gatewayCmd struct {
-	Data string `first:"" help:"Directory of the database, master.key, admin.token and secrets, made on first start." default:"./countersign-gateway-data" type:"path" placeholder:"DIR"`
+	Data string `first:"" help:"Directory of the database, master.key, admin.token and secrets." default:"./countersign-gateway-data" type:"path" placeholder:"DIR"`
 	daemon.GatewayConfig
 	ServiceKey     []string `first:"" help:"Key that opens requests: from the service, or the merchant's own pair. Twice while it is replaced (docs/merchant/keys.md)." placeholder:"FILE" sep:"none"`
 	ResponseKey    []string `first:"" help:"Public key of the service that seals answers; the service key if empty. A second one is for the second service key." placeholder:"FILE" sep:"none"`
@@ -27,14 +27,14 @@ type gatewayCmd struct {
 	ForwardURL        string   `first:"" name:"forward-url" help:"Post each deposit and event there, signed, until the answer is 2xx. http only on this machine; @FILE if its path is a secret." placeholder:"URL"`
 	VerifyURL         string   `name:"verify-url" help:"The merchant's check, asked before a deposit counts (docs/merchant/verify.md)." placeholder:"URL"`
 	ServiceSigningKey []string `help:"The service's signing key, which must have signed every callback. Twice while it is replaced." placeholder:"FILE" sep:"none"`
-	PublicURL         string   `name:"public-url" help:"What the service has before the paths, such as https://pay.example.com. Required with --service-signing-key." placeholder:"URL"`
+	PublicURL         string   `name:"public-url" help:"What the service has before the paths, such as https://pay.example.com. For --service-signing-key." placeholder:"URL"`
 	daemonFlags
 	NotifyPath     string        `help:"Path of callbacks of every type but 2." default:"/callbacks/notify" placeholder:"PATH"`
 	WithdrawPath   string        `help:"Path of callbacks of type 2." default:"/callbacks/withdraw" placeholder:"PATH"`
 	ForwardOnlyNew bool          `help:"The first start posts only what is new from then on."`
-	ForwardSecret  secret        `help:"Secret that signs those, whsec_ and Base64, or @FILE. Made in the data directory if empty." placeholder:"SECRET"`
-	VerifyFor      time.Duration `help:"How long an unverified deposit is held. Then it is refused, with an alarm." default:"24h" placeholder:"TIME"`
-	VerifySecret   secret        `help:"Secret that signs the check's questions, as --forward-secret." placeholder:"SECRET"`
+	ForwardSecret  secret        `help:"Secret that signs those, whsec_ and Base64, or @FILE; forward.secret of the data directory if empty." placeholder:"SECRET"`
+	VerifyFor      time.Duration `help:"How long an unverified deposit is held, then refused, with an alarm." default:"24h" placeholder:"TIME"`
+	VerifySecret   secret        `help:"Secret of the check's questions, as --forward-secret." placeholder:"SECRET"`
 }
 
 // Help is the long help of the subcommand.

@@ -3,7 +3,7 @@ package main
 import "countersign/internal/daemon"
 
 type serveCmd struct {
-	Data string `first:"" help:"Directory of the database, master.key and admin.token, made on first start." default:"./countersign-data" type:"path" placeholder:"DIR"`
+	Data string `first:"" help:"Directory of the database, master.key and admin.token." default:"./countersign-data" type:"path" placeholder:"DIR"`
 	daemon.ServiceConfig
 	daemonFlags
 }

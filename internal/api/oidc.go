@@ -26,7 +26,7 @@ import (
 
 // OIDCConfig says with which identity provider people sign in.
 type OIDCConfig struct {
-	Issuer string   `first:"" help:"Issuer (https) of the OpenID Connect provider with which people sign in to the console. Without it they use tokens." placeholder:"URL"`
+	Issuer string   `first:"" help:"Issuer (https) of the OpenID Connect provider for the console. Without it people use tokens." placeholder:"URL"`
 	Client string   `help:"Id of the provider's client for this console." placeholder:"ID"`
 	Groups []string `sep:"none" help:"Role of a group: GROUP=ROLE, or GROUP=ROLE:MERCHANT,MERCHANT. May be repeated; a person's first group decides." placeholder:"ROW"`
 	Claim  string   `help:"Member of the provider's tokens with the groups, such as realm_access.roles." default:"groups" placeholder:"NAME"`

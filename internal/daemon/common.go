@@ -22,7 +22,7 @@ type Common struct {
 	MetricsListen   string        `first:"" help:"Address of /metrics alone, in place of the API's." placeholder:"ADDR"`
 	NoConsole       bool          `help:"Serve no web console."`
 	OIDC            OIDC          `embed:"" prefix:"oidc-"`
-	RetainDays      int           `first:"" help:"Days for which settled callbacks are kept in full, at the gateway deposits that were taken. What answers a repetition stays. 0: for ever." default:"0" placeholder:"N"`
+	RetainDays      int           `first:"" help:"Days for which settled callbacks, at the gateway taken deposits, are kept in full. 0: for ever." default:"0" placeholder:"N"`
 	ChangeApprovals int           `help:"Persons of different origins who must approve a change, 1 to 10." default:"1" placeholder:"NUMBER"`
 	DrainNotice     time.Duration `help:"How long /readyz says 503 after SIGTERM before the process stops." default:"0s" placeholder:"TIME"`
 

@@ -28,7 +28,7 @@ import (
 type GatewayConfig struct {
 	Listen    string `first:"" help:"Public address for callbacks. Port 0 picks one and logs it." default:"127.0.0.1:8090" placeholder:"ADDR"`
 	APIListen string `first:"" name:"api-listen" help:"Private address of the API." default:"127.0.0.1:8091" placeholder:"ADDR"`
-	Learn     bool   `first:"" help:"Learn what the provider does: book nothing, keep every callback as refused. countersign provider show says which settings fit."`
+	Learn     bool   `first:"" help:"Learn which settings fit the provider (countersign provider show): book nothing, keep every callback as refused."`
 	Common
 	ConfirmWithin time.Duration `help:"How long the service waits for a confirmation, shown to approvers. 0s: 1h, unknown with another provider." default:"0s" placeholder:"TIME"`
 	// Callbacks configures the public handler: keys, API keys, binding, paths, time-outs. Its Inbox, functions, Log,

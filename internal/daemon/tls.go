@@ -18,7 +18,7 @@ type TLS struct {
 	Cert     string   `first:"" name:"tls-cert" help:"Certificate of the listeners and its chain in PEM; read again when it changes. TLS 1.2 at least." type:"path" placeholder:"FILE"`
 	Key      string   `first:"" name:"tls-key" help:"Its key in PEM, for its owner alone." type:"path" placeholder:"FILE"`
 	ClientCA string   `name:"client-ca" help:"Authorities in PEM: API callers also need a certificate of one." type:"path" placeholder:"FILE"`
-	Hosts    []string `name:"allowed-host" help:"Host by which a loopback listener may be called too, such as what a proxy passes on. May be repeated." placeholder:"NAME"`
+	Hosts    []string `name:"allowed-host" help:"Host by which a loopback listener may be called too, as by a proxy. May be repeated." placeholder:"NAME"`
 	Insecure bool     `name:"insecure-listen" help:"Allow listeners without TLS that other machines reach, behind something that does TLS."`
 }
 
