@@ -16,12 +16,12 @@ import (
 	"countersign/merchant"
 )
 
-// NewCaller is New for Send: it needs no APIKey, and then any will do; and the two URLs may be equal. Order, Effects,
-// Restart and Only have no effect.
+// NewCaller is New for Send. APIKey may be empty, and then any key is accepted. The two URLs may be equal. Order,
+// Effects, Restart and Only have no effect.
 func NewCaller(c Config) (*Checker, error) { return newChecker(c) }
 
-// Await connects once to each URL, until the endpoint takes connections or the time is over. Its
-// error is ErrPublicAddress or ErrUnreachable, and nothing was sent.
+// Await connects to each URL until the endpoint takes connections or most has passed. It sends nothing. Its error is
+// ErrPublicAddress or ErrUnreachable.
 func (k *Checker) Await(ctx context.Context, most time.Duration) error {
 	for end := time.Now().Add(most); ; {
 		err := k.reach(ctx)
@@ -48,7 +48,7 @@ type Sent struct {
 // Accepted reports whether the endpoint took the callback, or confirmed the withdrawal.
 func (s Sent) Accepted() bool { return s.Result == client.AttemptAccepted }
 
-// String tells s in lines for people.
+// String returns s in lines for people.
 func (s Sent) String() string {
 	var b strings.Builder
 	line := lines(&b, "")
@@ -71,9 +71,9 @@ func (s Sent) String() string {
 	return b.String()
 }
 
-// Message returns the members of a callback of type t. given is a JSON object, or nil for a correct
-// message as the cases send it. set are members that are set in it; one without a value is left
-// out. The requestUUID is a place for that of an attempt unless it is set.
+// Message returns the members of a callback of type t. given is a JSON object, or nil for a correct message as the
+// cases send it. set are members to set in it; one without a value is left out. Unless requestUUID is set, each attempt
+// has its own.
 func (k *Checker) Message(t countersign.Type, given []byte, set []countersign.Member) ([]byte, error) {
 	s := k.session(context.Background())
 	var m message
@@ -99,8 +99,8 @@ func (k *Checker) Message(t countersign.Type, given []byte, set []countersign.Me
 	return m.bytes(), nil
 }
 
-// NewMember returns a member whose value is text: itself where that is JSON and asJSON allows it, or
-// else a string. Empty text is a member that is left out.
+// NewMember returns a member. Its value is value itself if that is JSON and asJSON is true, else a string. An empty
+// value is a member that is left out.
 func NewMember(name, value string, asJSON bool) countersign.Member {
 	if value != "" && !(asJSON && json.Valid([]byte(value))) {
 		value = text(value)
@@ -118,7 +118,7 @@ func ParseMember(s string) (countersign.Member, error) {
 }
 
 // EndpointOf returns both URLs of an endpoint. base is a common prefix, or one full URL from which the other is
-// derived. Where it does not show the other, both are base.
+// derived. If the other cannot be derived, both are base.
 func EndpointOf(base string) (notify, withdraw string) {
 	to := base
 	base = strings.TrimSuffix(base, "/")
@@ -132,8 +132,8 @@ func EndpointOf(base string) (notify, withdraw string) {
 	return base + merchant.DefaultNotifyPath, base + merchant.DefaultWithdrawPath
 }
 
-// Send makes an attempt of a callback of type t, with a new requestUUID. m is what Message
-// gave. The error says that nothing was sent.
+// Send makes an attempt of a callback of type t, with a new requestUUID. m is what Message returned. With an error
+// nothing was sent.
 func (k *Checker) Send(ctx context.Context, t countersign.Type, m []byte, f countersigntest.ServiceFault) (Sent, error) {
 	s := k.session(ctx)
 	msg, err := parseMessage(m)
@@ -187,7 +187,7 @@ func (s *session) settledBy(r *reply, out *Sent) {
 	}
 }
 
-// result is how a service takes a response that it does not accept (PROTOCOL.md, E1 to E4).
+// result returns how a service takes a response that it does not accept (PROTOCOL.md, E1 to E4).
 func (s *session) result(r *reply) client.AttemptResult {
 	if r.signErr == nil && s.expectedKey(r) {
 		switch r.code().Class() {

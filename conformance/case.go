@@ -93,14 +93,14 @@ type Summary struct {
 	MoneyFailed  []string `json:"moneyFailed,omitempty"`
 	MoneySkipped []string `json:"moneySkipped,omitempty"`
 
-	// NotLookedAt is what a setting that was not given would have let the run see, and the setting.
+	// NotLookedAt says what the run did not check because a setting was missing, and which setting.
 	NotLookedAt []string `json:"notLookedAt,omitempty"`
 }
 
 // OK reports whether no case of Must failed and at least one case passed.
 func (s Summary) OK() bool { return s.Failed == 0 && s.Passed > 0 }
 
-// String counts in words.
+// String returns the counts in words.
 func (s Summary) String() string {
 	advised := ""
 	if s.Advised > 0 {
@@ -109,7 +109,7 @@ func (s Summary) String() string {
 	return fmt.Sprintf("%d passed, %d failed%s, %d skipped", s.Passed, s.Failed, advised, s.Skipped)
 }
 
-// lacks notes what n, which was not met, would have let the run see.
+// lacks notes what the run did not check because n was not met.
 func (s *Summary) lacks(n *Need) {
 	if n.unseen != "" && !slices.Contains(s.NotLookedAt, n.unseen) {
 		s.NotLookedAt = append(s.NotLookedAt, n.unseen)

@@ -27,11 +27,11 @@ func bindingCases() []Case {
 	}
 }
 
-// forged checks that r refuses a request that nobody who has the key sent.
+// forged checks that r refuses a request that no holder of the key sent.
 func (s *session) forged(r *reply) { s.rejects(r, http.StatusOK, http.StatusBadRequest) }
 
-// splice posts genuine, then forged with the very blocks of genuine before the mark in place of its own, or those
-// behind it where tail is set. That must be refused. Between the two comes between, if any.
+// splice posts genuine, calls between if there is one, and posts forged with the blocks of genuine before the mark in
+// place of its own, or those after it if tail is set. That must be refused.
 func (s *session) splice(genuine, forged message, mark string, tail bool, between func()) {
 	q, forgery := s.attempt("a callback", genuine), s.attempt("a callback with blocks of another one", forged)
 	parts, others := cutAt(q.plaintext, mark), cutAt(forgery.plaintext, mark)

@@ -94,7 +94,7 @@ func contentType(t string) way {
 	return way{"with the Content-Type " + t, func(_ *session, q *request) { q.contentType = t }}
 }
 
-// padded puts line ends behind the body, so that it has n bytes.
+// padded adds line ends to the body, up to n bytes.
 func padded(n int) way {
 	return way{"in a body that is filled up to " + strconv.Itoa(n) + " bytes with line ends",
 		func(_ *session, q *request) {

@@ -35,7 +35,7 @@ const (
 )
 
 // restartAccepted kills the endpoint while deposits come, so that a kill can meet it between two steps of its work.
-// Afterwards it asks for what is known with another amount first, which an endpoint that forgot it takes.
+// Afterwards it first sends a known deposit with another amount, which only an endpoint that forgot it takes.
 func restartAccepted(s *session) {
 	for range kills {
 		m := s.deposit().set("txIndex", "-1")

@@ -49,10 +49,10 @@ func (s *session) knownOrder() *reply {
 	return r
 }
 
-// details are of no order.
+// details belong to no order.
 const details = `+address "0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a" & +chainName "ETH" & +symbol "USDT" & +amount "999999"`
 
-// notUsed checks that r confirms the known order, whatever the request brought along. An endpoint may refuse a repeat
+// notUsed checks that r confirms the known order, whatever else the request said. An endpoint may refuse a repetition
 // with other content, but must not use it.
 func (s *session) notUsed(r *reply) {
 	if code := r.code(); code.Class() == countersign.ClassRefused {

@@ -44,7 +44,7 @@ type Order struct {
 	TrackingID string `json:"trackingId,omitempty"`
 }
 
-// Details are those of o, if they are valid.
+// Details returns the details of o. It fails if they are not valid.
 func (o Order) Details() (countersign.Details, error) {
 	amount, err := countersign.ParseAmount(o.Amount)
 	if err != nil {
@@ -73,18 +73,18 @@ type Config struct {
 	// CallbackAPIKey goes into the header X-API-KEY. Empty: no header, and the
 	// cases about it are skipped.
 	CallbackAPIKey countersign.APIKey
-	// APIKeyHeader has another name for that header. Empty: X-API-KEY.
+	// APIKeyHeader is another name for that header. Empty: X-API-KEY.
 	APIKeyHeader string
 
 	// Sign is the service's own Ed25519 pair, which signs each request (PROTOCOL.md, The signed
 	// link); the endpoint must demand it. Nil: requests are not signed.
 	Sign *envelope.SigningKey
-	// AnswerKey is the public part of the merchant's, which must sign every response. Nil: signatures of
-	// responses are not looked at. It needs Sign.
+	// AnswerKey is the public part of the merchant's, which must sign every response. Nil: signatures of responses are
+	// not checked. It needs Sign.
 	AnswerKey *envelope.SigningKey
 
-	// Interface holds the endpoint to the published interface alone: of the other cases only those run on which money
-	// depends, as advice.
+	// Interface holds the endpoint to the published interface alone. Of the other cases only those on which money
+	// depends run, as advice.
 	Interface bool
 
 	// Order is a withdrawal that the endpoint knows and confirms. Nil: the cases
@@ -122,9 +122,9 @@ type Config struct {
 	// never sent. Zero: 30 seconds.
 	SlowBody time.Duration
 
-	// Effects gives every credit that the endpoint's application booked for the deposits
-	// of trackingIDs; a deposit that was credited twice is there twice. Credits of other deposits are ignored. It is called after each case for the
-	// deposits of that case. Nil: credits are not looked at.
+	// Effects returns every credit that the endpoint's application booked for the deposits of trackingIDs; a deposit
+	// that was credited twice is there twice. Credits of other deposits are ignored. It is called after each case for
+	// the deposits of that case. Nil: credits are not checked.
 	Effects func(ctx context.Context, trackingIDs []string) ([]Credit, error)
 	// EffectsWait is how long after its answer a deposit may be credited. Zero: 5 seconds.
 	EffectsWait time.Duration

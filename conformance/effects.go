@@ -17,9 +17,9 @@ type Credit struct {
 	Amount     string // decimal, as the application keeps it
 }
 
-// ParseCredits reads one credit a line: the trackingId, and behind it the amount. Between
-// the two is white space, a comma or a |, as the shells of databases print columns. Other
-// lines, such as a head, need not be left out, since nobody asks for what they name.
+// ParseCredits reads one credit a line: the trackingId, and behind it the amount. Between the two is white space, a
+// comma or a |, as the shells of databases print columns. Other lines, such as a header, do no harm, since nobody asks
+// for what they name.
 func ParseCredits(text string) ([]Credit, error) {
 	var credits []Credit
 	n := 0
@@ -40,8 +40,8 @@ func ParseCredits(text string) ([]Credit, error) {
 	return credits, nil
 }
 
-// decimal is what an application may print of an exact amount: ".5" of Oracle and "1E-18"
-// of Java, too. Its length bounds the arithmetic.
+// decimal matches an exact amount as an application may print it, also Oracle's ".5" and Java's "1E-18". Its length
+// bounds the arithmetic.
 var decimal = regexp.MustCompile(`^(?:[0-9]{1,160}(?:\.[0-9]{0,160})?|\.[0-9]{1,160})(?:[eE][+-]?[0-9]{1,3})?$`)
 
 func sameValue(a, b string) bool {
@@ -80,7 +80,7 @@ func (s *session) expectNothing(q request) {
 	}
 }
 
-// vain is how many cases wait for credits that do not come. The others look once.
+// vain is how many cases wait in vain for credits. Later cases look once.
 const vain = 3
 
 // compare fails unless every deposit was credited as it must. It waits for credits that are

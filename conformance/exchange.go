@@ -21,7 +21,7 @@ import (
 	"countersign/merchant"
 )
 
-// UserAgent is how the requests of a Checker and a Caller name themselves.
+// UserAgent is the User-Agent of all requests of a Checker.
 const UserAgent = "countersign-check"
 
 // destination is one of the endpoint's two URLs.
@@ -79,7 +79,7 @@ type reply struct {
 	signErr   error // of the response, if the key that signs answers is known
 }
 
-// code is the errCode of r, if r is a response with status 200, or else -1.
+// code returns the errCode of r, if r is a response with status 200, or else -1.
 func (r *reply) code() countersign.ErrCode {
 	if r.err != nil || r.status != http.StatusOK || r.parseErr != nil {
 		return -1
@@ -87,7 +87,7 @@ func (r *reply) code() countersign.ErrCode {
 	return r.response.ErrCode
 }
 
-// member is one member of the opened answer as it was written, "" if there is none.
+// member returns a member of the opened answer as it was written, or "" if there is none.
 func (r *reply) member(name string) string {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(r.answer, &members) != nil {
@@ -110,7 +110,7 @@ func (s *session) attemptOf(what string, m message, plain []byte) request {
 	return q
 }
 
-// inChunks is q with other bytes, each chunk of them in blocks of its own.
+// inChunks returns q with other bytes, each chunk of them in blocks of its own.
 func (s *session) inChunks(q request, chunks ...[]byte) request {
 	q.plaintext, q.body = bytes.Join(chunks, nil), join(s.blocks(chunks...))
 	return q
@@ -258,7 +258,7 @@ func (s *session) show(b []byte) string {
 	return s.redact(printable(b[:maxShown])) + fmt.Sprintf(" … (%d bytes in all)", len(b))
 }
 
-// printable is b without what would control a terminal.
+// printable returns b without what would control a terminal.
 func printable(b []byte) string {
 	return strings.Map(func(r rune) rune {
 		if r < 0x20 && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 {

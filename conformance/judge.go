@@ -137,16 +137,15 @@ func (s *session) noticed(r *reply, t countersign.Type) {
 	}
 }
 
-// contradicts checks that r refuses another content of what was accepted.
+// contradicts checks that r refuses other content under an identifier that was accepted.
 func (s *session) contradicts(r *reply) { s.judged(r, countersign.CodeDetailsDiffer) }
 
-// sent is the callback of r; nil: it is malformed.
+// sent returns the callback of r, or nil if it is malformed.
 func (s *session) sent(r *reply) (countersign.Callback, error) {
 	return countersign.ParseCallback(r.plaintext, countersign.ParseOptions{Lenient: s.cfg.Other})
 }
 
-// sameMembers checks that the answer says what the request said (PROTOCOL.md, R3 to R5), but for members that are
-// missing.
+// sameMembers checks that the answer says what the request said (PROTOCOL.md, R3 to R5), except for missing members.
 func (s *session) sameMembers(r *reply) {
 	sent, _ := s.sent(r)
 	if sent == nil {

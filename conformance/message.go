@@ -22,7 +22,7 @@ import (
 // types, because those types refuse to write most of the messages that the cases send.
 type message []countersign.Member
 
-// text is s as a JSON string.
+// text returns s as a JSON string.
 func text(s string) string {
 	b, err := json.Marshal(s)
 	if err != nil {
@@ -77,7 +77,7 @@ func otherCase(s string) string {
 	}, s)
 }
 
-// digits is a number of n digits that no other message has.
+// digits returns a number of n digits that no other message has.
 func digits(n int) string {
 	b := make([]byte, n)
 	_, _ = rand.Read(b) // never fails
@@ -108,7 +108,7 @@ func (m message) add(name, value string) message {
 	return slices.Insert(slices.Clone(m), len(m)-1, countersign.Member{Name: name, Value: countersign.Raw(value)})
 }
 
-// get is the value of a member, "" if there is none.
+// get returns the value of a member, or "" if there is none.
 func (m message) get(name string) string {
 	for _, e := range m {
 		if e.Name == name {
@@ -118,14 +118,14 @@ func (m message) get(name string) string {
 	return ""
 }
 
-// str is the text of a member that is a string.
+// str returns the text of a member that is a string.
 func (m message) str(name string) string {
 	var s string
 	_ = json.Unmarshal([]byte(m.get(name)), &s) // null and absent are ""
 	return s
 }
 
-// bare is the text of a member without quotes, whatever its kind.
+// bare returns the text of a member without quotes, whatever its kind.
 func (m message) bare(name string) string { return strings.Trim(m.get(name), `"`) }
 
 func (m message) bytes() []byte {
@@ -136,7 +136,7 @@ func (m message) bytes() []byte {
 	return []byte("{" + strings.Join(members, ",") + "}")
 }
 
-// twin is m about something else, in as many bytes, so that blocks of the two fit together.
+// twin returns a message about something else that is as long as m, so that blocks of the two fit together.
 func (m message) twin() message {
 	for _, name := range []string{"trackingId", "callBackId", "txId"} {
 		if v := []byte(m.str(name)); len(v) > 0 {
@@ -151,7 +151,7 @@ func (m message) twin() message {
 	return m
 }
 
-// uuidFirst is m with its requestUUID first, so that the first block holds all of it.
+// uuidFirst returns m with its requestUUID first, so that the first block holds all of it.
 func (m message) uuidFirst() message {
 	return append(message{m[len(m)-1]}, m[:len(m)-1]...)
 }
@@ -179,8 +179,8 @@ func randomHex(n int) string {
 	return hex.EncodeToString(b)
 }
 
-// callback is a new, correct callback of type t, with the members that may be left out. Another service names nothing
-// of a withdrawal but its callBackId.
+// callback returns a new, correct callback of type t, with the members that may be left out. A service that is not of
+// this project names only the callBackId of a withdrawal.
 func (s *session) callback(t countersign.Type) message {
 	cb := countersigntest.Sample(t, int(s.made.Add(1)))
 	cb.Common().RequestUUID = countersign.UnboundUUID
@@ -236,8 +236,8 @@ func (s *session) subject(t countersign.Type) message {
 	return s.callback(t)
 }
 
-// unbound finds the member requestUUID while it is not bound. The zeros alone would also be found
-// in other members: the address that a mint comes from has forty.
+// unbound matches the member requestUUID while it is not bound. The zeros alone also occur in other members: the zero
+// address, from which tokens are minted, has forty.
 var unbound = regexp.MustCompile(`"requestUUID"\s*:\s*"(` + countersign.UnboundUUID + `)"`)
 
 // bind replaces the unbound requestUUID with one that is bound to the rest (PROTOCOL.md, Binding) or with a random

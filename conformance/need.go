@@ -9,8 +9,8 @@ import (
 // Need is something that a case requires. A case whose needs are not met is skipped.
 type Need struct {
 	name string
-	// unseen is what a run without it does not look at, and the flag of countersign check that meets it. Empty: it
-	// depends on the service, and a case that lacks it does not apply.
+	// unseen says what a run without it does not check, and which flag of countersign check meets it. Empty: the need
+	// depends on the service, and without it the case does not apply.
 	unseen string
 	met    func(*Checker) bool
 }

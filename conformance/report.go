@@ -32,7 +32,7 @@ func lines(b *strings.Builder, indent string) func(what, text string) {
 	}
 }
 
-// explain returns what was sent and what came back.
+// explain writes what was sent and what came back.
 func (e Exchange) explain(line func(what, text string)) {
 	size := fmt.Sprintf("%d bytes", e.Bytes)
 	if e.Bytes < 0 {

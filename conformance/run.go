@@ -12,10 +12,9 @@ import (
 	"sync"
 )
 
-// Run runs the chosen cases one after another and reports each when it ends. If
-// the endpoint cannot be reached or has a public address that is not allowed, Run
-// sends nothing and gives ErrUnreachable or ErrPublicAddress. It stops with ctx's
-// error when ctx ends. A case that fails is a Result, not an error.
+// Run runs the chosen cases one after another and reports each when it ends. If the endpoint cannot be reached or has a
+// public address that is not allowed, Run sends nothing and returns ErrUnreachable or ErrPublicAddress. It stops with
+// ctx's error when ctx ends. A case that fails is a Result, not an error.
 func (k *Checker) Run(ctx context.Context, report func(Result)) (Summary, error) {
 	var sum Summary
 	if err := k.reach(ctx); err != nil {
@@ -44,7 +43,7 @@ func (k *Checker) Run(ctx context.Context, report func(Result)) (Summary, error)
 	return sum, nil
 }
 
-// reach connects once to each URL, so that a wrong one gives one error and not one a case.
+// reach connects once to each URL, so that a wrong one is one error and not one for each case.
 func (k *Checker) reach(ctx context.Context) error {
 	for _, u := range k.urls {
 		conn, err := k.dial(ctx, u)
@@ -72,12 +71,12 @@ func (k *Checker) dial(ctx context.Context, u *url.URL) (net.Conn, error) {
 	return conn, nil
 }
 
-// session begins exchanges of their own.
+// session returns a new session.
 func (k *Checker) session(ctx context.Context) *session {
 	return &session{Checker: k, ctx: ctx, effects: map[string]effect{}}
 }
 
-// maxExchanges is how many a Result has: a kill meets hundreds.
+// maxExchanges is the most exchanges in a Result; a kill can interrupt hundreds.
 const maxExchanges = 50
 
 // runCase runs c, and notes in sum what it could not look at.

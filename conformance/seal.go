@@ -84,7 +84,7 @@ func (s *session) blocks(chunks ...[]byte) (blocks [][]byte) {
 	return blocks
 }
 
-// join is the body of blocks.
+// join returns the body of blocks.
 func join(blocks [][]byte) []byte {
 	return base64.StdEncoding.AppendEncode(nil, bytes.Join(blocks, nil))
 }

@@ -23,8 +23,8 @@ type way struct {
 
 func (w way) String() string { return w.name }
 
-// each sends something in every one of several ways, and fails afterwards with the first problem, if one of them
-// failed. It gives up where no response came: each of the others could take as long.
+// each sends something in several ways, and afterwards fails with the first problem if one of them failed. It gives up
+// when no response comes, because each of the others could take as long.
 func each[W any](s *session, ways []W, send func(W)) {
 	var first *verdict
 	var also []string
@@ -56,7 +56,7 @@ func each[W any](s *session, ways []W, send func(W)) {
 	panic(first)
 }
 
-// inTurn is a case of several.
+// inTurn is a case that runs several, one after another.
 func inTurn(runs ...func(*session)) func(*session) {
 	return func(s *session) {
 		for _, run := range runs {

@@ -66,7 +66,7 @@ func Splice(head, tail []byte, n, size int) ([]byte, error) {
 	return base64.StdEncoding.AppendEncode(nil, append(bytes.Clone(a[:n*size]), b[n*size:]...)), nil
 }
 
-// blocksOf opens the Base64 of a sealed body with that many blocks or more.
+// blocksOf decodes a sealed body, which must have at least that many blocks.
 func blocksOf(body []byte, atLeast, size int) ([]byte, error) {
 	b, err := base64.StdEncoding.AppendDecode(nil, body)
 	if err != nil {

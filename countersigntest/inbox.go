@@ -13,10 +13,9 @@ import (
 	"countersign/merchant"
 )
 
-// CheckInbox tests an implementation of merchant.Inbox against its rules. open
-// gives an empty inbox and other, a second one on the same data, as another
-// process would have it; both may be the same value. open is called once for each
-// rule.
+// CheckInbox tests an implementation of merchant.Inbox against its rules. open returns an empty inbox and other, a
+// second one on the same data, as another process would open it; both may be the same value. open is called once for
+// each rule.
 func CheckInbox(tb TB, open func() (inbox, other merchant.Inbox)) {
 	tb.Helper()
 	for _, rule := range []struct {
@@ -166,8 +165,8 @@ func checkContent(c *inboxCheck) {
 	c.claim(c.other, e, merchant.StateSettled)
 }
 
-// checkReplaced: what was neither accepted nor is being worked on binds nothing, and is no
-// transfer of which another could be a copy.
+// checkReplaced: an entry that was not accepted and is not being worked on can be replaced, and then no longer makes
+// another entry a possible duplicate.
 func checkReplaced(c *inboxCheck) {
 	wrong, right, copied := Deposit(1), Deposit(1), Deposit(1)
 	right.Amount, right.TxID = Deposit(2).Amount, Deposit(2).TxID
@@ -184,11 +183,11 @@ func checkReplaced(c *inboxCheck) {
 		c.errorf("the same content replaces itself")
 	}
 	c.claim(c.other, c.entry(wrong, 0), merchant.StateOtherContent)
-	c.suspected(c.other, c.entry(copied, 0), false) // the transfer whose place was taken counts no more
+	c.suspected(c.other, c.entry(copied, 0), false) // the replaced transfer no longer counts
 	copied = Deposit(2)
 	copied.TrackingID, copied.ToAddress = "copied again", wrong.ToAddress
-	c.suspected(c.other, c.entry(copied, 0), true) // what took the place counts
-	// A copy of a transfer that was accepted is compared when it takes the place, too.
+	c.suspected(c.other, c.entry(copied, 0), true) // the one that replaced it counts
+	// What replaces an entry is compared with accepted transfers, too.
 	late, other := Deposit(3), Deposit(4)
 	other.TrackingID = late.TrackingID
 	c.claim(c.inbox, c.entry(Deposit(4), 0), merchant.StateTaken)
@@ -215,7 +214,7 @@ func checkLease(c *inboxCheck) {
 	}
 }
 
-// checkRenewal holds only inboxes that are a merchant.Renewer.
+// checkRenewal applies only to inboxes that are a merchant.Renewer.
 func checkRenewal(c *inboxCheck) {
 	renewer, ok := c.inbox.(merchant.Renewer)
 	if !ok {
@@ -322,8 +321,8 @@ func (c *inboxCheck) suspected(in merchant.Inbox, e merchant.Entry, want bool) {
 	}
 }
 
-// amountOf is another amount for each n: two deposits of one amount are possible duplicates
-// whatever their txIndex (PROTOCOL.md, I2).
+// amountOf returns another amount for each n, because two deposits of one amount are possible duplicates whatever their
+// txIndex (PROTOCOL.md, I2).
 func amountOf(n int) countersign.Amount {
 	a, err := countersign.ParseAmount(fmt.Sprintf("%d.5", n+1))
 	if err != nil {
@@ -370,8 +369,8 @@ func checkChangedIndex(c *inboxCheck) {
 	c.suspected(c.other, entry(5, -1, taken), true)
 }
 
-// blocks are those of a request body, one for each letter of list. Capital letters
-// are blocks of the requestUUID.
+// blocks returns the blocks of a request body, one for each letter of list. Capital letters are blocks of the
+// requestUUID.
 func blocks(body, list string) *merchant.Blocks {
 	digest := func(s string) (d merchant.BlockDigest) {
 		sum := sha256.Sum256([]byte(s))
@@ -406,7 +405,7 @@ func checkBlocks(c *inboxCheck) {
 	if got := c.claim(c.other, spliced, merchant.StateTaken); got.Suspect {
 		c.errorf("a request with a requestUUID of its own is suspect")
 	}
-	// What is refused for its content, or before it comes to the inbox, is remembered.
+	// The blocks of what is refused for its content, or before it reaches the inbox, are remembered.
 	changed := Deposit(1)
 	changed.Amount = Deposit(2).Amount
 	other := c.entry(changed, 0)
@@ -468,8 +467,8 @@ func checkOwners(c *inboxCheck) {
 	c.claim(c.inbox, open, merchant.StateSpliced)
 }
 
-// checkReports: reports about two withdrawals with one trackingId are two, also where they are
-// leased, and of each the same withdrawal again is a repetition.
+// checkReports: reports about two withdrawals with one trackingId are two entries, leased or not. Another report about
+// one of them is a repetition.
 func checkReports(c *inboxCheck) {
 	report := func(n int, lease time.Duration) merchant.Entry {
 		end := Notice(countersign.TypeInvalidAddress, 1).(*countersign.WithdrawalEnded)

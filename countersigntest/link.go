@@ -117,7 +117,7 @@ func (m *Merchant) sign(w *answering, status int, body []byte) {
 	}
 }
 
-// verify returns the word of PROTOCOL.md, L7 for a request; empty: it is signed, or need not be.
+// verify returns the word of PROTOCOL.md, L7 for a request, or "" if it is signed or need not be.
 func (m *Merchant) verify(r *http.Request, body []byte) (sig *envelope.LinkSignature, word string) {
 	if m.c.ServiceSigner == nil {
 		return nil, ""
@@ -138,7 +138,7 @@ func (m *Merchant) verify(r *http.Request, body []byte) (sig *envelope.LinkSigna
 	return nil, wordInvalid
 }
 
-// holds is verify for what can be seen when the request is opened. known: its requestUUID was taken before.
+// holds is verify for what only the opened request shows. known says that its requestUUID was taken before.
 func holds(s *envelope.LinkSignature, plaintext []byte, known bool) (word string) {
 	switch {
 	case s == nil:

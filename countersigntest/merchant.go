@@ -30,7 +30,7 @@ type MerchantConfig struct {
 	APIKey countersign.APIKey
 	// CallbackAPIKey is required as X-API-KEY. Empty: none is required.
 	CallbackAPIKey countersign.APIKey
-	// APIKeyHeader has another name for that header. Empty: X-API-KEY.
+	// APIKeyHeader is another name for that header. Empty: X-API-KEY.
 	APIKeyHeader string
 	// BodyField is the form field or JSON member that carries the body. Empty: data.
 	BodyField string
@@ -40,8 +40,8 @@ type MerchantConfig struct {
 	// ServiceSigner is the service's public part, which must have signed every request. Nil: none
 	// need be signed.
 	ServiceSigner *envelope.SigningKey
-	// PublicURL is what the service has before the paths, where that is not what requests name as
-	// their host.
+	// PublicURL is the beginning of the URLs that the service posts to, without the paths. Empty: the host of the
+	// request.
 	PublicURL string
 
 	// Unbound accepts requests whose binding does not hold.
@@ -49,11 +49,10 @@ type MerchantConfig struct {
 	// AnyPath takes callbacks at other paths than those of package merchant too, whatever their type.
 	AnyPath bool
 
-	// Orders gives the details of an order. If it is nil or gives false, the
-	// order is not known, errCode 2001.
+	// Orders returns the details of an order. If it is nil or returns false, the order is not known, errCode 2001.
 	Orders func(callBackID string) (countersign.Details, bool)
-	// Users gives the user of an order where the request names none, as services do that are
-	// not of this project. Nil: user 1.
+	// Users returns the user of an order if the request names none, as services that are not of this project do. Nil:
+	// user 1.
 	Users func(callBackID string) string
 
 	// Fault chooses the fault of the response to the n-th callback that could be
@@ -97,7 +96,7 @@ func NewMerchant(tb TB, s *Service) *Merchant {
 	return m
 }
 
-// SampleOrders knows the orders of Withdrawal(n), as a MerchantConfig.Orders.
+// SampleOrders is a MerchantConfig.Orders that knows the orders of Withdrawal(n).
 func SampleOrders(callBackID string) (countersign.Details, bool) {
 	var n int
 	if _, err := fmt.Sscanf(callBackID, "order-%d", &n); err != nil || callBackID != Withdrawal(n).CallBackID {
@@ -150,7 +149,7 @@ func (m *Merchant) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// lanes are whose callbacks come to a path.
+// lanes says which lane's callbacks a path takes.
 var lanes = map[string]countersign.Lane{
 	merchant.DefaultNotifyPath: countersign.LaneNotify, merchant.DefaultWithdrawPath: countersign.LaneWithdraw,
 }
@@ -165,13 +164,13 @@ func (m *Merchant) Close() {
 	m.server.Close()
 }
 
-// NotifyURL is where every type but 2 goes.
+// NotifyURL returns the URL for every type but 2.
 func (m *Merchant) NotifyURL() string { return m.server.URL + merchant.DefaultNotifyPath }
 
-// WithdrawURL is where type 2 goes.
+// WithdrawURL returns the URL for type 2.
 func (m *Merchant) WithdrawURL() string { return m.server.URL + merchant.DefaultWithdrawPath }
 
-// Endpoint is m for Service.Deliver.
+// Endpoint returns m as an Endpoint for Service.Deliver.
 func (m *Merchant) Endpoint() Endpoint {
 	return ToURLs(m.NotifyURL(), m.WithdrawURL(), m.server.Client())
 }
@@ -183,8 +182,8 @@ func (m *Merchant) Received() []countersign.Callback {
 	return slices.Clone(m.received)
 }
 
-// Taken is how many times the deposit or notice with that trackingId had its
-// effect here: at most once, unless FaultDoneTwice chose otherwise.
+// Taken returns how many times the deposit or notice with that trackingId had its effect here: at most once, unless
+// FaultDoneTwice chose otherwise.
 func (m *Merchant) Taken(trackingID string) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -289,13 +288,12 @@ func (m *Merchant) refusal(code countersign.ErrCode) countersign.Response {
 	return countersign.Response{APIKey: m.c.APIKey, ErrCode: code, Message: code.Message()}
 }
 
-// notSigned is the refusal of PROTOCOL.md, L11.
+// notSigned returns the refusal of PROTOCOL.md, L11.
 func (m *Merchant) notSigned(word string) countersign.Response {
 	return countersign.Response{APIKey: m.c.APIKey, ErrCode: countersign.CodeMalformed, Message: word}
 }
 
-// honest is the response that accepts or confirms cb, and the plaintext of its
-// data.
+// honest returns the response that accepts or confirms cb, and the plaintext of its data.
 func (m *Merchant) honest(cb countersign.Callback) (countersign.Response, []byte) {
 	var order countersign.Details
 	if cb.CallbackType() == countersign.TypeRequestWithdraw {
@@ -314,8 +312,7 @@ func (m *Merchant) honest(cb countersign.Callback) (countersign.Response, []byte
 		if w.TenantUserID == "" {
 			w.TenantUserID = m.c.Users(cb.OrderID())
 		}
-		// In blocks that a service without the order confirms (PROTOCOL.md,
-		// Decision, D7).
+		// In blocks that a service without the order accepts (PROTOCOL.md, Decision, D7).
 		plaintext, _, err = w.MarshalBlocks(m.c.Key.MaxChunk(m.c.ResponsePadding))
 	} else {
 		plaintext, err = answer.Marshal()

@@ -230,8 +230,8 @@ func (f MerchantFault) About() string { return f.row().about }
 // difference between peers, not a fault.
 func (f MerchantFault) Tolerated() bool { return f == NoMerchantFault || f.row().tolerated }
 
-// NeedsSigning reports whether f is a fault of the signature. A merchant without
-// MerchantConfig.Sign answers as if there were none, and so it does to a request without a signature.
+// NeedsSigning reports whether f is a fault of the signature. Without MerchantConfig.Sign, or to a request without a
+// signature, a merchant answers as if there were no fault.
 func (f MerchantFault) NeedsSigning() bool { return f.row().signing }
 
 // huge is what FaultHuge sends, in bytes.

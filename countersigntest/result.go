@@ -12,7 +12,7 @@ import (
 // Result says how one delivery ended.
 type Result struct {
 	Sent countersign.Callback // with the requestUUID of the attempt
-	Body []byte               // sealed, as Service.Body gave it
+	Body []byte               // sealed, as Service.Body returned it
 
 	Status   int
 	Header   http.Header
@@ -35,7 +35,7 @@ type Refusal struct{ Code countersign.ErrCode }
 
 func (r *Refusal) Error() string { return fmt.Sprintf("errCode %d", int64(r.Code)) }
 
-// Code is the errCode of the response, -1 if there was none.
+// Code returns the errCode of the response, -1 if there was none.
 func (r Result) Code() countersign.ErrCode {
 	if r.Response.APIKey == "" && r.Response.Message == "" && r.Response.Data == "" {
 		return -1

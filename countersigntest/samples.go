@@ -36,8 +36,7 @@ func hexOf(kind string, n int) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Deposit is the n-th of a list of different deposits. It has no requestUUID;
-// Service.Deliver sets it.
+// Deposit returns the n-th of a list of different deposits. It has no requestUUID; Service.Deliver sets it.
 func Deposit(n int) *countersign.Deposit {
 	amount, _ := countersign.ParseAmount(fmt.Sprintf("%d.%02d", n/100+1, n%100))
 	return &countersign.Deposit{
@@ -48,8 +47,7 @@ func Deposit(n int) *countersign.Deposit {
 	}
 }
 
-// Withdrawal is the n-th of a list of different withdrawal requests. Order(n) is
-// its order.
+// Withdrawal returns the n-th of a list of different withdrawal requests. Order(n) is its order.
 func Withdrawal(n int) *countersign.WithdrawalRequest {
 	return &countersign.WithdrawalRequest{
 		Head:       countersign.Head{TrackingID: fmt.Sprintf("withdrawal-%d", n), TenantUserID: fmt.Sprint(60000 + n)},
@@ -57,7 +55,7 @@ func Withdrawal(n int) *countersign.WithdrawalRequest {
 	}
 }
 
-// Order has the details of Withdrawal(n).
+// Order returns the details of Withdrawal(n).
 func Order(n int) countersign.Details {
 	amount, _ := countersign.ParseAmount(fmt.Sprintf("%d.5", n+1))
 	return countersign.Details{
@@ -65,8 +63,8 @@ func Order(n int) countersign.Details {
 	}
 }
 
-// Notice is a notice of type t about Withdrawal(n), or for type 4 about an address
-// of its user; nil for the types that are no notices.
+// Notice returns a notice of type t about Withdrawal(n), or for type 4 about an address of its user. It returns nil if
+// t is not the type of a notice.
 func Notice(t countersign.Type, n int) countersign.Callback {
 	w, o := Withdrawal(n), Order(n)
 	switch {
@@ -88,7 +86,7 @@ func Notice(t countersign.Type, n int) countersign.Callback {
 	return nil
 }
 
-// Sample is the n-th of a list of different callbacks of type t: Deposit, Withdrawal or Notice.
+// Sample returns the n-th of a list of different callbacks of type t: Deposit, Withdrawal or Notice.
 func Sample(t countersign.Type, n int) countersign.Callback {
 	switch t {
 	case countersign.TypeDeposited:
@@ -108,7 +106,7 @@ func withUUID(cb countersign.Callback, id string) countersign.Callback {
 	return again
 }
 
-// randomUUID is a UUID of version 4, as services make that do not bind.
+// randomUUID returns a UUID of version 4, such as services that do not bind make.
 func randomUUID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:])

@@ -98,18 +98,18 @@ func MakeService(c ServiceConfig) (*Service, error) {
 	return &Service{c: c}, nil
 }
 
-// MerchantKey is what the service hands over: the public part of its pair.
+// MerchantKey returns what the service hands over: the public part of its pair.
 func (s *Service) MerchantKey() *envelope.Key { return s.c.Key.Public() }
 
-// APIKey is what the service expects in responses.
+// APIKey returns the key that the service expects in responses.
 func (s *Service) APIKey() countersign.APIKey { return s.c.APIKey }
 
-// CallbackAPIKey is what the service sends as X-API-KEY.
+// CallbackAPIKey returns the key that the service sends as X-API-KEY.
 func (s *Service) CallbackAPIKey() countersign.APIKey { return s.c.CallbackAPIKey }
 
-// MerchantConfig is the configuration of a merchant of this service. Set its
-// functions and its Inbox, in scheme merchant also its Key, for signed answers also Sign, and
-// give it to merchant.New. Where the service signs, PublicURL is that of ToHandler.
+// MerchantConfig returns the configuration of a merchant of this service. Set its functions and its Inbox, in scheme
+// merchant also its Key, for signed answers also Sign, and give it to merchant.New. Where the service signs, PublicURL
+// is that of ToHandler.
 func (s *Service) MerchantConfig() merchant.Config {
 	c := merchant.Config{
 		Key: s.MerchantKey(), ResponseKey: s.MerchantKey(), Padding: s.c.Padding, ResponsePadding: s.c.ResponsePadding,
@@ -149,7 +149,7 @@ func ToURLs(notifyURL, withdrawURL string, client *http.Client) Endpoint {
 // handlerHost is the host of a request to a handler in this process.
 const handlerHost = "merchant.example"
 
-// url is the absolute form of a target.
+// url returns the absolute form of a target.
 func (e Endpoint) url(target string) string {
 	if e.handler != nil {
 		return "http://" + handlerHost + target
@@ -238,7 +238,7 @@ func (s *Service) Post(ctx context.Context, to Endpoint, target string, body []b
 // maxResponse is how much of a response is read, in bytes.
 const maxResponse = countersign.MaxMessage
 
-// contentType is that of requests. Of a bare body it does not say the form.
+// contentType returns the Content-Type of requests. A bare body is sent as a form, as services do.
 func (s *Service) contentType() string {
 	if s.c.Form == envelope.FormString || s.c.Form == envelope.FormObject {
 		return "application/json"

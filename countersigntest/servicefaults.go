@@ -122,16 +122,16 @@ func (f ServiceFault) row() fault[ServiceFault] { return rowOf(serviceFaults, f)
 // About returns what f does, for people, or "" for an unknown fault.
 func (f ServiceFault) About() string { return f.row().about }
 
-// Refused reports whether a merchant must refuse what f sends. A merchant that requires no API
-// key cannot refuse FaultNoAPIKey and FaultWrongAPIKey, one of a service that does not bind
-// not always FaultOldUUID, and one that demands no signatures not what NeedsSigning.
+// Refused reports whether a merchant must refuse what f sends. A merchant that requires no API key cannot refuse
+// FaultNoAPIKey and FaultWrongAPIKey. With a service that does not bind it cannot always refuse FaultOldUUID. One that
+// demands no signatures cannot refuse faults of NeedsSigning.
 func (f ServiceFault) Refused() bool { return f.Refusal() != "" }
 
-// Refusal is how a merchant must refuse what f sends: the HTTP status 400 or 401, the errCode 1004, or a
-// word of PROTOCOL.md, L7, with errCode 1002. Empty: it need not.
+// Refusal returns how a merchant must refuse what f sends: the HTTP status 400 or 401, the errCode 1004, or a word of
+// PROTOCOL.md, L7, with errCode 1002. Empty: it need not.
 func (f ServiceFault) Refusal() string { return f.row().refusal }
 
-// Fix says what to change at a merchant that takes what f sends.
+// Fix returns what to change at a merchant that takes what f sends.
 func (f ServiceFault) Fix() string { return f.row().fix }
 
 // NeedsEarlier reports whether f is made of a request that was sent before.
@@ -187,9 +187,9 @@ type Request struct {
 	Header      http.Header // Content-Type, and the signature if the service signs
 }
 
-// Forge returns r as f posts it: with Body, Header and the fault. r has no fault, and no Body and no Header yet.
-// elsewhere is the URL of the other types, earlier a request that was sent before. It fails for a fault that needs one
-// without one, and for one of the signature if the service does not sign.
+// Forge returns r as f posts it: with Body, Header and the fault. r has none of these yet. elsewhere is the URL of the
+// other types, earlier a request that was sent before. It fails if f needs an earlier request and there is none, or is
+// a fault of the signature and the service does not sign.
 func (s *Service) Forge(f ServiceFault, r Request, elsewhere string, earlier Request) (Request, error) {
 	honest := r
 	switch {
@@ -219,8 +219,8 @@ func (s *Service) Forge(f ServiceFault, r Request, elsewhere string, earlier Req
 	return r, err
 }
 
-// spoil returns the bytes that f seals or sends in place of body, which is plaintext sealed: body itself for faults
-// that are not of the body.
+// spoil returns the bytes that f seals or sends in place of body, which is plaintext sealed. For faults outside the
+// body it returns body.
 func (s *Service) spoil(f ServiceFault, plaintext, body []byte, earlier Request) ([]byte, error) {
 	size := s.c.RequestKey.Size()
 	switch f {

@@ -51,7 +51,7 @@ CREATE TABLE IF NOT EXISTS balances (user_id TEXT, symbol TEXT, amount TEXT NOT 
 CREATE TABLE IF NOT EXISTS credits (tracking_id TEXT PRIMARY KEY, user_id TEXT NOT NULL, symbol TEXT NOT NULL, amount TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS reviews (tracking_id TEXT PRIMARY KEY, user_id TEXT NOT NULL, symbol TEXT NOT NULL, amount TEXT NOT NULL);`
 
-// open returns the database in file, with all tables. No file: in memory, for a try.
+// open returns the database in file, with all tables. Without a file it is in memory, for a try.
 func open(ctx context.Context, file string) (*sql.DB, error) {
 	if file == "" {
 		file = ":memory:"

@@ -53,9 +53,8 @@ var tokens = map[string]token{
 	"PEPE": {"0x6982508145454ce325ddbe47a25d4ec3d2311933", 18},
 }
 
-// owns says whether an address is that of a user in the merchant's own books: which user is
-// credited is the provider's word, and no chain shows it. EDIT this; until then no deposit is
-// verified.
+// owns says whether an address belongs to a user in the merchant's own books. Which user is credited only the provider
+// says; the chain does not show it. EDIT this; until then no deposit is verified.
 var owns = func(ctx context.Context, tenantUserID, address string) (merchant.Verdict, error) {
 	return merchant.VerdictNotYet, errors.New("owns is not written yet: look the address up in your own books")
 }
@@ -339,7 +338,7 @@ func run() error {
 		ReadTimeout: 10 * time.Second}).ListenAndServe()
 }
 
-// newClient follows no redirect: only the node that was named is believed.
+// newClient returns a client that follows no redirect, so that only the named node is trusted.
 func newClient() *http.Client {
 	return &http.Client{Timeout: 10 * time.Second,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}

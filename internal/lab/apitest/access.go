@@ -10,8 +10,8 @@ import (
 	"countersign/internal/api"
 )
 
-// Rule says of an operation who may call it. Tables of rules are written by hand, so that a change
-// of who may do what must be meant.
+// Rule says of an operation who may call it. Tables of rules are written by hand, so that nobody changes who may do
+// what by accident.
 type Rule = struct {
 	Roles string // empty: nobody needs a token
 	// Other is what a token gets that is bound to another merchant than the call is about: 403 where

@@ -36,7 +36,7 @@ type End struct {
 	Revoke func(id string)
 	// Pass lets so much time pass that no rate is exceeded.
 	Pass func()
-	// Path is where an endpoint is called.
+	// Path returns the path at which an endpoint is called.
 	Path func(*api.Endpoint) string
 }
 
@@ -62,7 +62,7 @@ func (a Answer) names(location string) bool {
 }
 
 // Document compares the document with the mux, with the methods of the client's type, and with
-// testdata/operations.golden, so that operations change only where that is meant.
+// testdata/operations.golden, so that operations change only on purpose.
 func Document(t *testing.T, e End, of reflect.Type) {
 	a := e.Ask("", http.MethodGet, "/openapi.json", "", "")
 	var doc struct {
@@ -153,8 +153,8 @@ func checkGolden(t *testing.T, path string, got []string) {
 	}
 }
 
-// Fits returns next with each answer held against the document: status, media type and body, by
-// huma's validator, which is not the one that the server uses. seen gets each answer.
+// Fits returns next and compares each answer with the document: status, media type and body, by huma's validator, which
+// is not the one that the server uses. seen gets each answer.
 func Fits(t testing.TB, a *api.API, next http.Handler, seen func(rt *api.Endpoint, r *http.Request, status int, body string)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		kept := &tee{ResponseWriter: w}
@@ -198,7 +198,7 @@ func (w *tee) Write(b []byte) (int, error) {
 
 func (w *tee) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// fits says what of an answer is not as the document has it.
+// fits returns how an answer differs from the document.
 func fits(a *api.API, rt *api.Endpoint, t *tee) string {
 	op := rt.Operation()
 	resp := op.Responses[fmt.Sprint(t.status)]

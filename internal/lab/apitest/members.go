@@ -66,7 +66,7 @@ func WrongMembers(t *testing.T, e End, secret string, good map[string]any, many 
 	t.Logf("%d wrong bodies refused", total)
 }
 
-// marker is in each text that is no value of its member.
+// marker is in each text that is not a valid value of its member.
 const marker = "no such välue"
 
 // asAny returns v as JSON has it.
@@ -90,10 +90,9 @@ func encode(t testing.TB, v any) string {
 // spoiled is one body that a schema refuses, and the member it is refused for.
 type spoiled struct{ name, body, location string }
 
-// spoil makes of a good body every body with one wrong member that the schema
-// knows of: each member missing, null, of another kind, twice, in another
-// case, too long, too short, out of range, no value of the list. Objects and
-// arrays within are spoiled too.
+// spoil returns a good body with each wrong member that the schema knows of, one at a time: missing, null, of another
+// kind, twice, in another case, too long, too short, out of range, not in the list. It spoils objects and arrays within
+// too.
 func spoil(t testing.TB, reg huma.Registry, s *huma.Schema, good any, location string) []spoiled {
 	t.Helper()
 	for s.Ref != "" {

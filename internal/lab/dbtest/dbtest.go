@@ -34,7 +34,7 @@ var shared struct {
 //
 //	func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
 //
-// What the tests share ends by end, before its files and databases go; its error fails the run.
+// end releases what the tests share, before files and databases are removed; its error fails the run.
 func Run(m *testing.M, end ...func() error) (code int) {
 	flag.Parse() // whether benchmarks run
 	memory, remove, err := inMemory()
@@ -138,8 +138,8 @@ func postgres(t testing.TB, template string, keep bool) (url string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Databases of ended tests go here, where there is a connection: each is eight megabytes,
-	// which may be in memory.
+	// Databases of ended tests are dropped here, where there is a connection: each takes eight megabytes, perhaps of
+	// memory.
 	for _, ended := range shared.done {
 		if _, err := conn.Exec(ctx, "DROP DATABASE IF EXISTS "+ended+" WITH (FORCE)"); err != nil {
 			t.Fatal(err)

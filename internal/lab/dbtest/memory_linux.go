@@ -17,12 +17,10 @@ const (
 	noExec      = 8 // of Statfs: no program can be run from there
 )
 
-// inMemory makes the temporary files of this test binary and of the programs that it starts
-// be in memory, where making a file costs a tenth: a database of PostgreSQL has three
-// hundred. What a process that was killed has written is there as it is on a disk;
-// losing power is no test's matter here. It changes nothing if the environment names a
-// directory, if benchmarks run, which measure the disk, or if there is little memory. is says
-// whether it did; remove ends it.
+// inMemory puts the temporary files of this test binary and of the programs that it starts into memory, where making a
+// file costs a tenth: a database of PostgreSQL has three hundred. What a killed process wrote stays, as on a disk; no
+// test here is about losing power. It changes nothing if the environment names a directory, if benchmarks run, which
+// measure the disk, or if there is little memory. is says whether it did; remove ends it.
 func inMemory() (is bool, remove func() error, err error) {
 	if os.Getenv("TMPDIR") != "" || fsync() == "on" || !roomy() {
 		return false, func() error { return nil }, nil
@@ -50,7 +48,7 @@ func inMemory() (is bool, remove func() error, err error) {
 	}, err
 }
 
-// removeLeft removes what test binaries have left that were killed: their locks are gone.
+// removeLeft removes what killed test binaries left, whose locks are gone.
 func removeLeft() {
 	list, _ := filepath.Glob(filepath.Join(memoryDisk, memoryNames+"*"))
 	for _, dir := range list {
@@ -78,7 +76,7 @@ func lock(dir string, how int) (*os.File, error) {
 	}
 }
 
-// roomy reports whether the disk in memory is one that programs run from, and large enough.
+// roomy reports whether the disk in memory is large enough and programs can run from it.
 func roomy() bool {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(memoryDisk, &s); err != nil || s.Type != tmpfsMagic || s.Flags&noExec != 0 || int64(s.Bavail)*int64(s.Bsize) < memoryNeeds {

@@ -164,8 +164,7 @@ func (s *Server) Start() error {
 	return s.wait()
 }
 
-// Exec runs a statement on this server and gives the first value that it
-// returns, as text.
+// Exec runs a statement on this server and returns its first value, as text.
 func (s *Server) Exec(ctx context.Context, text string) (value string, err error) {
 	conn, err := pgx.Connect(ctx, s.url("postgres"))
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// unprivileged returns the attributes of a child process that does not run as root,
-// because PostgreSQL refuses root, and that gets a signal when this process ends. It also
-// gives the user who must own the files, -1 for the present user.
+// unprivileged returns the attributes of a child process that does not run as root, because PostgreSQL refuses root,
+// and that gets a signal when this process ends. It also returns the user who must own the files, -1 for the present
+// user.
 func unprivileged(atEnd syscall.Signal) (*syscall.SysProcAttr, int, error) {
 	attributes := &syscall.SysProcAttr{Pdeathsig: atEnd}
 	if os.Getuid() != 0 {

@@ -10,8 +10,8 @@ import (
 // long is skipped or done less often.
 func IsWhole() bool { whole := os.Getenv("COUNTERSIGN_WHOLE"); return whole == "1" || whole == "soak" }
 
-// Times is how often a test does at random what one time in many may show a fault: so often for
-// who soaks, and few times else and under the race detector, which makes it several times slower.
+// Times returns how often a test repeats something random that rarely shows a fault: soak times with
+// COUNTERSIGN_WHOLE=soak, otherwise few times, and also under the race detector, which makes it several times slower.
 func Times(soak, few int) int {
 	if os.Getenv("COUNTERSIGN_WHOLE") == "soak" && !Race {
 		return soak

@@ -47,8 +47,8 @@ var alarmOfReason = map[client.Reason]client.AlarmKind{
 	client.ReasonFrozen:       client.AlarmFrozen, client.ReasonRestored: client.AlarmRestored,
 }
 
-// neverAt are the reasons of which no attempt at a merchant comes: the rogue gives cause for all. A
-// gateway whose clock is wrong says of signed callbacks that it cannot read them.
+// neverAt returns the reasons that no attempt at a merchant may have; the rogue gives cause for all. A gateway whose
+// clock is wrong says of signed callbacks that it cannot read them.
 func (w *world) neverAt(merchant string) (list []client.Reason) {
 	if merchant == "shop" {
 		list = []client.Reason{client.ReasonWrongAPIKey, client.ReasonAnswerUnbound,
@@ -60,7 +60,7 @@ func (w *world) neverAt(merchant string) (list []client.Reason) {
 	return list
 }
 
-// neverOf are the alarms for which a merchant gives no cause.
+// neverOf returns the alarms for which a merchant gives no cause.
 func (w *world) neverOf(merchant string) []told {
 	list := slices.Clone(never)
 	if !w.lost["service"] { // a restored service may ask again about what was executed, which is refused, and then tells that end
@@ -80,12 +80,12 @@ type end interface {
 	AllAlarms(context.Context, client.AlarmFilter) iter.Seq2[client.Alarm, error]
 }
 
-// ends are both, by the names of their processes.
+// ends returns both ends, by the names of their processes.
 func (w *world) ends() map[string]end {
 	return map[string]end{"service": w.operator, "gateway": w.shop.api}
 }
 
-// alarms reads the alarms of an end, however often it takes.
+// alarms reads the alarms of an end, and tries again until it can.
 func (w *world) alarms(of end, f client.AlarmFilter) (list []client.Alarm) {
 	w.persist("reading alarms", func() error {
 		list = nil

@@ -12,7 +12,7 @@ import (
 // persons are those of whom two must approve a large order at the gateway.
 var persons = []string{"ann", "bob"}
 
-// large is the amount above which an order needs them: that of one in six.
+// large returns the amount above which an order needs them. One order in six is above it.
 func (w *world) large() int { return w.c.Withdrawals * 5 / 6 }
 
 // isLarge reports whether an order needs persons.

@@ -76,7 +76,7 @@ func ended(s client.WithdrawalState) bool {
 	return true
 }
 
-// differs says how what the merchant's end knows of an ended withdrawal differs from what it must.
+// differs returns how the merchant's record of an ended withdrawal differs from what it must be.
 func (w *world) differs(callBackID string, x client.Withdrawal) string {
 	if ofRogue(callBackID) {
 		return "" // it keeps nothing of an end

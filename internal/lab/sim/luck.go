@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// luck is randomness that depends on the seed, the virtual time and what it is for, but not on
-// who draws first: Go's scheduler does not belong to the seed. Two draws for the same at the
-// same time give the same.
+// luck returns randomness that depends on the seed, the virtual time and its purpose, but not on who draws first,
+// because no seed controls Go's scheduler. Two draws for one purpose at the same time are equal.
 func (n *network) luck(what ...any) *rand.Rand {
 	h := fnv.New64a()
 	var at [8]byte
@@ -20,5 +19,5 @@ func (n *network) luck(what ...any) *rand.Rand {
 	return rand.New(rand.NewPCG(n.seed, h.Sum64()))
 }
 
-// float is the randomness of a party.
+// float returns the randomness of a party, from 0 to below 1.
 func (w *world) float(who string) float64 { return w.net.luck(who).Float64() }

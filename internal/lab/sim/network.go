@@ -24,7 +24,7 @@ const (
 	serviceToRogue   link = "service>rogue"
 )
 
-// links are those that have faults: an operator comes again until it works.
+// links are those that have faults. The others have none, because an operator tries again until it works.
 var links = []link{coreToService, serviceToGateway, shopToGateway, gatewayToShop, serviceToRogue}
 
 // The addresses of the parties.

@@ -8,8 +8,8 @@ import (
 	"countersign/client"
 )
 
-// stop is a time in which no permit may be given: from when an operator knew of it until the
-// operator began to end it. Without a merchant it is of all.
+// stop is a time in which no permit may be given: from when an operator knew of it until the operator began to end it.
+// Without a merchant it applies to all.
 type stop struct {
 	merchant string
 	from, to time.Duration

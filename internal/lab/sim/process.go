@@ -87,8 +87,8 @@ func (r *run) world() daemon.World {
 	}
 }
 
-// every has each loop look Idle times more seldom than elsewhere, and at times of its own: what
-// two do at the same moment, they do in an order that no seed chooses.
+// every makes each loop look Idle times less often than elsewhere, and at times of its own, because no seed chooses the
+// order of what two loops do at the same moment.
 func (p *process) every(usual time.Duration) time.Duration {
 	_, file, _, _ := runtime.Caller(2)
 	h := fnv.New32a()
@@ -169,8 +169,7 @@ func (p *process) stop() {
 	<-r.ended
 }
 
-// die makes the run one that was killed: the files are taken as they are, and it reaches
-// nobody any more. No statement may run meanwhile.
+// die kills the run: the files are taken as they are, and it reaches nobody any more. No statement may run meanwhile.
 func (r *run) die() {
 	if r.dead.Swap(true) {
 		return
@@ -187,8 +186,8 @@ func (r *run) die() {
 	close(r.struck)
 }
 
-// copyFiles copies a data directory. The database comes last, its log behind it: what the other
-// files know, the database knows.
+// copyFiles copies a data directory. The database comes last, and its log after it, so that the database knows what the
+// other files know.
 func copyFiles(from, to string) error {
 	if err := os.MkdirAll(to, 0o700); err != nil {
 		return err

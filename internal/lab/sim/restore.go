@@ -163,7 +163,7 @@ func (w *world) finding(f reconcile.Finding) error {
 	return nil
 }
 
-// serviceBooks are what the service is compared with.
+// serviceBooks returns what the service is compared with.
 func (w *world) serviceBooks(booked []reconcile.Line) reconcile.Config {
 	executed, added := w.core.books()
 	return reconcile.Config{Executed: w.write(executed), Added: w.write(added), Booked: w.write(booked)}
@@ -393,7 +393,7 @@ func (s *shop) own() (lines []reconcile.Line) {
 	return lines
 }
 
-// bookedAs is the id under which a deposit that own took from the feed is among the forwarded ones.
+// bookedAs returns the id under which a deposit that own took from the feed is among the forwarded ones.
 func bookedAs(seq int64) string { return fmt.Sprint("booked ", seq) }
 
 // cancelUnsaid cancels orders that a restored gateway has and the application does not, since it was

@@ -99,7 +99,7 @@ func (s *shop) close() {
 	s.http.CloseIdleConnections()
 }
 
-// take is told of an entry of a feed.
+// take receives an entry of a feed.
 func (s *shop) take(rw http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	var m client.ForwardedDeposit
@@ -218,8 +218,7 @@ func (s *shop) read() {
 	}
 }
 
-// happened takes an event, under the lock. It gives false for the end of a held deposit that was
-// not read yet.
+// happened takes an event, under the lock. It returns false for the end of a held deposit that was not read yet.
 func (s *shop) happened(e client.EventEntry) bool {
 	switch e.Kind {
 	case client.EventDepositCredited, client.EventDepositRejected:

@@ -89,8 +89,8 @@ func (w *world) askEnded(asked []string, tell func(countersign.Callback) counter
 	}
 }
 
-// payAgain says of orders that have ended that they were executed, in a transaction of which nobody
-// knew: the gateway says that money left twice, or left for what had ended.
+// payAgain reports that ended orders were executed, in a transaction of which nobody knew. The gateway must say that
+// money left twice, or left for what had ended.
 func (w *world) payAgain(asked []string, tell func(countersign.Callback) countersigntest.Result) {
 	left := map[client.OrderState]string{client.OrderExecuted: " (a second transaction)", client.OrderEnded: " (executed after its end)"}
 	for _, id := range asked {

@@ -45,7 +45,7 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// Result is what a run came to.
+// Result is the result of a run.
 type Result struct {
 	Story  []string       // what happened, in virtual time
 	Wrong  []string       // what must not be; empty: all is well
@@ -250,7 +250,7 @@ func (w *world) http(owner string, by link) *http.Client {
 	}}}
 }
 
-// suffer has a fault happen.
+// suffer makes a fault happen.
 func (w *world) suffer(i int, f fault) {
 	time.Sleep(f.at)
 	w.say("fault", "%d: %v", i, f)
@@ -339,8 +339,8 @@ func (w *world) suffer(i int, f fault) {
 	}
 }
 
-// setClock is what somebody does whose clock the other end says is wrong: signatures are old then. A
-// daemon reads the time when it starts.
+// setClock corrects a clock of which the other end says that it is wrong, because signatures look old. A daemon reads
+// the time when it starts.
 func (w *world) setClock(i int, p *process) {
 	w.turn(p.busy, "clock", i)
 	defer func() { <-p.busy }()
@@ -362,7 +362,7 @@ func (w *world) heal() {
 	}
 }
 
-// look comes when somebody looks for work again: after a pace, and up to so many more.
+// look fires when somebody looks for work again: after one pace and up to more further ones.
 func (w *world) look(who string, more float64) <-chan time.Time {
 	return time.After(w.c.Pace + time.Duration(w.float(who)*more*float64(w.c.Pace)))
 }
@@ -402,14 +402,14 @@ func (w *world) resumeRogue() {
 	}
 }
 
-// turn takes a token, which may be another's for long, and then waits a moment of its own: those
-// that waited for one thing would else go on together, in an order that no seed chooses.
+// turn takes a token, which another may hold for long, and then waits a moment of its own. Otherwise those that waited
+// for one thing would go on together, in an order that no seed chooses.
 func (w *world) turn(token chan struct{}, who ...any) {
 	token <- struct{}{}
 	time.Sleep(time.Millisecond + time.Duration(w.net.luck(who...).Int64N(int64(time.Second))))
 }
 
-// persist does what must succeed, however often it takes.
+// persist repeats do until it succeeds, is refused for good, or the run is over. It reports whether do succeeded.
 func (w *world) persist(what string, do func() error) bool {
 	for n := 0; n == 0 || !w.over.Load(); n++ {
 		err := do()

@@ -10,8 +10,7 @@ import (
 	"countersign/internal/db"
 )
 
-// PlanKept is how PostgreSQL would run text with arguments of types, by a plan that is
-// kept for all arguments.
+// PlanKept returns how PostgreSQL would run text with arguments of types, by a plan that is kept for all arguments.
 func PlanKept(t testing.TB, d *db.DB, types, text, arguments string) string {
 	t.Helper()
 	ctx := t.Context()
@@ -37,7 +36,7 @@ func PlanKept(t testing.TB, d *db.DB, types, text, arguments string) string {
 	return strings.Join(lines, "\n")
 }
 
-// Plan is how a database would run text.
+// Plan returns how a database would run text.
 func Plan(t testing.TB, d *db.DB, text string, args []any) string {
 	t.Helper()
 	ctx := t.Context()

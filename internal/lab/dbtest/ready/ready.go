@@ -66,7 +66,7 @@ func sqliteOf(t testing.TB, end db.End) []byte {
 	return made
 }
 
-// Postgres returns URLs as SQLite gives paths.
+// Postgres is SQLite for PostgreSQL, and returns URLs.
 func Postgres(end db.End) func(testing.TB) string {
 	return func(t testing.TB) string {
 		t.Helper()
