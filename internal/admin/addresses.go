@@ -29,9 +29,8 @@ func (s *Server) addAddress(c *api.Call, _ api.None, in client.NewAddress) (clie
 	}, nil
 }
 
-// addressCallback makes the callback of type 4. Its trackingId is the changeId if
-// the request has none: without a trackingId the merchant could not distinguish a
-// repetition from another change (PROTOCOL.md, Deposit identity).
+// addressCallback returns the callback of type 4. Its trackingId is the changeId if the request has none: without a
+// trackingId the merchant could not distinguish a repetition from another change (PROTOCOL.md, Deposit identity).
 func addressCallback(in *client.NewAddress, now db.Millis) (outbox.NewCallback, error) {
 	trackingID := in.ChangeID
 	if in.TrackingID != nil {

@@ -9,19 +9,19 @@ import (
 	"countersign/internal/outbox"
 )
 
-// neededApprovals is how many persons of the provider must approve a large withdrawal. With the
-// token that takes its permit, which must have another origin, they are two.
+// neededApprovals is how many persons of the provider must approve a large withdrawal. Together with the token that
+// takes its permit, which must have another origin, they are two.
 const neededApprovals = 1
 
-// releaseAsked is what people must agree to before a large withdrawal is released: whoever added it
-// asked for it, and by are those who ask for its permit.
+// releaseAsked returns what people must agree to before a large withdrawal is released. Whoever added it asked for it,
+// and so did by, who ask for its permit.
 func releaseAsked(w outbox.Withdrawal, a outbox.Approval, at db.Millis, by ...string) api.Asked {
 	return api.Asked{Needed: neededApprovals, By: append(by, a.By), At: at,
 		Sees: func(t api.Token) bool { return t.Sees(w.Merchant) }, Otherwise: ", or block it (api blockWithdrawal)"}
 }
 
-// approvedFor judges the approvals of a withdrawal whose permit a token asks for, by the tokens as
-// they are now.
+// approvedFor returns the judge of the approvals of a withdrawal whose permit t asks for, by the tokens as they are
+// now.
 func approvedFor(t api.Token, now db.Millis) outbox.Judge {
 	return func(ctx context.Context, q db.Querier, w outbox.Withdrawal, a outbox.Approval) (string, error) {
 		people, err := api.ReadPeople(ctx, q)

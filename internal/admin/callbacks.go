@@ -42,8 +42,7 @@ func (s *Server) callback(c *api.Call, id string, _ api.None) (client.CallbackDe
 	return out, nil
 }
 
-// withoutUUID removes requestUUID: the stored value is a placeholder, because each
-// attempt has its own.
+// withoutUUID removes requestUUID: the stored value is a placeholder, because each attempt has its own.
 func withoutUUID(payload []byte) (json.RawMessage, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(payload, &members); err != nil {

@@ -13,8 +13,8 @@ import (
 	"countersign/internal/outbox"
 )
 
-// guarded are the members of a merchant that say where its money goes and who decides on
-// it. Once there was an approver's token, they change with an approval.
+// guarded are the members of a merchant that say where its money goes and who decides on it. Once there has been an
+// approver's token, they change only with an approval.
 var guarded = func() []string {
 	list := []string{"requestKey", "responseKey", "rotation"}
 	for _, s := range client.Settings() {
@@ -25,8 +25,8 @@ var guarded = func() []string {
 	return list
 }()
 
-// differences returns the members in which two states of a merchant differ. decides says
-// whether one of them is guarded.
+// differences returns the members in which two states of a merchant differ. decides reports whether one of them is
+// guarded.
 func differences(was, is *outbox.Merchant) (before, after map[string]string, decides bool) {
 	before, after = was.Texts(), is.Texts()
 	for name := range maps.Keys(before) {
@@ -49,8 +49,8 @@ func differences(was, is *outbox.Merchant) (before, after map[string]string, dec
 	return before, after, decides
 }
 
-// change changes a merchant, or proposes it where something guarded changes. content is
-// what apply of the kind needs to do the same. Where it waits, the id of its task is not empty.
+// change changes a merchant, or proposes the change if it touches a guarded member. content is what apply of the kind
+// needs to do the same. If the change waits, task is the id of its task.
 func (s *Server) change(c *api.Call, kind api.ChangeKind, id string, content any, apply func(*outbox.Merchant) error) (m outbox.Merchant, task string, err error) {
 	ctx := c.R.Context()
 	for {
@@ -88,7 +88,7 @@ func (s *Server) change(c *api.Call, kind api.ChangeKind, id string, content any
 	}
 }
 
-// applied makes the Apply of a kind. patch reads the content and changes the merchant.
+// applied returns the Apply of a kind. patch reads the content and changes the merchant.
 func (s *Server) applied(patch func(m *outbox.Merchant, content []byte) error) api.ApplyChange {
 	return func(ctx context.Context, c *api.Change, content []byte, now db.Millis, also func(context.Context, *db.Tx) error) error {
 		_, err := s.Outbox.ChangeMerchant(ctx, c.Merchant, c.Version, now, func(m *outbox.Merchant) error {
@@ -97,7 +97,7 @@ func (s *Server) applied(patch func(m *outbox.Merchant, content []byte) error) a
 				return err
 			}
 			if _, after, _ := differences(&was, m); !maps.Equal(after, c.After) {
-				return api.ErrStale // such as a default of this node that is another
+				return api.ErrStale // such as another default of this node
 			}
 			return nil
 		}, also)
@@ -118,7 +118,7 @@ func (s *Server) applySettings() api.ApplyChange {
 	})
 }
 
-// newKeys is the content of a change of keys, those of RSA as outbox.KeyPEM writes them.
+// newKeys is the content of a change of keys. RSA keys are in the form that outbox.KeyPEM writes.
 type newKeys struct {
 	Request, Response      []byte
 	APIKey, CallbackAPIKey string // of a rotation
@@ -131,7 +131,7 @@ func (k *keyMaker) content() (n newKeys, err error) {
 	return n, err
 }
 
-// keys reads the keys. They were sealed, and are of a keyMaker.
+// keys reads the keys. A keyMaker made and checked them before they were sealed.
 func (n newKeys) keys() (k outbox.MerchantKeys, err error) {
 	k.APIKey, k.CallbackAPIKey = countersign.APIKey(n.APIKey), countersign.APIKey(n.CallbackAPIKey)
 	if k.Key, err = outbox.ReadKey(n.Request); err == nil {

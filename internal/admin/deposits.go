@@ -49,9 +49,8 @@ func (s *Server) addDeposits(c *api.Call, _ api.None, in oneOrMany[client.NewDep
 // testsAnHour is how many test deposits one token sends in an hour.
 const testsAnHour = 60
 
-// testDeposit tells a merchant of a deposit that a merchant cannot take for money, even if it books
-// it: its amount is 0, and nobody has its user, chain, symbol and address. The caller says nothing of
-// it.
+// testDeposit sends a merchant a deposit that it cannot take for money, even if it books it: its amount is 0, and its
+// user, chain, symbol and address exist nowhere. The caller sets none of its content.
 func (s *Server) testDeposit(c *api.Call, merchant string, _ api.None) (client.Accepted, error) {
 	amount, err := countersign.ParseAmount("0")
 	if err != nil {
@@ -77,7 +76,7 @@ func (s *Server) testDeposit(c *api.Call, merchant string, _ api.None) (client.A
 	return kept[0], nil
 }
 
-// problemOf is what a call beyond a token's limit is answered.
+// problemOf returns the answer to a call that exceeds a token's limit.
 func problemOf(err error) *client.Problem {
 	over := (*outbox.QuotaError)(nil)
 	if !errors.As(err, &over) {
@@ -88,11 +87,11 @@ func problemOf(err error) *client.Problem {
 	return p
 }
 
-// notKnown is the fault of a merchant that there is not, for the call's token.
+// notKnown is the fault of a merchant that does not exist for the call's token.
 const notKnown = "is not known"
 
-// callbackOf makes the callback that tells the merchant of d. The payload is
-// canonical and not bound yet: each attempt binds it to its own requestUUID.
+// callbackOf returns the callback that tells the merchant of d. The payload is canonical and not bound yet: each
+// attempt binds it to its own requestUUID.
 func callbackOf(d *client.NewDeposit, now db.Millis) (outbox.NewCallback, error) {
 	newAddress := d.ToAddress
 	if d.NewAddress != nil {
@@ -123,7 +122,7 @@ func memberFault(place string, err error) client.Fault {
 	return api.At(place, err.Error())
 }
 
-// itemProblem names the item that an error of the outbox is about; any other error it returns as it is.
+// itemProblem returns the error of the outbox with the item that it is about. It returns any other error unchanged.
 func itemProblem(err error, place func(int) string) error {
 	var conflict *db.ConflictError
 	if errors.As(err, &conflict) {

@@ -5,7 +5,7 @@ import (
 	"countersign/internal/api"
 )
 
-// addHealth gives each merchant of list its health.
+// addHealth adds to each merchant of list its health.
 func (s *Server) addHealth(c *api.Call, list []client.Merchant) error {
 	ids := make([]string, len(list))
 	for i, m := range list {

@@ -12,25 +12,24 @@ import (
 
 const defaultBits = 2048
 
-// keyMaker checks and makes the keys of a merchant. Which part the service holds
-// depends on the scheme (PROTOCOL.md, Keys): in scheme service the service's pair
-// seals requests; in the others the service holds the merchant's public part, and
-// answers need a pair of the service.
+// keyMaker checks and makes the keys of a merchant. Which part the service holds depends on the scheme (PROTOCOL.md,
+// Keys): in scheme service the service's pair seals requests; in the others the service holds the merchant's public
+// part, and answers need a pair of the service.
 type keyMaker struct {
 	scheme   client.Scheme
-	aside    func(func()) error // runs what takes long, or says why it cannot
+	aside    func(func()) error // runs what takes long, or returns why it cannot
 	faults   *api.Faults
 	warnings []string
 
 	request, response *envelope.Key // given in the request; nil: to be generated or kept
 }
 
-// keyMaker returns the one for a call.
+// keyMaker returns the keyMaker of a call.
 func (s *Server) keyMaker(c *api.Call, scheme client.Scheme, faults *api.Faults) keyMaker {
 	return keyMaker{scheme: scheme, faults: faults, aside: s.aside(c)}
 }
 
-// aside returns what runs the long work of a call, or says why it cannot.
+// aside returns the function that runs the long work of a call, or says why it cannot.
 func (s *Server) aside(c *api.Call) func(func()) error {
 	return func(f func()) error {
 		if s.Aside == nil {
@@ -47,9 +46,8 @@ func (s *Server) aside(c *api.Call) func(func()) error {
 	}
 }
 
-// check reads the given keys and names their faults. It generates no key, so a
-// wrong request costs little RSA work. all says that no key may be missing. Its error says
-// that it could not.
+// check reads the given keys and names their faults. It generates no key, so a wrong request costs little RSA work. all
+// means that no key may be missing. An error means that it could not check.
 func (k *keyMaker) check(key, responseKey *client.KeySpec, all bool) (err error) {
 	if k.scheme == client.SchemeService {
 		k.request, err = k.private("body.key", key)
@@ -62,8 +60,7 @@ func (k *keyMaker) check(key, responseKey *client.KeySpec, all bool) (err error)
 	return err
 }
 
-// parse reads a key, which takes long where it has a private part: its numbers are checked.
-// refused is what is wrong with it.
+// parse reads a key. A private part takes long, because its numbers are checked. refused is what is wrong with the key.
 func (k *keyMaker) parse(text string) (key *envelope.Key, refused, err error) {
 	err = k.aside(func() { key, refused = envelope.ParseKey([]byte(text)) })
 	return key, refused, err
@@ -129,9 +126,8 @@ func (k *keyMaker) public(location string, spec *client.KeySpec, required bool) 
 	return key, nil
 }
 
-// make generates the keys that are needed and were not given. all is true for a new
-// merchant. Otherwise a key that the request does not name stays as it is, and its
-// field stays nil.
+// make generates the keys that are needed and were not given. all is true for a new merchant. Otherwise a key that the
+// request does not name stays as it is, and its field stays nil.
 func (k *keyMaker) make(key, responseKey *client.KeySpec, all bool) (err error) {
 	ours := k.scheme == client.SchemeService
 	nothing := key == nil && responseKey == nil
@@ -167,8 +163,7 @@ func (k *keyMaker) generate(spec *client.KeySpec) (key *envelope.Key, err error)
 	return key, err
 }
 
-// publicPart is the key with which the merchant opens requests, if the service has
-// just made or been given the pair.
+// publicPart returns the key with which the merchant opens requests, if the service has just made or got the pair.
 func (k *keyMaker) publicPart() string {
 	if k.request == nil || k.scheme != client.SchemeService {
 		return ""
@@ -176,8 +171,7 @@ func (k *keyMaker) publicPart() string {
 	return k.request.PublicBase64()
 }
 
-// responsePublicPart is the key with which the merchant seals answers, if there is
-// a new response pair.
+// responsePublicPart returns the key with which the merchant seals answers, if there is a new response pair.
 func (k *keyMaker) responsePublicPart() string {
 	if k.response == nil {
 		return ""

@@ -64,7 +64,7 @@ func (s *Server) createMerchant(c *api.Call, _ api.None, in client.NewMerchant) 
 	return out, nil
 }
 
-// checkURLs names what is wrong with the URLs of a merchant; an empty one is not looked at.
+// checkURLs names what is wrong with the URLs of a merchant. It skips an empty one.
 func (s *Server) checkURLs(notify, withdraw string, private bool, faults *api.Faults) {
 	for _, of := range []struct{ location, url string }{{"body.notifyUrl", notify}, {"body.withdrawUrl", withdraw}} {
 		if of.url == "" {
@@ -79,8 +79,8 @@ func (s *Server) checkURLs(notify, withdraw string, private bool, faults *api.Fa
 	}
 }
 
-// checkAllowPrivate refuses private networks unless the service was started with
-// them: a token of the API must not open them.
+// checkAllowPrivate refuses private networks unless the service was started with them: a token of the API must not open
+// them.
 func (s *Server) checkAllowPrivate(allow bool, faults *api.Faults) {
 	if allow && !s.DefaultAllowPrivate {
 		faults.Add("body.allowPrivate", "needs a service that was started with --allow-private")
@@ -121,7 +121,7 @@ func (s *Server) checkMerchant(m *outbox.Merchant, faults *api.Faults) {
 	}
 }
 
-// warnings say what is dangerous about settings that are taken all the same.
+// warnings returns what is dangerous about settings that are accepted all the same.
 func warnings(m *outbox.Merchant) []string {
 	if m.Collect == client.CollectAny {
 		return []string{"collect is any: where the service was not given the details of a withdrawal, whoever has stolen answers " +
@@ -158,8 +158,8 @@ func normalURL(raw string) string {
 	return scheme + "://" + host + ":" + port + "/" + strings.Trim(u.JoinPath().EscapedPath(), "/") + "?" + u.RawQuery
 }
 
-// merchantPlace is where a page of merchants begins. Those come first that have failed since At or
-// longer: who fails or recovers while somebody reads the pages is missing on none.
+// merchantPlace is where a page of merchants begins. Merchants that have failed since At or longer come first: a
+// merchant that fails or recovers while somebody reads the pages is missing on none.
 type merchantPlace struct {
 	At    db.Millis
 	Rest  bool // the first are over
@@ -204,7 +204,7 @@ func (s *Server) merchants(c *api.Call, q api.Page, _ api.None) (client.Merchant
 	return out, s.addHealth(c, out.Merchants)
 }
 
-// merchantsFrom returns a page from a place on; of: only these, nil: all.
+// merchantsFrom returns a page that begins at a place. If of is not nil, it has only those merchants.
 func (s *Server) merchantsFrom(ctx context.Context, of []string, p merchantPlace, limit int) (list []outbox.Merchant, next *string, err error) {
 	failing, err := s.Lists.FailingMerchants(ctx, false)
 	if err != nil {
@@ -244,7 +244,7 @@ func (s *Server) merchantsFrom(ctx context.Context, of []string, p merchantPlace
 	return list, next, nil
 }
 
-// knownMerchant says whether a token can be bound to a merchant.
+// knownMerchant returns an error unless a token can be bound to the merchant.
 func (s *Server) knownMerchant(c *api.Call, id string) error {
 	_, err := s.Outbox.Merchant(c.R.Context(), id)
 	return err
@@ -272,7 +272,7 @@ func (s *Server) updateMerchant(c *api.Call, id string, in client.MerchantPatch)
 	return client.UpdatedMerchant{Merchant: merchantOf(m), Warnings: warnings(&m)}, nil, err
 }
 
-// patched changes m and names what is wrong with it then.
+// patched changes m and names what is wrong with it afterwards.
 func (s *Server) patched(m *outbox.Merchant, in client.MerchantPatch) error {
 	if m.Rotation != nil && (in.MerchantSecrets != (client.MerchantSecrets{}) || in.Clears("callbackApiKey")) {
 		return outbox.ErrRotating
@@ -316,7 +316,7 @@ func (s *Server) setState(c *api.Call, id string, state client.MerchantState, re
 	return merchantOf(m), err
 }
 
-// merchantOf shows m without its secrets.
+// merchantOf returns m without its secrets.
 func merchantOf(m outbox.Merchant) client.Merchant {
 	return client.Merchant{
 		ID: m.ID, MerchantSettings: m.MerchantSettings, State: m.State, PausedReason: m.PausedReason, Scheme: m.Scheme,

@@ -15,7 +15,7 @@ type oneOrMany[T any] struct {
 	array bool
 }
 
-// place names an item in faults.
+// place returns the name of an item in faults.
 func (d *oneOrMany[T]) place(i int) string { return api.PlaceOf(i, d.array) }
 
 // Schema describes both forms.

@@ -14,15 +14,14 @@ import (
 	"countersign/internal/outbox"
 )
 
-// How long the older keys of a merchant count after the newer ones were activated.
+// How long the older keys of a merchant still count after the newer ones were activated.
 const (
 	defaultOverlap = 7 * 24 * time.Hour
 	minOverlap     = time.Second
 	maxOverlap     = 90 * 24 * time.Hour
 )
 
-// rotationStep is a step of the replacement of a merchant's keys, and the content of its
-// change.
+// rotationStep is a step of the replacement of a merchant's keys, and the content of its change.
 type rotationStep struct {
 	Step    string        `json:"step"` // stage, activate, finish or cancel
 	Keys    newKeys       `json:"keys"`
@@ -145,14 +144,12 @@ func (s *Server) takeStep(c *api.Call, id string, r rotationStep) (client.Mercha
 	return merchantOf(m), nil, err
 }
 
-// RunRotations ends the older keys of merchants at their time, on whichever node is first,
-// until ctx ends.
+// RunRotations ends the older keys of merchants at their time, on whichever node is first, until ctx ends.
 func (s *Server) RunRotations(ctx context.Context) error {
 	return api.Regularly(ctx, s.Outbox.Every(time.Second), s.Now, s.EndRotations, func(err error) { s.Log.Error("ending older keys", "error", err.Error()) })
 }
 
-// EndRotations ends the older keys of merchants whose time has come, and raises the alarm
-// of a change.
+// EndRotations ends the older keys of merchants whose time has come, and raises the alarm of a change.
 func (s *Server) EndRotations(ctx context.Context, now db.Millis) error {
 	ids, err := s.Outbox.EndedRotations(ctx, now)
 	errs := []error{err}
@@ -165,14 +162,14 @@ func (s *Server) EndRotations(ctx context.Context, now db.Millis) error {
 		_, err = s.Outbox.ChangeMerchant(ctx, id, m.Version, now, (*outbox.Merchant).Finish, func(ctx context.Context, t *db.Tx) error {
 			return db.RaiseAlarms(ctx, t, []client.Alarm{{Merchant: id, Kind: client.AlarmControlChanged, Subject: "older keys ended at the end of their overlap", First: now}})
 		})
-		if !errors.Is(err, outbox.ErrVersion) { // else another node was faster, or a person
+		if !errors.Is(err, outbox.ErrVersion) { // else another node, or a person, was faster
 			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// rotationOf shows how far the replacement of m's keys is.
+// rotationOf returns how far the replacement of m's keys is.
 func rotationOf(m outbox.Merchant) *client.Rotation {
 	r := m.Rotation
 	if r == nil {

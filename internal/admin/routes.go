@@ -27,7 +27,7 @@ const (
 	byHandler = api.ByHandler
 )
 
-// routes are those that the service alone has.
+// routes returns the routes that only the service has.
 func (s *Server) routes() []route {
 	return []route{
 		{post, "/v1/merchants", "createMerchant", api.Operators, whole, 201, api.Handle(s.createMerchant), "Make a merchant and its keys", []int{409}},
@@ -92,7 +92,7 @@ func Operations() []api.Operation {
 	return api.Operations((&Server{Config: Config{Outbox: new(outbox.Outbox), Lists: new(outbox.Outbox)}}).table())
 }
 
-// concernsPath notes the merchant whose id begins the id in the path, or MERCHANT/NAME.
+// concernsPath notes the merchant that the path names: its id begins the id in the path, or MERCHANT/NAME.
 func concernsPath(c *api.Call) {
 	switch collection(c) {
 	case "tokens", "changes", "tasks":
@@ -107,14 +107,14 @@ func concernsPath(c *api.Call) {
 	}
 }
 
-// collection is the part of the call's path that comes after /v1/.
+// collection returns the part of the call's path after /v1/.
 func collection(c *api.Call) string {
 	name, _, _ := strings.Cut(strings.TrimPrefix(c.Endpoint().Path, "/v1/"), "/")
 	return name
 }
 
-// called finds a withdrawal by its merchant and callBackId, and a callback by its merchant and
-// trackingId or callBackId.
+// called returns the id of a withdrawal, found by its merchant and callBackId, or of a callback, found by its merchant
+// and trackingId or callBackId.
 func (s *Server) called(c *api.Call, merchant, name string) (string, error) {
 	of, ctx := collection(c), c.R.Context()
 	if of != "withdrawals" && of != "callbacks" || !c.Sees(merchant) || db.CheckText("", name) != nil {

@@ -20,50 +20,43 @@ import (
 type Config struct {
 	// Outbox is required.
 	Outbox *outbox.Outbox
-	// Lists is Outbox with connections of its own, for the calls that read lists.
-	// Nil: Outbox.
+	// Lists is Outbox with separate connections, for the calls that read lists. Nil: Outbox.
 	Lists *outbox.Outbox
 	// Audit is the service's audit log. Nil: its routes find nothing.
 	Audit *journal.Log
 	// Tokens keeps the service's tokens. Required.
 	Tokens api.TokenStore
-	// Changes keeps the changes that wait for an approver. New
-	// says how changes of merchants are applied. Required.
+	// Changes keeps the changes that wait for an approver. New sets how changes of merchants are applied. Required.
 	Changes *api.Changes
-	// Keys are the service's keys beside those of merchants. Nil: none are shown.
+	// Keys are the service's keys besides those of merchants. Nil: none are shown.
 	Keys *api.Keys
-	// SigningKey is the public part of the service's signing key, which merchants get. Empty:
-	// there is none.
+	// SigningKey is the public part of the service's signing key, which merchants get. Empty: there is none.
 	SigningKey string
-	// CheckURL says whether a merchant's URL may be called. Its error is shown
-	// to the caller. Required.
+	// CheckURL returns an error if a merchant's URL may not be called. The caller sees the error. Required.
 	CheckURL func(rawURL string, allowPrivate bool) error
-	// DefaultAllowPrivate is the default of a merchant's allowPrivate. If it is
-	// false, no call of the API can set allowPrivate to true.
+	// DefaultAllowPrivate is the default of a merchant's allowPrivate. If it is false, no call of the API can set
+	// allowPrivate to true.
 	DefaultAllowPrivate bool
-	// Aside runs what keeps a core for long, such as making a key, behind the sending of
-	// callbacks. Its error is shown with status 503. Nil: it runs at once.
+	// Aside runs what keeps a core for long, such as making a key, behind the sending of callbacks. Its error is shown
+	// with status 503. Nil: it runs at once.
 	Aside func(ctx context.Context, f func()) error
 	// TestAlarm is as in api.Common.
 	TestAlarm func(ctx context.Context) (client.AlarmTest, error)
-	// Node is the id of this process among the nodes of the database. Empty: it is none of
-	// them.
+	// Node is the id of this process among the nodes of the database. Empty: it is not one of them.
 	Node string
-	// Metrics answers /metrics, without a token. Nil: there is no such route.
+	// Metrics serves /metrics, without a token. Nil: there is no such route.
 	Metrics http.Handler
 	// Now is the clock. Nil: time.Now.
 	Now func() time.Time
-	// Log gets one line for every call that changes something, is refused or
-	// fails. Nil: discards.
+	// Log gets one line for every call that changes something, is refused or fails. Nil: discards.
 	Log *slog.Logger
 	// MaxBody is the longest body in bytes. 0: 4 MiB, which holds 1,000 deposits of 4 KiB.
 	MaxBody int64
 	// Bodies is as in api.Config.
 	Bodies *bodies.Shares
-	// RatePerSecond is how many requests a second one token may make, and how
-	// many at once. 0: 2,000.
+	// RatePerSecond is how many requests a second one token may make, and how many at once. 0: 2,000.
 	RatePerSecond float64
-	// Version is told in the OpenAPI document. Empty: "dev".
+	// Version is stated in the OpenAPI document. Empty: "dev".
 	Version string
 
 	ingest func(ctx context.Context, list []outbox.NewCallback, quota outbox.Quota, now db.Millis) ([]client.Accepted, error) // tests let it fail
@@ -130,14 +123,12 @@ func New(c Config) (*Server, error) {
 	return s, nil
 }
 
-// Handler answers every route, /healthz, /readyz, /metrics and /openapi.json
-// included.
+// Handler returns the handler of every route, /healthz, /readyz, /metrics and /openapi.json included.
 func (s *Server) Handler() http.Handler { return s.api.Mux() }
 
-// Leave makes /readyz answer 503 while everything else goes on.
+// Leave makes /readyz answer 503 while everything else continues.
 func (s *Server) Leave() { s.api.Leave() }
 
-// Stop makes waiting requests answer at once, requests of lines end at their next line
-// and /readyz answer 503. Call it before http.Server.Shutdown, which would otherwise
-// wait for those requests.
+// Stop makes waiting requests answer at once, requests of several lines end at their next line, and /readyz answer 503.
+// Call it before http.Server.Shutdown, which would otherwise wait for those requests.
 func (s *Server) Stop() { s.api.Stop() }

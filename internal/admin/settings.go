@@ -13,9 +13,8 @@ import (
 
 const typeNull = "null" // of JSON Schema
 
-// shapeSettings makes of the one description of a merchant's settings what a new merchant, a
-// change and an answer differ in: what is required, what may be null, and what applies where
-// nothing is said.
+// shapeSettings derives from the one description of a merchant's settings how a new merchant, a change and an answer
+// differ: what is required, what may be null, and which defaults apply.
 func shapeSettings(reg huma.Registry) {
 	of := func(t reflect.Type) *huma.Schema { return reg.SchemaFromRef(reg.Schema(t, true, "").Ref) }
 	fresh, patch := of(reflect.TypeFor[client.NewMerchant]()), of(reflect.TypeFor[client.MerchantPatch]())
@@ -46,8 +45,8 @@ func shapeSettings(reg huma.Registry) {
 	}
 }
 
-// orNull describes the member of a patch that may be null. An object of which no member is
-// required is changed member by member; any other is replaced.
+// orNull describes a member of a patch that may be null. An object without required members is changed member by
+// member; any other is replaced.
 func orNull(reg huma.Registry, s *huma.Schema, text string) *huma.Schema {
 	s.Description += text
 	if s.Ref == "" {

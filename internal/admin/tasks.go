@@ -14,12 +14,12 @@ import (
 	"countersign/internal/tasks"
 )
 
-// tasks are all that waits for persons at the service.
+// tasks returns the tasks of the service: everything that waits for persons.
 func (s *Server) tasks() tasks.Tasks {
 	return tasks.Tasks{Lists: s.Lists, Stopped: s.stopped, Kinds: []tasks.Kind{s.releaseTasks(), s.restoredTasks(), tasks.OfChanges(s.Changes)}}
 }
 
-// stopped says why nothing from before a restore is resumed at the moment.
+// stopped returns why nothing from before a restore can be resumed at the moment, or "".
 func (s *Server) stopped(ctx context.Context) (string, error) {
 	open, err := db.EpochIsOpen(ctx, s.Lists)
 	if err != nil || !open {
@@ -28,10 +28,10 @@ func (s *Server) stopped(ctx context.Context) (string, error) {
 	return "the service was restored from a backup and is not reconciled: first reconcile (countersign reconcile)", nil
 }
 
-// looksMost is how many withdrawals one call looks at for those that wait for a person.
+// looksMost is how many withdrawals one call reads to find those that wait for a person.
 const looksMost = 500
 
-// withdrawalSource lists the withdrawals of a state that keep says are tasks.
+// withdrawalSource lists the withdrawals of a state that are tasks by keep.
 func (s *Server) withdrawalSource(state client.WithdrawalState, is client.TaskState, keep func(client.Task) bool) tasks.Source {
 	return tasks.Source{Name: string(state), State: is, List: func(look *tasks.Look, f client.TaskFilter, cursor string, limit int) (out []tasks.Listed, next string, err error) {
 		of := seen(look.Call, f.Merchant)
@@ -100,7 +100,7 @@ func (s *Server) releaseTasks() tasks.Kind {
 	return k
 }
 
-// seenWithdrawal returns a withdrawal, if there is one for the caller.
+// seenWithdrawal returns a withdrawal if the caller may see it.
 func (s *Server) seenWithdrawal(c *api.Call, id string) (outbox.Withdrawal, error) {
 	if merchant, name, is := strings.Cut(id, "/"); is && c.Sees(merchant) {
 		return s.Lists.WithdrawalByCallBackID(c.R.Context(), merchant, name)
@@ -112,7 +112,7 @@ func (s *Server) seenWithdrawal(c *api.Call, id string) (outbox.Withdrawal, erro
 	return s.Lists.Withdrawal(c.R.Context(), id)
 }
 
-// releaseTask is open if a person must approve w before it is released.
+// releaseTask returns the task of w, which is open if a person must approve w before its release.
 func (s *Server) releaseTask(look *tasks.Look, w outbox.Withdrawal) (tasks.Listed, error) {
 	state, decides := releaseStates[w.State]
 	if !decides {

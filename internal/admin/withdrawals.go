@@ -45,8 +45,7 @@ func (s *Server) createWithdrawal(c *api.Call, _ api.None, in oneOrMany[client.N
 	return out, nil
 }
 
-// createAll gives withdrawals their deadlines, from the time now on, and keeps them; see
-// withdrawalFrom.
+// createAll sets the deadlines of withdrawals, counted from now, and keeps them; see withdrawalFrom.
 func (s *Server) createAll(c *api.Call, batch []outbox.NewWithdrawal, now db.Millis) ([]outbox.CreatedWithdrawal, error) {
 	settings := map[string]db.Millis{}
 	for i := range batch {
@@ -69,8 +68,8 @@ func (s *Server) createAll(c *api.Call, batch []outbox.NewWithdrawal, now db.Mil
 	return s.Outbox.CreateWithdrawals(c.R.Context(), batch, now)
 }
 
-// withdrawalFrom makes the outbox's withdrawal of in. Its deadline is counted from its arrival
-// still, and zero where the merchant's setting says it.
+// withdrawalFrom returns the outbox's withdrawal of in. Its deadline is still a time after its arrival, or zero if the
+// merchant's setting is to apply.
 func withdrawalFrom(in *client.NewWithdrawal, place string) (outbox.NewWithdrawal, api.Faults) {
 	trackingID := cmp.Or(in.TrackingID, in.CallBackID)
 	payload, err := (&countersign.WithdrawalRequest{
@@ -113,8 +112,7 @@ func (s *Server) withdrawals(c *api.Call, q withdrawalQuery, _ api.None) (client
 	return out, cursorFault(err, q.Page)
 }
 
-// seen returns the merchants of a list that a filter selects, for the call's token; the
-// empty text stands for all.
+// seen returns the merchants of a list that a filter selects, for the call's token. The empty text means all.
 func seen(c *api.Call, merchant string) []string {
 	switch {
 	case merchant != "" && !c.Sees(merchant):
@@ -125,8 +123,7 @@ func seen(c *api.Call, merchant string) []string {
 	return []string{merchant}
 }
 
-// cursorFault names the cursor if the list refused it. The other parameters have
-// been checked before.
+// cursorFault names the cursor if the list refused it. The other parameters have been checked before.
 func cursorFault(err error, p api.Page) error {
 	if errors.Is(err, db.ErrInvalid) && p.Cursor != "" {
 		return api.Invalid(api.At("query.cursor", "is not from a list of this kind"))
@@ -147,8 +144,8 @@ func (s *Server) cancelWithdrawal(c *api.Call, id string, _ api.None) (client.Wi
 }
 
 func (s *Server) releaseWithdrawal(c *api.Call, id string, in client.Claim) (client.Permit, error) {
-	// The outbox keeps the permit of the first release and gives it to the same
-	// holder again; the new one is then not used.
+	// The outbox keeps the permit of the first release and returns it to the same holder again; the new one is then not
+	// used.
 	done, err := s.Outbox.ReleaseMany(c.R.Context(), []outbox.ReleaseRequest{releaseOf(c, id, in)}, approvedFor(c.Token, c.Now), c.Now)
 	if err != nil {
 		return client.Permit{}, err
@@ -156,12 +153,12 @@ func (s *Server) releaseWithdrawal(c *api.Call, id string, in client.Claim) (cli
 	return s.permitOf(c, done[0])
 }
 
-// releaseOf is a claim as the outbox has it.
+// releaseOf returns a claim in the outbox's form.
 func releaseOf(c *api.Call, id string, in client.Claim) outbox.ReleaseRequest {
 	return outbox.ReleaseRequest{ID: id, Holder: outbox.Holder{Claim: in.Holder, Origin: c.Token.Root}, Permit: "cpt_" + api.RandomText(24)}
 }
 
-// permitOf is what became of one claim as the caller gets it.
+// permitOf returns the result of one claim in the form that the caller gets.
 func (s *Server) permitOf(c *api.Call, r outbox.Released) (client.Permit, error) {
 	p, err := r.Given, r.Err
 	if err != nil {
@@ -178,7 +175,7 @@ func (s *Server) permitOf(c *api.Call, r outbox.Released) (client.Permit, error)
 	return client.Permit{Note: note, Answer: p.Answer, Permit: client.Secret(p.Permit), Details: *p.Withdrawal.Details, Withdrawal: withdrawalOf(c, p.Withdrawal), Duplicate: p.Duplicate}, nil
 }
 
-// permitNote is p as a signed note (PROTOCOL.md, Permits); empty without a log, whose key signs.
+// permitNote returns p as a signed note (PROTOCOL.md, Permits). It is empty without a log, whose key signs.
 func (s *Server) permitNote(c *api.Call, p outbox.Permit) (string, error) {
 	if s.Audit == nil {
 		return "", nil
@@ -213,7 +210,7 @@ func (s *Server) reportOutcome(c *api.Call, id string, in client.Outcome) (clien
 	return client.AcceptedWithdrawal{Withdrawal: withdrawalOf(c, ended), Duplicate: done[0].Duplicate}, nil
 }
 
-// outcomeFaults says what no schema can find wrong with the outcome at place.
+// outcomeFaults returns what is wrong with the outcome at place and no schema can find.
 func outcomeFaults(in client.Outcome, place string) (faults api.Faults) {
 	switch {
 	case in.Executed == nil && in.Failed == nil:
@@ -224,9 +221,8 @@ func outcomeFaults(in client.Outcome, place string) (faults api.Faults) {
 	return faults
 }
 
-// outcomeOf makes the outbox's record of an outcome: its callback is
-// queued in the same transaction. Its event id is the callBackId, which is unique
-// at the merchant.
+// outcomeOf returns the outbox's form of an outcome. Its callback is queued in the same transaction. The callback's
+// event id is the callBackId, which is unique at the merchant.
 func outcomeOf(w outbox.Withdrawal, in client.Outcome, now db.Millis) (outbox.Outcome, error) {
 	if w.Released == 0 || w.Details == nil {
 		return outbox.Outcome{}, api.NewProblem(http.StatusConflict, fmt.Sprintf("the withdrawal is %s: only a released one has an outcome", w.State))
@@ -254,16 +250,15 @@ func outcomeOf(w outbox.Withdrawal, in client.Outcome, now db.Millis) (outbox.Ou
 	return o, nil
 }
 
-// headOf is the head of the notices about w.
+// headOf returns the head of the notices about w.
 func headOf(w outbox.Withdrawal) countersign.Head {
 	return countersign.Head{
 		RequestUUID: countersign.UnboundUUID, TrackingID: w.TrackingID, TenantUserID: w.TenantUserID, Business: w.Business,
 	}
 }
 
-// reportWaiting queues one more callback with each call. Repeated requests need no
-// id: the merchant takes the first callback of each type and answers the others as
-// repetitions (PROTOCOL.md, Deposit identity).
+// reportWaiting queues one more callback with each call. Repeated requests need no id: the merchant takes the first
+// callback of each type and answers the others as repetitions (PROTOCOL.md, Deposit identity).
 func (s *Server) reportWaiting(c *api.Call, id string, in client.Waiting) (client.AcceptedWaiting, error) {
 	w, err := s.Outbox.Withdrawal(c.R.Context(), id)
 	if err != nil {
@@ -284,8 +279,8 @@ func (s *Server) reportWaiting(c *api.Call, id string, in client.Waiting) (clien
 	return client.AcceptedWaiting{Withdrawal: withdrawalOf(c, w), Notice: notice}, nil
 }
 
-// withdrawalOf is w as the call's token sees it. The claim is shown to who may release, and
-// only to the origin that did: with it the permit can be had again.
+// withdrawalOf returns w as the call's token may see it. Only the origin that released it sees the claim, and only if
+// it may release: with the claim the permit can be had again.
 func withdrawalOf(c *api.Call, w outbox.Withdrawal) client.Withdrawal {
 	if !slices.Contains(api.Cores, c.Token.Role) || c.Token.Root != w.Origin {
 		w.Holder = ""

@@ -10,13 +10,12 @@ import (
 	"countersign/internal/outbox"
 )
 
-// What is said of several withdrawals in one request is done in one transaction. Each has its own
-// result: the withdrawals of a core have nothing to do with one another, so what is refused of one
-// must not keep the others.
+// A request about several withdrawals is one transaction. Each withdrawal has its own result: a core's withdrawals are
+// independent of each other, so a refused one must not hold up the others.
 
-// batchOf finds the withdrawals that a request is about, which it names by their merchants and
-// callBackIds. The zero one stands for one that there is not, for the call's token. A withdrawal
-// that is named twice is a fault: which of both counts would be chance.
+// batchOf returns the withdrawals that a request names by their merchants and callBackIds. It returns the zero one for
+// one that does not exist for the call's token. A withdrawal that is named twice is a fault: which one counts would be
+// chance.
 func (s *Server) batchOf(c *api.Call, n int, place func(int) string, name func(int) outbox.CallBack) ([]outbox.Withdrawal, error) {
 	names, first := make([]outbox.CallBack, n), make(map[outbox.CallBack]bool, n)
 	var faults api.Faults
@@ -40,7 +39,7 @@ func (s *Server) batchOf(c *api.Call, n int, place func(int) string, name func(i
 	return list, err
 }
 
-// itemError is the problem of one item of a request, in whose place the faults are named.
+// itemError returns the problem of one item of a request, with its place in the names of the faults.
 func (s *Server) itemError(c *api.Call, err error, place string) *client.Problem {
 	p := *c.Endpoint().ProblemOf(err) // a copy: some problems are shared
 	if p.Status == http.StatusInternalServerError {
@@ -102,7 +101,7 @@ func (s *Server) reportOutcomes(c *api.Call, _ api.None, in oneOrMany[client.Wit
 	}
 	out := client.ReportedOutcomes{Outcomes: make([]client.ReportedOutcome, len(list))}
 	var ends []outbox.Outcome
-	var at []int // of each its place in the request
+	var at []int // the place of each in the request
 	for i, w := range list {
 		err := error(db.ErrNotFound)
 		var o outbox.Outcome

@@ -14,7 +14,7 @@ import (
 	"countersign/client"
 )
 
-// Checkpoint is what a signed note says of the log.
+// Checkpoint is what a signed note states about the log.
 type Checkpoint struct {
 	Log  string // name, which the key has too
 	Size int64  // number of records
@@ -24,22 +24,21 @@ type Checkpoint struct {
 
 const timeLine = "time "
 
-// text is the signed part: the lines of a checkpoint of transparency logs (name, size,
-// root), and the time as an extension.
+// text returns the signed part: the lines of a checkpoint of transparency logs (name, size, root), and the time as an
+// extension.
 func (c Checkpoint) text() string {
 	return fmt.Sprintf("%s\n%d\n%s\n%s%s\n", c.Log, c.Size, base64.StdEncoding.EncodeToString(c.Root[:]), timeLine, c.At)
 }
 
 // The errors of a checkpoint.
 var (
-	// ErrForeign means that a checkpoint is not signed by the key given: it is of
-	// another log, or the key is wrong.
+	// ErrForeign means that a checkpoint is not signed by the key given: it is another log's, or the key is wrong.
 	ErrForeign = errors.New("the checkpoint is not signed by this key")
 	// ErrCheckpoint means that a text is no checkpoint, or was changed.
 	ErrCheckpoint = errors.New("the checkpoint is broken")
 )
 
-// openCheckpoint verifies a signed checkpoint. Every byte of it matters.
+// openCheckpoint verifies a signed checkpoint. No byte of it may differ.
 func openCheckpoint(signed, verifierKey string) (Checkpoint, error) {
 	verifier, err := note.NewVerifier(verifierKey)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"countersign/internal/db"
 )
 
-// Restore is what an end's epoch begins with.
+// Restore is what BeginEpoch needs of an end.
 type Restore struct {
 	Kind    string   // of the record. Required
 	Feeds   []string // that readers follow by their numbers. Required
@@ -17,7 +17,7 @@ type Restore struct {
 	MarkSQL string // marks what had not ended in the backup. Required
 }
 
-// restored says where an epoch begins. Ends are the last numbers of the feeds.
+// restored is the record of an epoch's beginning. Ends are the last numbers of the feeds.
 type restored struct {
 	Epoch int64            `json:"epoch"`
 	Ends  map[string]int64 `json:"ends,omitempty"`
@@ -40,8 +40,8 @@ func BeginEpoch(ctx context.Context, d *db.DB, r Restore) (db.Epoch, error) {
 	return e, err
 }
 
-// EndEpoch ends what the open epoch of d holds back, with a record of that kind. first, which may
-// be nil, runs before that in the same transaction, if an epoch is open. It reports whether one was.
+// EndEpoch releases what the open epoch of d holds back, with a record of that kind. first, which may be nil, runs
+// before that in the same transaction, if an epoch is open. It reports whether one was.
 func EndEpoch(ctx context.Context, d *db.DB, kind string, now db.Millis, first func(context.Context, *db.Tx) error) (open bool, err error) {
 	err = d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		e, err := db.LastEpoch(ctx, t)

@@ -9,7 +9,7 @@ import (
 	"countersign/client"
 )
 
-// An export is lines: a head, the records as they are kept, and a checkpoint of as many records. The head has
+// An export consists of lines: a head, the records as they are kept, and a checkpoint of as many records. The head has
 // the edge of the tree before the first record, so that a part of the log can be verified.
 type exportHead struct {
 	Export string `json:"export"` // exportForm
@@ -68,7 +68,7 @@ func Export(ctx context.Context, to io.Writer, api Source, first int64) error {
 	return WriteProof(w, signed)
 }
 
-// WriteProof writes p as Verify reads it.
+// WriteProof writes p in the form that Verify reads.
 func WriteProof(w io.Writer, p client.AuditProof) error {
 	b := bufio.NewWriter(w) // w itself, if that is one
 	if err := writeLine(b, p); err != nil {

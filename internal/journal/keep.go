@@ -17,15 +17,15 @@ import (
 //go:embed migrations
 var Migrations embed.FS
 
-// The tables of a journal. Rows of AppendOnly are added and never changed, but by rekey, which seals
-// the key anew; of Head the one row moves. On PostgreSQL the daemon's role has these rights alone.
+// The tables of a journal. Rows of AppendOnly are added and never changed, except that rekey seals the key anew. The
+// one row of Head changes. On PostgreSQL the daemon's role has only these rights.
 var (
 	AppendOnly = []string{"audit_records", "audit_subjects", "audit_key"}
 	Head       = "audit_head"
 )
 
-// A transaction that adds records takes the head last, right before its commit, and
-// holds it until then: numbers have no gaps, and no two nodes append to the same tree.
+// A transaction that adds records takes the head last, right before its commit, and holds it until then: numbers have
+// no gaps, and no two nodes append to the same tree.
 const (
 	readHeadSQL = `SELECT size, edge FROM audit_head WHERE id = 1`
 
@@ -87,6 +87,5 @@ func readHead(ctx context.Context, q db.Querier, text string) (edge, error) {
 	return e, nil
 }
 
-// ErrBroken means that the tables of the log contradict each other or what was signed:
-// somebody changed them.
+// ErrBroken means that the tables of the log contradict each other or what was signed: somebody changed them.
 var ErrBroken = errors.New("the audit log was changed")

@@ -26,7 +26,7 @@ var (
 // key is the key pair that signs checkpoints.
 type key struct {
 	signer   note.Signer // nil: there is none
-	verifier string      // its public part, as note.NewVerifier reads it
+	verifier string      // its public part, in the form that note.NewVerifier reads
 }
 
 // openKey returns the key of the log in d. The first start makes it; all nodes of one database have the same.
@@ -52,7 +52,7 @@ func openKey(ctx context.Context, d *db.DB, end string) (key, error) {
 	return readKey(ctx, d) // another node may have been first
 }
 
-// readKey returns the key that is kept; its signer is nil if there is none.
+// readKey returns the stored key. Its signer is nil if there is none.
 func readKey(ctx context.Context, d *db.DB) (k key, err error) {
 	var dataKey, sealed []byte
 	found, err := db.One(ctx, d, readKeySQL, nil, &dataKey, &sealed)

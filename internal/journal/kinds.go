@@ -11,8 +11,8 @@ func AddAbout(ctx context.Context, t *db.Tx, kind, id string, now db.Millis, dat
 	return Add(ctx, t, Record{Kind: kind, At: now, About: []string{id}, Data: data})
 }
 
-// AddCount adds one record that tells how many things happened at once; none for 0. So a deposit costs the log
-// next to nothing.
+// AddCount adds one record that says how many things happened at once; none for 0. So a deposit costs the log next to
+// nothing.
 func AddCount(ctx context.Context, t *db.Tx, kind string, now db.Millis, items int) error {
 	if items == 0 {
 		return nil
@@ -20,7 +20,7 @@ func AddCount(ctx context.Context, t *db.Tx, kind string, now db.Millis, items i
 	return Add(ctx, t, Record{Kind: kind, At: now, Data: map[string]int{"items": items}})
 }
 
-// Note tells what a person noted about a withdrawal, an order or a deposit.
+// Note is the record of a person's note about a withdrawal, an order or a deposit.
 type Note struct {
 	Merchant   string `json:"merchant,omitempty"`
 	CallBackID string `json:"callBackId,omitempty"`
@@ -29,8 +29,8 @@ type Note struct {
 	Text       string `json:"text"`
 }
 
-// Link are the signatures of an exchange (PROTOCOL.md, The signed link): the headers of both
-// messages, and what else they cover. The plaintext of the answer is beside it.
+// Link are the signatures of an exchange (PROTOCOL.md, The signed link): the headers of both messages, and what else
+// they cover. The plaintext of the answer is recorded beside it.
 type Link struct {
 	URL      string            `json:"url,omitempty"`      // of the request, as it is signed; absent: it was not verified
 	Request  map[string]string `json:"request"`            // headers
@@ -39,13 +39,13 @@ type Link struct {
 	Key      string            `json:"key,omitempty"`      // fingerprint of the merchant's key, with which the service verified the response
 }
 
-// Purged tells of rows that were purged because they were settled long ago.
+// Purged is the record of rows that were purged because they were settled long ago.
 type Purged struct {
 	Rows   int64 `json:"purged"`
 	Before int64 `json:"before"` // when they were settled, in milliseconds since 1970
 }
 
-// Purges returns what records that a walk has purged rows of a kind; see db.Purging.
+// Purges returns the function that records that a walk has purged rows of a kind; see db.Purging.
 func Purges(kind string) func(ctx context.Context, t *db.Tx, rows int64, before, now db.Millis) error {
 	return func(ctx context.Context, t *db.Tx, rows int64, before, now db.Millis) error {
 		return Add(ctx, t, Record{Kind: kind, At: now, Data: Purged{Rows: rows, Before: int64(before)}})

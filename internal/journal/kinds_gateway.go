@@ -6,12 +6,12 @@ import (
 	"countersign/client"
 )
 
-// The kinds of records of the merchant's log, beside those of events, which have the
-// event's kind, and WithdrawalAnswered.
+// The kinds of records of the merchant's log, besides WithdrawalAnswered and those of events, which have the event's
+// kind.
 const (
 	OrderAdded      = "order.added"    // a client.NewOrder
 	OrderResumed    = "order.resumed"  // it goes on after a restore
-	OrderApproval   = "order.approval" // of one of several who must approve it; the last has order.approved
+	OrderApproval   = "order.approval" // by one of several who must approve it; the last has order.approved
 	OrderNoted      = "order.noted"
 	DepositNoted    = "deposit.noted"
 	DepositCredited = "deposit.credited" // that of its event
@@ -28,8 +28,7 @@ const (
 // AboutDeposit is the subject of the records of decisions on a deposit, by its number in the feed.
 func AboutDeposit(seq int64) string { return "deposit:" + strconv.FormatInt(seq, 10) }
 
-// Event is an event as records have it. The events of orders tell of every change of
-// their state, with who made it.
+// Event is an event as records have it. The events of orders record every change of their state, with who made it.
 type Event struct {
 	CallBackID   string          `json:"callBackId,omitempty"`
 	Deposit      int64           `json:"deposit,omitempty"` // seq in the feed
@@ -42,15 +41,14 @@ type Event struct {
 	DecidedBy    string          `json:"decidedBy,omitempty"`
 }
 
-// Forward tells with which entry the forwarding of a feed begins, or how many entries a person had
-// forwarded again.
+// Forward says with which entry the forwarding of a feed begins, or how many entries a person had forwarded again.
 type Forward struct {
 	Feed    string `json:"feed,omitempty"`
 	Seq     int64  `json:"seq,omitempty"`
 	Retried int64  `json:"retried,omitempty"`
 }
 
-// Refused tells what a person did with a callback that had been refused.
+// Refused says what a person did with a callback that had been refused.
 type Refused struct {
 	ID     string `json:"id"`
 	State  string `json:"state"` // taken, dismissed
@@ -60,7 +58,7 @@ type Refused struct {
 	Note   string `json:"note,omitempty"`
 }
 
-// Answer tells what the merchant was asked about a withdrawal, and what it answered.
+// Answer says what the merchant was asked about a withdrawal, and what it answered.
 type Answer struct {
 	CallBackID     string `json:"callBackId"`
 	TenantUserID   string `json:"tenantUserId"`
@@ -69,7 +67,7 @@ type Answer struct {
 	RequestOpened  string `json:"requestOpened"` // the bytes that it opened to
 	ErrCode        int64  `json:"errCode"`
 	Message        string `json:"message,omitempty"`
-	Response       string `json:"response,omitempty"`       // member data of the response: the sealed answer, as it is sent
+	Response       string `json:"response,omitempty"`       // member data of the response: the sealed answer, as sent
 	ResponseOpened string `json:"responseOpened,omitempty"` // the bytes that were sealed in it
 	Link           *Link  `json:"link,omitempty"`
 }

@@ -19,7 +19,7 @@ const (
 	WithdrawalAnswered     = "withdrawal.answered" // an exchange whose response was an answer or decided; at the merchant's end, its answer
 	WithdrawalDecided      = "withdrawal.decided"
 	WithdrawalReleased     = "withdrawal.released"
-	WithdrawalRepeated     = "withdrawal.released_again" // the same permit to the same holder
+	WithdrawalRepeated     = "withdrawal.released_again" // the same holder got its permit again
 	WithdrawalClaimRefused = "withdrawal.claim_refused"
 	WithdrawalWaits        = "withdrawal.waits"
 	WithdrawalEnded        = "withdrawal.ended"
@@ -27,7 +27,7 @@ const (
 	WithdrawalBlocked      = "withdrawal.blocked"
 	WithdrawalApproved     = "withdrawal.approved" // its release, by a person
 	WithdrawalLapsed       = "withdrawal.lapsed"
-	WithdrawalAdopted      = "withdrawal.adopted" // its permit was given before the restore
+	WithdrawalAdopted      = "withdrawal.adopted" // its permit was issued before the restore
 	WithdrawalNoted        = "withdrawal.noted"
 	WithdrawalResumed      = "withdrawal.resumed" // nothing became of it before the restore
 
@@ -36,9 +36,9 @@ const (
 	ServiceRestored   = "service.restored"
 	ServiceReconciled = "service.reconciled"
 
-	AttemptsSettled = "attempts.settled" // of all other callbacks, as one
+	AttemptsSettled = "attempts.settled" // of all other callbacks together
 	CallbacksResent = "callbacks.resent"
-	// CallbacksSentAgain: the merchant had accepted them.
+	// CallbacksSentAgain is for callbacks that the merchant had accepted.
 	CallbacksSentAgain = "callbacks.sent_again"
 	CallbacksPurged    = "callbacks.purged"
 )
@@ -46,8 +46,8 @@ const (
 // AboutFreezes is the subject of the records of freezes.
 const AboutFreezes = "freezes"
 
-// Withdrawal tells what happened to a withdrawal. A record has the members that its kind is about. The permit is a
-// secret: its fingerprint is the beginning of its SHA-256.
+// Withdrawal says what happened to a withdrawal. A record has the members that its kind needs. The permit is a secret:
+// its fingerprint is the beginning of its SHA-256.
 type Withdrawal struct {
 	Merchant     string          `json:"merchant,omitempty"`
 	CallBackID   string          `json:"callBackId,omitempty"`
@@ -59,15 +59,15 @@ type Withdrawal struct {
 	Decision     string          `json:"decision,omitempty"`
 	Attempt      int             `json:"attempt,omitempty"` // whose answer decided
 	Holder       *Holder         `json:"holder,omitempty"`  // who asked for the permit
-	Held         *Holder         `json:"heldBy,omitempty"`  // who has it, if the holder did not get it
+	Held         *Holder         `json:"heldBy,omitempty"`  // who has the permit, if the caller did not get it
 	Permit       string          `json:"permit,omitempty"`
 	Claim        string          `json:"claim,omitempty"` // fingerprint of the holder's, of a permit from before a restore
-	Was          string          `json:"was,omitempty"`   // before that; absent: it was not known
+	Was          string          `json:"was,omitempty"`   // its state before; absent: it was not known
 	State        string          `json:"state,omitempty"`
 	TxID         string          `json:"txId,omitempty"`
 	Reason       string          `json:"reason,omitempty"`
 	Type         int             `json:"type,omitempty"`     // 6 or 7: it waits
-	Callback     string          `json:"callback,omitempty"` // that tells the merchant so
+	Callback     string          `json:"callback,omitempty"` // the id of the callback that tells the merchant
 	Stands       *Outcome        `json:"stands,omitempty"`   // the outcome that stands, if another was
 	Reported     *Outcome        `json:"reported,omitempty"`
 }
@@ -75,10 +75,10 @@ type Withdrawal struct {
 // Holder is who holds a permit. Readers of the log must not be able to repeat its claim.
 type Holder struct {
 	Claim  string `json:"claim"`            // its fingerprint
-	Origin string `json:"origin,omitempty"` // of the token; absent: the permit was given before a restore
+	Origin string `json:"origin,omitempty"` // of the token; absent: the permit was issued before a restore
 }
 
-// HolderOf names a holder in a record.
+// HolderOf returns a holder as records have it.
 func HolderOf(claim, origin string) *Holder { return &Holder{Fingerprint(claim), origin} }
 
 // Outcome is an end of a released withdrawal.
@@ -88,12 +88,12 @@ type Outcome struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// Stopped tells why a person stopped something.
+// Stopped says why a person stopped something.
 type Stopped struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// Exchange tells of an attempt of type 2 with all that was sent and that came back.
+// Exchange is an attempt of type 2 with everything that was sent and that came back.
 type Exchange struct {
 	Merchant       string          `json:"merchant"`
 	Callback       string          `json:"callback"`
@@ -130,15 +130,15 @@ type Exchange struct {
 	Alarm          string          `json:"alarm,omitempty"`
 }
 
-// Changed tells of the members of a merchant that are others than before.
+// Changed has the members of a merchant that differ from before.
 type Changed struct {
 	Version int64          `json:"version"`
 	Before  map[string]any `json:"before,omitempty"`
 	After   map[string]any `json:"after"`
 }
 
-// AddMerchant adds a record about a merchant whose members were and are these, secrets by
-// their fingerprints; it keeps what differs. Nil before: the merchant is new.
+// AddMerchant adds a record about a merchant whose members were and are these, with secrets by their fingerprints. The
+// record has those that differ. Nil before: the merchant is new.
 func AddMerchant(ctx context.Context, t *db.Tx, id string, c Changed, now db.Millis) error {
 	if c.Before == nil {
 		return AddAbout(ctx, t, MerchantCreated, id, now, c)

@@ -1,9 +1,9 @@
-// Package journal is the append-only log of an end: a Merkle tree with a signed head. A record
-// is added in the same transaction as the change it records.
+// Package journal is the append-only log of an end: a Merkle tree with a signed head. A record is added in the same
+// transaction as the change it records.
 //
-// The tree is that of RFC 6962, as in golang.org/x/mod/sumdb/tlog, and a checkpoint is
-// a signed note as in golang.org/x/mod/sumdb/note. Whoever holds a checkpoint sees whether the log
-// still continues it, and so whether it was set back, cut off or rewritten since.
+// The tree is that of RFC 6962, as in golang.org/x/mod/sumdb/tlog, and a checkpoint is a signed note as in
+// golang.org/x/mod/sumdb/note. Whoever holds a checkpoint can see whether the log still continues it, and so whether it
+// was set back, cut off or rewritten since.
 //
 // The files kinds*.go have the kinds and members of the records of both ends.
 package journal
@@ -22,7 +22,7 @@ import (
 	"countersign/internal/db"
 )
 
-// sayEvery is how often the newest checkpoint is said in the program's log.
+// sayEvery is how often the newest checkpoint is written to the program's log.
 const sayEvery = time.Hour
 
 // Config is what Open needs.
@@ -36,13 +36,13 @@ type Config struct {
 // Log is the audit log of an end.
 type Log struct {
 	c     Config
-	lists *db.DB // c.DB with connections of its own for reads
+	lists *db.DB // c.DB with separate connections for reads
 	key   key
 
 	mu     sync.Mutex
 	seen   Checkpoint // the newest that this process has signed
 	signed string     // its note
-	said   time.Time  // when a checkpoint was said last in the program's log
+	said   time.Time  // when a checkpoint was last written to the program's log
 }
 
 // Open returns the log. The first start makes its key.
@@ -57,13 +57,13 @@ func Open(ctx context.Context, c Config) (*Log, error) {
 	return &Log{c: c, lists: c.DB.Apart(), key: k}, nil
 }
 
-// Name is the name of the log. It has random characters, so it is the name of the database as well.
+// Name returns the name of the log. It has random characters, so it names the database as well.
 func (l *Log) Name() string { return l.key.signer.Name() }
 
-// Key is the public part of the key that signs checkpoints.
+// Key returns the public part of the key that signs checkpoints.
 func (l *Log) Key() string { return l.key.verifier }
 
-// End is Config.End, but the merchant's end calls itself the gateway.
+// End returns Config.End, but the merchant's end calls itself the gateway.
 func (l *Log) End() string {
 	if l.c.End == "merchant" {
 		return "gateway"
@@ -71,7 +71,7 @@ func (l *Log) End() string {
 	return l.c.End
 }
 
-// SignPermit signs a permit with the key of the log. Its first line tells it from a checkpoint.
+// SignPermit signs a permit with the key of the log. Its first line distinguishes it from a checkpoint.
 func (l *Log) SignPermit(n client.PermitNote) (string, error) {
 	signed, err := note.Sign(&note.Note{Text: n.Text()}, l.key.signer)
 	return string(signed), err
@@ -80,16 +80,15 @@ func (l *Log) SignPermit(n client.PermitNote) (string, error) {
 // AboutStarts is the subject of the records of starts.
 const AboutStarts = "starts"
 
-// Started adds a record that a process of the end has started, with the settings that
-// decide.
+// Started adds a record that a process of the end has started, with the settings that decide.
 func (l *Log) Started(ctx context.Context, settings any) error {
 	return l.c.DB.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		return Add(ctx, t, Record{Kind: l.c.End + ".started", At: db.MillisOf(l.c.Now()), About: []string{AboutStarts}, Data: settings})
 	})
 }
 
-// Newest returns the newest checkpoint, a signed note: of now, or, if the log cannot be read or was
-// changed, the last one that this process has signed. It is empty if there is none.
+// Newest returns a signed note with a checkpoint of now or, if the log cannot be read or was changed, the last one that
+// this process has signed. It is empty if there is none.
 func (l *Log) Newest(ctx context.Context) string {
 	_, _, _ = l.sign(ctx)
 	_, signed := l.last()
@@ -102,8 +101,8 @@ func (l *Log) last() (Checkpoint, string) {
 	return l.seen, l.signed
 }
 
-// sign returns the checkpoint of the present head. It fails with ErrBroken if the log does not continue
-// the newest checkpoint that this process has signed.
+// sign returns the checkpoint of the present head. It fails with ErrBroken if the log does not continue the newest
+// checkpoint that this process has signed.
 func (l *Log) sign(ctx context.Context) (c Checkpoint, signed string, err error) {
 	c, signed = l.last() // before the head, which then is not smaller
 	head, err := readHead(ctx, l.lists, readHeadSQL)
@@ -143,15 +142,15 @@ func (l *Log) continues(ctx context.Context, c Checkpoint, head edge) error {
 	return err
 }
 
-// Held is what a data directory keeps of a log, outside the database: the newest checkpoint. A database
-// whose log does not continue it was put back to an earlier state.
+// Held is what a data directory keeps of a log, outside the database: the newest checkpoint. A database whose log does
+// not continue it was set back to an earlier state.
 type Held struct {
 	Epoch      int64  `json:"epoch"`      // of the database; a later one was begun by a restore
 	Checkpoint string `json:"checkpoint"` // a signed note; empty: nothing is held
 }
 
-// Continues fails with db.ErrAnother if h is of another log than that of d, and with db.ErrOlder if the log
-// does not begin with the records of h, unless a restore has begun an epoch since.
+// Continues fails with db.ErrAnother if h is of another log than d's, and with db.ErrOlder if the log does not begin
+// with the records of h, unless a restore has begun an epoch since.
 func Continues(ctx context.Context, d *db.DB, h Held) error {
 	if h.Checkpoint == "" {
 		return nil
@@ -181,7 +180,7 @@ func Continues(ctx context.Context, d *db.DB, h Held) error {
 	return older(err)
 }
 
-// older makes a log that was set back a database that was set back.
+// older turns the error of a log that was set back into that of a database that was set back.
 func older(err error) error {
 	if errors.Is(err, ErrBroken) {
 		err = fmt.Errorf("%w: %w", db.ErrOlder, err)
@@ -189,9 +188,9 @@ func older(err error) error {
 	return err
 }
 
-// Hold returns what the data directory is to keep now, and says the checkpoint in the program's log once an
-// hour. If the log does not continue what this process has signed, it raises AlarmAuditBroken and fails with
-// db.ErrOlder. Other errors mean that the database cannot be read.
+// Hold returns what the data directory is to keep now, and writes the checkpoint to the program's log once an hour. If
+// the log does not continue what this process has signed, it raises AlarmAuditBroken and fails with db.ErrOlder. Other
+// errors mean that the database cannot be read.
 func (l *Log) Hold(ctx context.Context) (Held, error) {
 	_, signed, err := l.sign(ctx)
 	if errors.Is(err, ErrBroken) {

@@ -56,7 +56,7 @@ func (l *Log) edgeAt(ctx context.Context, size int64) (edge, error) {
 	return edge{size, hashes}, err
 }
 
-// reader reads the hashes that proofs are made of.
+// reader returns a reader of the hashes that proofs need.
 func (l *Log) reader(ctx context.Context) tlog.HashReader {
 	return tlog.HashReaderFunc(func(indexes []int64) ([]tlog.Hash, error) {
 		list := make([]node, len(indexes))
@@ -67,11 +67,11 @@ func (l *Log) reader(ctx context.Context) tlog.HashReader {
 	})
 }
 
-// mostPage is how long the records of a page are in all, in bytes, unless one alone is longer.
+// mostPage is how many bytes the records of a page have together at most, unless a single one is longer.
 const mostPage = 4 << 20
 
-// Page returns the records after a number, at most limit, in order. It fails with ErrBroken if one is not the one
-// that was added.
+// Page returns the records after a number, at most limit, in order. It fails with ErrBroken if one differs from what
+// was added.
 func (l *Log) Page(ctx context.Context, after int64, limit int) (client.AuditPage, error) {
 	out := client.AuditPage{Entries: []client.AuditEntry{}, Next: after}
 	head, err := readHead(ctx, l.lists, readHeadSQL)
@@ -111,7 +111,7 @@ func (l *Log) Page(ctx context.Context, after int64, limit int) (client.AuditPag
 	return out, err
 }
 
-// About returns the newest records about an id before a number, 0 for the end, newest first.
+// About returns the newest records about an id before a number (0: from the end), newest first.
 func (l *Log) About(ctx context.Context, id string, before int64, limit int) (client.AuditAbout, error) {
 	out := client.AuditAbout{Entries: []client.AuditEntry{}}
 	if before == 0 {
@@ -126,12 +126,11 @@ func (l *Log) About(ctx context.Context, id string, before int64, limit int) (cl
 	return out, err
 }
 
-// ErrFrom means that a proof is asked for from a checkpoint of more records than the
-// log has.
+// ErrFrom means that a proof was asked for from a checkpoint of more records than the log has.
 var ErrFrom = errors.New("the log has fewer records than the checkpoint")
 
-// Checkpoint signs the log as it is now. With from, it proves that the log of an
-// earlier checkpoint of that many records is its beginning.
+// Checkpoint signs the log as it is now. With from, it proves that the log begins with the log of an earlier checkpoint
+// of that many records.
 func (l *Log) Checkpoint(ctx context.Context, from int64) (client.AuditProof, error) {
 	c, signed, err := l.sign(ctx)
 	p := client.AuditProof{Checkpoint: signed, Key: l.key.verifier, From: from}
@@ -148,8 +147,8 @@ func (l *Log) Checkpoint(ctx context.Context, from int64) (client.AuditProof, er
 	return p, nil
 }
 
-// Prove returns one whole record with the proof that it is in the log. It fails with db.ErrNotFound if
-// the log does not have it.
+// Prove returns one whole record with the proof that it is in the log. It fails with db.ErrNotFound if the log does not
+// have it.
 func (l *Log) Prove(ctx context.Context, seq int64) (client.AuditProof, error) {
 	c, signed, err := l.sign(ctx)
 	p := client.AuditProof{Checkpoint: signed, Key: l.key.verifier}

@@ -12,16 +12,15 @@ import (
 	"countersign/internal/db"
 )
 
-// Record is something that happened. Secrets have no place in it: their fingerprints
-// do.
+// Record is something that happened. It never has secrets, only their fingerprints.
 type Record struct {
 	// Kind is a fixed word, such as "withdrawal.released". Required.
 	Kind string
-	// At is the time of what happened. Required.
+	// At is when it happened. Required.
 	At db.Millis
 	// About are the ids by which the record is found.
 	About []string
-	// Data is written as JSON. Nil: nothing more is to be said.
+	// Data is written as JSON. Nil: there is nothing more to say.
 	Data any
 }
 
@@ -31,7 +30,7 @@ type Actor struct {
 	Subject string `json:"subject,omitempty"` // of a person whom the identity provider knows: oidc: and its id there
 	Name    string `json:"name,omitempty"`    // of the token's owner
 	Role    string `json:"role,omitempty"`
-	Address string `json:"address,omitempty"` // of the caller's end of the connection
+	Address string `json:"address,omitempty"` // the caller's address of the connection
 }
 
 type (
@@ -39,23 +38,21 @@ type (
 	nodeKey  struct{}
 )
 
-// By returns the context of a call of the API by a. Records that are added under it say
-// so.
+// By returns the context of a call of the API by a. Records that are added under it name a.
 func By(ctx context.Context, a Actor) context.Context { return context.WithValue(ctx, actorKey{}, a) }
 
-// At returns a context whose records name the process: node.
+// At returns a context whose records name the process node.
 func At(ctx context.Context, node string) context.Context {
 	return context.WithValue(ctx, nodeKey{}, node)
 }
 
-// Caller is the id of the token that made the call under way; empty: none did.
+// Caller returns the id of the token that made the call under way, or "" if none did.
 func Caller(ctx context.Context) string {
 	a, _ := ctx.Value(actorKey{}).(Actor)
 	return a.Token
 }
 
-// Add adds r to the log, with the actor and the node of ctx. It is kept in the
-// transaction t, or not at all.
+// Add adds r to the log, with the actor and the node of ctx. It is kept in the transaction t, or not at all.
 func Add(ctx context.Context, t *db.Tx, r Record) error {
 	b := body{At: client.Time(r.At), Kind: r.Kind, About: r.About}
 	if a, ok := ctx.Value(actorKey{}).(Actor); ok {
@@ -97,8 +94,7 @@ func Read(record []byte) (e Entry, err error) {
 	return e, json.Unmarshal(record, &e)
 }
 
-// Marshal writes v as records are written: JSON without spaces, with <, > and
-// & as they are.
+// Marshal writes v as records are written: JSON without spaces, with <, > and & as they are.
 func Marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -109,11 +105,11 @@ func Marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// longestSubject is how long an id may be to be kept as it is, in bytes.
+// longestSubject is the most bytes of an id that is kept as it is.
 const longestSubject = 200
 
-// subjectOf is the form in which an id is looked up: an id that others chose may be
-// too long for an index, or not storable.
+// subjectOf returns the form in which an id is looked up: an id that others chose may be too long for an index, or not
+// storable.
 func subjectOf(id string) string {
 	if len(id) <= longestSubject && db.CheckText("", id) == nil {
 		return id
@@ -122,7 +118,7 @@ func subjectOf(id string) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// Fingerprint tells two secrets apart without showing either.
+// Fingerprint returns a text that distinguishes a secret from others without showing it.
 func Fingerprint(secret string) string {
 	if secret == "" {
 		return ""
@@ -142,8 +138,7 @@ type ackedRecord struct {
 	Note    string `json:"note,omitempty"`
 }
 
-// Acked adds a record about an alarm that was acknowledged. It is db.End.Acked of both
-// ends.
+// Acked adds a record about an alarm that was acknowledged. It is db.End.Acked of both ends.
 func Acked(ctx context.Context, t *db.Tx, a client.Alarm) error {
 	r := Record{Kind: recordAcked, At: a.Acked, Data: ackedRecord{a.Seq, string(a.Kind), a.Subject, a.AckedName, a.AckedNote}}
 	for _, id := range []string{a.Merchant, a.Subject} {

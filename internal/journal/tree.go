@@ -7,15 +7,15 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// edge is the right edge of a tree: the hashes of its complete subtrees, the largest
-// first. It is all that appending needs of a tree.
+// edge is the right edge of a tree: the hashes of its complete subtrees, the largest first. Appending needs no more of
+// a tree.
 type edge struct {
 	size   int64
 	hashes []tlog.Hash
 }
 
-// append adds a record by its hash. It gives the hashes that the record completes: its
-// own, then those of the subtrees that end with it, the smallest first.
+// append adds a record by its hash. It returns the hashes that the record completes: its own, then those of the
+// subtrees that end with it, the smallest first.
 func (e *edge) append(h tlog.Hash) []tlog.Hash {
 	done := []tlog.Hash{h}
 	for n := e.size; n&1 == 1; n >>= 1 {
@@ -29,7 +29,7 @@ func (e *edge) append(h tlog.Hash) []tlog.Hash {
 	return done
 }
 
-// root is the hash of the whole tree.
+// root returns the hash of the whole tree.
 func (e *edge) root() tlog.Hash {
 	n := len(e.hashes)
 	if n == 0 {
@@ -42,8 +42,8 @@ func (e *edge) root() tlog.Hash {
 	return h
 }
 
-// edgeOf returns the edge of a tree of that size with these hashes, as join writes them. ok is false if they are
-// not as many as it has.
+// edgeOf returns the edge of a tree of that size with these hashes, as join writes them. ok is false if their number is
+// wrong.
 func edgeOf(size int64, joined []byte) (e edge, ok bool) {
 	hashes, whole := split(joined)
 	return edge{size, hashes}, whole && size >= 0 && len(hashes) == bits.OnesCount64(uint64(size))
@@ -55,10 +55,10 @@ type node struct {
 	place int64
 }
 
-// seq is the number of the record that completes n.
+// seq returns the number of the record that completes n.
 func (n node) seq() int64 { return (n.place + 1) << n.level }
 
-// subtrees are the complete subtrees at the edge of a tree, the largest first.
+// subtrees returns the complete subtrees at the edge of a tree, the largest first.
 func subtrees(size int64) (list []node) {
 	for level := 62; level >= 0; level-- {
 		if size>>level&1 == 1 {

@@ -18,27 +18,24 @@ import (
 // Verified is what a file proves.
 type Verified struct {
 	Checkpoint Checkpoint
-	// Earlier is the checkpoint that was held before; nil if none was given. The log
-	// begins with its records.
+	// Earlier is the checkpoint that was held before; nil if none was given. The log begins with its records.
 	Earlier *Checkpoint
 	// First and Last are the numbers of the records of an export.
 	First, Last int64
-	// Record is that of a proof; nil: it has none.
+	// Record is the record of a proof; nil: it has none.
 	Record *client.AuditEntry
 }
 
 var (
-	// ErrFile means that a file is no export, proof or checkpoint, was changed, or was cut
-	// off.
+	// ErrFile means that a file is no export, proof or checkpoint, was changed, or was cut off.
 	ErrFile = errors.New("the file is broken")
-	// ErrEarlier means that a file does not continue the log of an earlier checkpoint, or
-	// does not show that it does.
+	// ErrEarlier means that a file does not continue the log of an earlier checkpoint, or does not show that it does.
 	ErrEarlier = errors.New("the earlier checkpoint is not proved")
 )
 
 const (
-	// readAhead bytes are read at once. A file may be a short checkpoint, so the buffer is small;
-	// it grows for longer lines.
+	// readAhead bytes are read at once. A file may be a short checkpoint, so the buffer is small; it grows for longer
+	// lines.
 	readAhead      = 32 << 10
 	mostLine       = 256 << 20
 	mostCheckpoint = 16 << 10
@@ -47,9 +44,9 @@ const (
 	proofStart  = `{"checkpoint":`
 )
 
-// Verify reads an export, a proof or a bare checkpoint and checks it with the verifier
-// key alone. since is an earlier checkpoint, a signed note; nil if there is none. Errors wrap
-// ErrFile, ErrCheckpoint, ErrForeign or ErrEarlier.
+// Verify reads an export, a proof or a bare checkpoint and checks it with nothing but the verifier key. since is an
+// earlier checkpoint, a signed note; nil if there is none. Errors wrap ErrFile, ErrCheckpoint, ErrForeign or
+// ErrEarlier.
 func Verify(in io.Reader, verifierKey string, since []byte) (Verified, error) {
 	var v Verified
 	if since != nil {
@@ -92,7 +89,7 @@ func Verify(in io.Reader, verifierKey string, since []byte) (Verified, error) {
 	return v, err
 }
 
-// wholeLines splits a text into lines, each of which must have its end.
+// wholeLines splits a text into lines. The last one must end with a line feed too.
 func wholeLines(text []byte, atEOF bool) (int, []byte, error) {
 	end := bytes.IndexByte(text, '\n')
 	if end < 0 && atEOF && len(text) > 0 {
@@ -158,8 +155,7 @@ func (v *Verified) export(lines *bufio.Scanner, verifierKey string) error {
 	return nil
 }
 
-// strictly reads one line of JSON that was written by Marshal, of which every byte
-// matters.
+// strictly reads one line of JSON that Marshal wrote. No byte of it may differ.
 func strictly(line []byte, v any) error {
 	if err := json.Unmarshal(line, v); err != nil {
 		return fmt.Errorf("%w: %w", ErrFile, err)
@@ -223,9 +219,9 @@ func SizeOf(signed string) (int64, error) {
 	return c.Size, err
 }
 
-// ReadCheckpoint reads the checkpoint of a file: a bare signed note, or JSON whose last line has one as the
-// member checkpoint, such as a proof, an export, a line of the program's log, a message about an alarm, or the
-// file of a data directory.
+// ReadCheckpoint returns the checkpoint in a file. The file is a bare signed note, or JSON whose last line has one as
+// the member checkpoint: a proof, an export, a line of the program's log, a message about an alarm, or the file of a
+// data directory.
 func ReadCheckpoint(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"countersign/internal/api"
 )
 
-// OfChanges are the changes by two persons, which both ends have.
+// OfChanges returns the kind of changes by two persons, which both ends have.
 func OfChanges(k *api.Changes) Kind {
 	kind := Kind{
 		Kind: client.TaskChange, Tells: "change",
@@ -54,7 +54,7 @@ func OfChanges(k *api.Changes) Kind {
 	return kind
 }
 
-// changeTitle returns in one line what a change would do.
+// changeTitle returns one line that says what a change would do.
 func changeTitle(c api.Change, members []string) string {
 	switch c.Kind {
 	case api.ChangeToken:

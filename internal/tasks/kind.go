@@ -8,27 +8,25 @@ import (
 	"countersign/internal/db"
 )
 
-// Kind is one kind of task: where its tasks are read, and what answers do. The state of a task is
-// that of the row it is about, which the deciding function changes in its own transaction.
+// Kind is one kind of task: where its tasks are read, and what answers do. The state of a task is the state of the row
+// it is about. The deciding function changes it in its own transaction.
 type Kind struct {
 	Kind client.TaskKind
-	// Approve and Decline say for people what an answer does. An empty Decline: it cannot be declined.
+	// Approve and Decline tell people what an answer does. An empty Decline: it cannot be declined.
 	Approve, Decline string
 	// Sources are the lists of its tasks.
 	Sources []Source
-	// Find returns one task, whose state may be any. The error is db.ErrNotFound where the caller
-	// may not see it.
+	// Find returns one task in any state. The error is db.ErrNotFound if the caller may not see it.
 	Find func(look *Look, about string) (client.Task, error)
-	// DoApprove and DoDecline answer in the name of the caller, and refuse what they refuse.
+	// DoApprove and DoDecline answer in the name of the caller. They may refuse.
 	DoApprove, DoDecline func(c *api.Call, about, reason string) error
-	// Tells begins the subjects of approval_waits about its tasks. Empty: other alarms tell of them.
+	// Tells is the prefix of the subjects of approval_waits about its tasks. Empty: other alarms report them.
 	Tells string
-	// Stops are the verdicts that are not given while Tasks.Stopped says why.
+	// Stops are the verdicts that are refused while Tasks.Stopped returns a reason.
 	Stops []string
-	// Deciders may decline and note, where they are more than approvers; what Find then returns names it
-	// in May.
+	// Deciders may decline and note, if they are more roles than the approvers; Find then sets this in May.
 	Deciders api.Roles
-	// Note adds a note about the thing. Notes are kept by Noted and its id. Nil: it has none.
+	// Note adds a note about the thing. Notes are kept under Noted and its id. Nil: it has none.
 	Noted string
 	Note  func(ctx context.Context, about string, n db.Note) (db.Note, error)
 }
@@ -38,8 +36,8 @@ type Source struct {
 	// Name is unique in its kind.
 	Name  string
 	State client.TaskState
-	// List returns tasks from a cursor on. next is the cursor after them; empty: there are no more.
-	// It may return fewer than limit, also none, and a next.
+	// List returns tasks from a cursor on. next is the cursor after them; empty: there are no more. It may return fewer
+	// than limit, or none, and still a next.
 	List func(look *Look, f client.TaskFilter, cursor string, limit int) (list []Listed, next string, err error)
 }
 
@@ -49,13 +47,13 @@ type Listed struct {
 	At    db.Millis // orders tasks of several lists
 	Place string    // the cursor after it
 
-	// Since is when it began to wait for persons, for approval_waits. 0: it does not.
+	// Since is when it began to wait for persons, for approval_waits. 0: it does not wait.
 	Since   db.Millis
-	AtOnce  bool // approval_waits tells of it at once
-	Unknown bool // nobody knows whether it waits: an alarm that stands stays
+	AtOnce  bool // approval_waits is raised at once
+	Unknown bool // nobody knows whether it waits: an existing alarm stays
 }
 
-// Look is one call that reads tasks, with the people of that moment.
+// Look is one call that reads tasks, with the people as they are then.
 type Look struct {
 	*api.Call
 	People  *api.People
@@ -74,7 +72,7 @@ func (l *Look) Ask(t *client.Task, a api.Agreed) {
 	}
 }
 
-// Voted adds to a task that is decided who agreed: nobody is missing any more.
+// Voted adds to a decided task who agreed. Nobody is missing any more.
 func (l *Look) Voted(t *client.Task, a api.Agreed) {
 	for _, g := range a.Given {
 		t.Votes = append(t.Votes, client.TaskVote{Task: t.ID, Actor: g.Token, Name: g.Name, Origin: l.People.Origin(g.Token),
@@ -92,14 +90,14 @@ func (l *Look) Vote(t *client.Task, by, reason string, at db.Millis) {
 	t.Votes = append(t.Votes, client.TaskVote{Task: t.ID, Actor: by, Name: l.People.Name(by), Origin: l.People.Origin(by), Verdict: verdict, Note: reason, At: api.TimeOf(at)})
 }
 
-// The verdicts, which are also what a caller may do beside noting.
+// The verdicts, which are also what a caller may do besides noting.
 const (
 	Approve = "approve"
 	Decline = "decline"
 	note    = "note"
 )
 
-// Rows makes the source of a list whose cursor is a number.
+// Rows returns the source of a list whose cursor is a number.
 func Rows[Row any](name string, state client.TaskState, list func(ctx context.Context, limit int, before int64) ([]Row, int64, error), task func(*Look, Row) (Listed, error)) Source {
 	return Source{Name: name, State: state, List: func(look *Look, _ client.TaskFilter, cursor string, limit int) (out []Listed, _ string, err error) {
 		before, err := number(cursor)

@@ -16,19 +16,19 @@ import (
 	"countersign/internal/db"
 )
 
-// Tasks are those of an end. The zero value makes routes that can be read.
+// Tasks are the tasks of an end. The routes of the zero value can be read, not called.
 type Tasks struct {
 	// Lists reads what people may do. Required.
 	Lists db.Querier
-	// Stopped says why nothing is decided at the moment; empty: it is. Nil: it always is.
+	// Stopped returns why nothing is decided at the moment, or "". Nil: decisions are never stopped.
 	Stopped func(context.Context) (string, error)
 	Kinds   []Kind
 }
 
-// manyFor is how long one call goes on to answer many tasks.
+// manyFor is how long one call continues to answer many tasks.
 const manyFor = 5 * time.Second
 
-// Routes are the rows of the table of routes.
+// Routes returns the rows of the table of routes.
 func (t Tasks) Routes() []api.Route {
 	const get, post = http.MethodGet, http.MethodPost
 	return []api.Route{
@@ -52,7 +52,7 @@ func (t Tasks) look(c *api.Call) (*Look, error) {
 	return l, err
 }
 
-// of finds the kind and what the task with an id is about.
+// of returns the kind and the subject of the task with an id.
 func (t Tasks) of(id string) (*Kind, string, error) {
 	kind, about, _ := strings.Cut(id, ".")
 	i := slices.IndexFunc(t.Kinds, func(k Kind) bool { return string(k.Kind) == kind })
@@ -76,20 +76,20 @@ func (t Tasks) find(l *Look, id string) (*Kind, client.Task, error) {
 	return k, task, err
 }
 
-// New begins a task.
+// New returns a new task.
 func New(kind client.TaskKind, about string, state client.TaskState, opened db.Millis) client.Task {
 	return client.Task{ID: client.TaskID(kind, about), Kind: kind, About: about, State: state, Opened: api.TimeOf(opened),
 		Content: []client.TaskMember{}, Votes: []client.TaskVote{}, May: []string{}}
 }
 
-// Member is a member of what is decided on; one without a value is left out.
+// Member adds a member of what is decided on, unless its value is empty.
 func Member(t *client.Task, name, value string) {
 	if value != "" {
 		t.Content = append(t.Content, client.TaskMember{Name: name, Value: value})
 	}
 }
 
-// finish adds what the kind says, and what the caller may do.
+// finish adds what the kind says and what the caller may do.
 func (k *Kind) finish(l *Look, t *client.Task) {
 	t.Approve, t.Decline = k.Approve, k.Decline
 	approver := slices.Contains(api.Approvers, l.Token.Role)
@@ -166,7 +166,7 @@ func (t Tasks) list(c *api.Call, q query, _ api.None) (client.TaskPage, error) {
 	}
 	for taken := 0; taken < q.Limit; taken++ {
 		var first *head
-		cut := false // a list goes on beyond what was read of it, so nothing older may be shown
+		cut := false // a list continues beyond what was read of it, so nothing older may be shown
 		for _, h := range heads {
 			switch {
 			case len(h.list) == 0:
@@ -181,7 +181,7 @@ func (t Tasks) list(c *api.Call, q query, _ api.None) (client.TaskPage, error) {
 		task := first.list[0].Task
 		at[first.name], first.list = first.list[0].Place, first.list[1:]
 		first.kind.finish(l, &task)
-		// What a source lists by its row may be in another state by what people have said.
+		// The people's answers may have put what a source lists by its row into another state.
 		if task.State == q.State && (q.Awaits == "" || slices.Contains(task.May, Approve)) {
 			out.Tasks = append(out.Tasks, task)
 		}
@@ -221,7 +221,7 @@ func (t Tasks) shown(l *Look, id string) (client.Task, error) {
 	return task, err
 }
 
-// act answers one task in the name of the caller, and shows what became of it.
+// act answers one task in the name of the caller, and returns the task as it is then.
 func (t Tasks) act(c *api.Call, do func(k *Kind, about string) error) (client.Task, error) {
 	l, err := t.look(c)
 	if err != nil {
@@ -292,8 +292,8 @@ func (t Tasks) declineMany(c *api.Call, _ api.None, in client.DecideTasks) (clie
 	return t.many(c, in, Decline, func(k *Kind, about string) error { return k.decline(c, about, in.Reason) })
 }
 
-// many answers the open tasks of in, each in its own transaction, the oldest first: of two callbacks
-// that were refused, the first is not to be taken for a copy of the second.
+// many answers the open tasks of in, each in its own transaction, the oldest first. Of two refused callbacks the first
+// must not be taken for a copy of the second.
 func (t Tasks) many(c *api.Call, in client.DecideTasks, verdict string, do func(k *Kind, about string) error) (client.DecidedTasks, error) {
 	out := client.DecidedTasks{Tasks: make([]client.DecidedTask, len(in.IDs)), DryRun: in.DryRun}
 	l, err := t.look(c)
@@ -350,7 +350,7 @@ func (t Tasks) many(c *api.Call, in client.DecideTasks, verdict string, do func(
 	return out, nil
 }
 
-// said is what the caller of one task would be told; empty: the end failed.
+// said returns what the caller of one task would be told; empty: the end failed.
 func said(c *api.Call, err error) string {
 	if p := c.Endpoint().ProblemOf(err); p.Status < http.StatusInternalServerError || errors.Is(err, db.ErrConflict) {
 		return cmp.Or(p.Detail, p.Title)
@@ -389,7 +389,7 @@ func readCursor(text string) (map[string]string, error) {
 	return at, nil
 }
 
-// writeCursor is the mirror of readCursor; nil: all sources have ended.
+// writeCursor inverts readCursor; nil: all sources have ended.
 func writeCursor(at map[string]string) *string {
 	var parts []string
 	for name, cursor := range at {

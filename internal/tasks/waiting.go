@@ -18,15 +18,15 @@ const waitsLong db.Millis = 3_600_000
 // waitingPage is how many alarms of tasks that wait are raised or ended at once.
 const waitingPage = 200
 
-// TellOfWaiting raises approval_waits in d, once each, for open tasks that have waited for an hour, or at
-// once where an approval has lost its token or those who exist cannot give what is missing. It ends the
-// alarm when that is over.
+// TellOfWaiting raises approval_waits in d, once each, for open tasks that have waited for an hour. It raises it at
+// once if an approval's token has ended or the existing people cannot give what is missing. It ends the alarm when that
+// is over.
 func (t Tasks) TellOfWaiting(ctx context.Context, d *db.DB, now db.Millis) error {
 	l, err := t.look(&api.Call{R: new(http.Request).WithContext(ctx), Now: now})
 	if err != nil {
 		return err
 	}
-	// Before what waits now: what another node tells of meanwhile stays.
+	// This comes before what waits now, so that an alarm that another node raises meanwhile stays.
 	standing, err := d.StandingAlarms(ctx, client.AlarmApprovalWaits)
 	if err != nil {
 		return err
@@ -38,7 +38,7 @@ func (t Tasks) TellOfWaiting(ctx context.Context, d *db.DB, now db.Millis) error
 			continue
 		}
 		waits, stays, err := k.waiting(l)
-		if err != nil { // nothing is known of those that were not reached
+		if err != nil { // nothing is known of the tasks that were not reached
 			errs = append(errs, err)
 			continue
 		}
@@ -55,7 +55,7 @@ func (t Tasks) TellOfWaiting(ctx context.Context, d *db.DB, now db.Millis) error
 	return errors.Join(errs...)
 }
 
-// waiting returns the alarms about tasks that wait, and the subjects of those that do not end.
+// waiting returns the alarms about tasks that wait, and the subjects of those that must not end.
 func (k *Kind) waiting(l *Look) (waits []client.Alarm, stays map[string]bool, err error) {
 	stays = map[string]bool{}
 	for _, s := range k.Sources {
