@@ -56,9 +56,8 @@ func ReadPeople(ctx context.Context, q db.Querier) (*People, error) {
 func (p *People) Name(id string) string   { return p.byID[id].Name }
 func (p *People) Origin(id string) string { return p.byID[id].Root }
 
-// Agreed is who agrees to a thing, who may, and what is missing. It is the one answer to all of
-// these questions: a page offers what it offers, a call refuses what it refuses, and what it
-// counts decides.
+// Agreed says who agrees to a thing, who may agree, and how many approvals are missing. Pages, calls
+// and decisions all follow it, so a page offers nothing that a call refuses.
 type Agreed struct {
 	Needed int
 	Given  []GivenApproval
@@ -78,9 +77,9 @@ type GivenApproval struct {
 
 // Agree judges approvals, the first first. It is pure.
 //
-// An origin counts once, and not at all if it asked: tokens of which one made the other, or which
-// have one Root, may be held by one person. Where a token and one that it made both
-// agree, the made one counts, so that an approval more never makes others worth less.
+// An origin counts once, and not at all if it asked: one person may hold two tokens with one Root, or
+// of which one made the other. If a token and one that it made both agree, the made one counts, so
+// that no approval makes others worth less.
 func (p *People) Agree(q Asked, votes []db.Approval) Agreed {
 	q.Needed = max(q.Needed, 1)
 	a := Agreed{Needed: q.Needed, asked: q, people: p}
@@ -112,7 +111,7 @@ func (p *People) Agree(q Asked, votes []db.Approval) Agreed {
 	return a
 }
 
-// barred says why a token may not agree, whatever others do; empty: it may.
+// barred returns why a token may not agree, whatever others do. Empty: it may.
 func (p *People) barred(q Asked, t Token) string {
 	switch {
 	case t.Revoked != 0 && t.Revoked <= q.At:
@@ -139,7 +138,7 @@ func (p *People) barred(q Asked, t Token) string {
 	return ""
 }
 
-// void says why an approval does not count, whatever others there are; empty: it may.
+// void returns why an approval does not count, whatever others there are. Empty: it may count.
 func (p *People) void(q Asked, v db.Approval) string {
 	t, known := p.byID[v.Token]
 	switch {
@@ -172,18 +171,18 @@ func (p *People) traced(t Token) bool {
 	return !all[len(all)-1].made()
 }
 
-// kin reports whether one person may hold both tokens: they have one origin, or one was made by the
-// other, or by a token that it made, and so on.
+// kin reports whether one person may hold both tokens: they have one origin, or one made the other,
+// directly or through tokens that it made.
 func (p *People) kin(a, b Token) bool {
 	return a.Root == b.Root || holds(p.makers(a), b.ID) || holds(p.makers(b), a.ID)
 }
 
-// apart returns as many of list as there are without two that one person may hold; of several such
-// choices one that has the most of rather, and then t if it can have it.
+// apart returns the most tokens of list of which one person may hold no two. Of several such choices
+// it takes one with the most of rather, and then one with t, if there is one.
 //
-// Of those that are kin to a token, and were not made after more others than it, any two are kin: so
-// these choices are found one by one, those made after the most others first (A. Frank, 1976, for
-// chordal graphs with weights).
+// Any two tokens are kin that are kin to a third which has at least as many makers. Kinship is
+// therefore a chordal graph, and the choice is found in one pass over the tokens, those with the most
+// makers first (A. Frank, 1976, for weighted chordal graphs).
 func (p *People) apart(list, rather []Token, t string) (taken []Token) {
 	list = slices.Clone(list)
 	slices.SortStableFunc(list, func(a, b Token) int { return cmp.Compare(len(p.makers(b)), len(p.makers(a))) })
@@ -219,9 +218,9 @@ func holds(list []Token, id string) bool {
 	return slices.ContainsFunc(list, func(t Token) bool { return t.ID == id })
 }
 
-// helps reports whether the agreement of t adds something to what was given: at once, or with what
-// others can still give. able are all who gave it or may. Each that helps brings what is given nearer
-// to the most that there can be, so whoever comes first bars nobody who is needed.
+// helps reports whether the approval of t brings more approvals that count, at once or together with
+// those that others can still give. able are all who agreed or may. Each approval that helps comes
+// closer to the most that is possible, so whoever agrees first shuts out nobody who is needed.
 func (a *Agreed) helps(t Token, able []Token) bool {
 	if with := append(slices.Clip(a.able), t); len(a.people.apart(with, nil, "")) > len(a.counts) {
 		return true
@@ -229,7 +228,7 @@ func (a *Agreed) helps(t Token, able []Token) bool {
 	return a.reach > len(a.counts) && holds(a.people.apart(able, a.able, t.ID), t.ID)
 }
 
-// kinOf says whose approval stands in the place of t's; empty: nobody's.
+// kinOf returns a text about the approval that counts in place of t's. Empty: none does.
 func (a *Agreed) kinOf(t Token) string {
 	for _, other := range a.counts {
 		if a.people.kin(t, other) {
@@ -248,7 +247,7 @@ func (a *Agreed) Enough() bool { return a.Missing() == 0 }
 // Gave reports whether a token has approved it, and may.
 func (a *Agreed) Gave(id string) bool { return holds(a.able, id) }
 
-// WhyNot says why a token may not approve it now; empty: it may.
+// WhyNot returns why a token may not approve it now. Empty: it may.
 func (a *Agreed) WhyNot(id string) string {
 	t, known := a.people.byID[id]
 	switch {
@@ -274,12 +273,12 @@ func (a *Agreed) Refuse(id string) error {
 	return nil
 }
 
-// Short says what is missing, for errors.
+// Short returns how many approvals count, for errors.
 func (a *Agreed) Short() string {
 	return fmt.Sprintf("%d of %d approvals count", len(a.counts), a.Needed)
 }
 
-// Nobody says that those who exist cannot give what is missing, and what to do; empty: they can.
+// Nobody returns a text if no existing tokens can give what is missing, with what to do. Empty: they can.
 func (a *Agreed) Nobody() string {
 	if a.reach >= a.Needed {
 		return ""
@@ -295,8 +294,8 @@ func (a *Agreed) Nobody() string {
 	return fmt.Sprintf("%s: make a token of role approver, with one that has not approved it%s (countersign token new)%s", who, but, a.asked.Otherwise)
 }
 
-// TellNow reports whether approvals are missing, and somebody must hear of it at once: an approval
-// does not count any more, or nobody can give what is missing.
+// TellNow reports whether somebody must hear at once that approvals are missing: one counts no more,
+// or nobody can give what is missing.
 func (a *Agreed) TellNow() bool {
 	return !a.Enough() && (len(a.able) < len(a.Given) || a.reach < a.Needed)
 }
@@ -309,8 +308,8 @@ func (a *Agreed) Could() (names []string) {
 	return names
 }
 
-// Vote judges the approval v of a thing beside those that were given: whether it must be kept,
-// and who agrees with it. The error is a *client.Problem of status 403 where it does not count.
+// Vote judges the approval v beside those that were given. It reports whether v must be stored, and
+// returns who agrees with it. The error is a *client.Problem with status 403 if v does not count.
 func (p *People) Vote(q Asked, given []db.Approval, v db.Approval) (keep bool, with Agreed, err error) {
 	before := p.Agree(q, given)
 	if before.Gave(v.Token) {

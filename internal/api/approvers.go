@@ -78,8 +78,8 @@ const endApproverSQL = `UPDATE tokens SET over = 1, revoked = CASE WHEN revoked 
 const recordApproversEnded = "approvers.ended"
 
 // EndApprovers revokes the tokens of all approvers and lets changes take effect without one
-// again, until the next approver's token is made. It gives their ids. It is for an admin at the
-// machine: no call of the API does it.
+// again, until the next approver's token is made. It returns their ids. Only an admin at the machine
+// calls it: the API has no such operation.
 func EndApprovers(ctx context.Context, d *db.DB, now db.Millis) (ids []string, err error) {
 	err = d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		ids = []string{}

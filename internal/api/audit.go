@@ -54,11 +54,11 @@ func (a Audit) prove(c *Call, seq int64, _ None) (client.AuditProof, error) {
 	return a.Log.Prove(c.R.Context(), seq)
 }
 
-// acting returns the context of a call whose token is known, so that the log tells who
+// acting returns the context of a call whose token is known, so that the log names who
 // did what the call does.
 func (c *Call) acting() context.Context { return journal.By(c.R.Context(), c.actor()) }
 
-// actor is who makes the call.
+// actor returns who makes the call.
 func (c *Call) actor() journal.Actor {
 	address, _, err := net.SplitHostPort(c.R.RemoteAddr)
 	if err != nil {

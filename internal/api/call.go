@@ -253,7 +253,7 @@ func (rt *Endpoint) ProblemOf(err error) *client.Problem {
 	return p
 }
 
-// answer runs the handler and writes what it gives.
+// answer runs the handler, and writes its answer.
 func (c *Call) answer() error {
 	if err := c.beginRead(); err != nil {
 		return err
@@ -321,7 +321,7 @@ type Recorder struct {
 	status int
 }
 
-// Answered says whether the answer has begun.
+// Answered reports whether the answer has begun.
 func (w *Recorder) Answered() bool { return w.status != 0 }
 
 // WriteHeader begins the answer.

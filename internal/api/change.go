@@ -103,7 +103,7 @@ UPDATE changes SET state = $2, decided_by = $3, decided = $4, reason = $5, data_
 	whereOld = ` WHERE state = 'open' AND proposed <= $1 ORDER BY id LIMIT 100`
 )
 
-// errMoved: the change was decided otherwise meanwhile.
+// errMoved means that the change was decided otherwise meanwhile.
 var errMoved = errors.New("the change was decided meanwhile")
 
 // decide stores what became of c. The error is errMoved if it does not wait any more.

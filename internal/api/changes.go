@@ -19,10 +19,10 @@ import (
 // what it would change was changed since.
 type ApplyChange func(ctx context.Context, c *Change, content []byte, now db.Millis, also func(context.Context, *db.Tx) error) error
 
-// ErrStale: what a change would change was changed after it was proposed.
+// ErrStale means that what a change would change was changed after it was proposed.
 var ErrStale error = staleError("it was changed after this was proposed; propose it again")
 
-// staleError says why a change can no longer be applied, by nobody. Each is ErrStale.
+// staleError is the reason why nobody can apply a change any more. Each is ErrStale.
 type staleError string
 
 func (e staleError) Error() string { return string(e) }
@@ -32,7 +32,7 @@ func (e staleError) Is(target error) bool { return target == ErrStale }
 // MaxApprovals bounds how many persons must approve a thing.
 const MaxApprovals = 10
 
-// ChangesConfig is what New needs.
+// ChangesConfig configures NewChanges.
 type ChangesConfig struct {
 	// DB is the end's database. Required.
 	DB *db.DB
@@ -82,8 +82,8 @@ func NewChanges(c ChangesConfig) (*Changes, error) {
 	return k, nil
 }
 
-// Tokens are the tokens of the end, with the sessions of people who signed in; of nil, which a table of
-// routes that is only read has, nil.
+// Tokens returns the tokens of the end, with the sessions of people who signed in. It returns nil for
+// nil, which a table of routes has that is only read.
 func (k *Changes) Tokens() *Tokens {
 	if k == nil {
 		return nil
@@ -91,8 +91,8 @@ func (k *Changes) Tokens() *Tokens {
 	return k.tokens
 }
 
-// Handle says how changes of a kind are applied. All kinds are said before Run and
-// before the API is served.
+// Handle sets the function that applies changes of a kind. Set all kinds before Run, and before the
+// API is served.
 func (k *Changes) Handle(kind ChangeKind, apply ApplyChange) {
 	if k.kinds == nil {
 		k.kinds = map[ChangeKind]ApplyChange{}
@@ -100,8 +100,8 @@ func (k *Changes) Handle(kind ChangeKind, apply ApplyChange) {
 	k.kinds[kind] = apply
 }
 
-// Versions says how the present version of a merchant is read, so that a change of it that
-// became stale is shown as stale before anybody approves it. An end without merchants needs none.
+// Versions sets the function that reads the present version of a merchant. With it a change of the
+// merchant that became stale is shown so before anybody approves it. An end without merchants needs none.
 func (k *Changes) Versions(of func(ctx context.Context, merchant string) (int64, error)) {
 	k.version = of
 }
@@ -111,12 +111,11 @@ var changePurpose = []string{"content"}
 
 func changePlace(id string) db.Record { return db.Record{Table: "changes", Row: id, Version: 1} }
 
-// errWaits: an approver's token was made meanwhile, so the change has to wait.
+// errWaits means that an approver's token was made meanwhile, so the change must wait.
 var errWaits = errors.New("it waits for an approver")
 
-// Propose applies a change at once, or keeps it where changes wait for an approver. content
-// is what its kind needs to apply it. c has been filled up to Proposed, without the
-// id.
+// Propose applies a change at once or, if changes wait for an approver, stores it. content is what its
+// kind needs to apply it. The caller fills in c up to Proposed, without the id.
 func (k *Changes) Propose(ctx context.Context, c *Change, content []byte) error {
 	c.ID = fmt.Sprintf("chg_%011x%s", int64(c.Proposed), RandomText(6))
 	dataKey, sealed := k.c.DB.Seal(changePlace(c.ID), changePurpose, [][]byte{content})
@@ -222,7 +221,7 @@ func (k *Changes) Approve(ctx context.Context, id string, by Token, reason strin
 	return k.settled(ctx, c, err, now)
 }
 
-// errEnough: the approval is kept in the transaction that makes the change, or not at all.
+// errEnough means that the transaction that makes the change must store the approval, or nothing does.
 var errEnough = errors.New("the approvals suffice")
 
 // vote locks c, reads it anew, and keeps the approval v, if it still waits. It judges all approvals.
@@ -253,7 +252,7 @@ func (k *Changes) vote(ctx context.Context, t *db.Tx, c *Change, v db.Approval) 
 	return added, agreed, err
 }
 
-// apply makes c, and keeps the approval v, with which it has enough, in the same transaction.
+// apply makes c, and stores in the same transaction the approval v, the last that was missing.
 func (k *Changes) apply(ctx context.Context, c *Change, v db.Approval) error {
 	plain, err := k.c.DB.Unseal(changePlace(c.ID), changePurpose, c.dataKey, [][]byte{c.sealed})
 	if err != nil {
@@ -289,8 +288,8 @@ func (c *Change) digest() string {
 	return db.Digest(c.ID, c.Kind, c.Merchant, c.Version, c.Token, c.Before, c.After, c.ProposedBy, c.Proposed)
 }
 
-// asked is what people must agree to before c is made. Before there is an approver one admin's token
-// makes those of all persons, so what it proposes may be approved with these.
+// asked returns whom c must be approved by. Before there is an approver, one admin's token makes the
+// tokens of all persons, so they may approve what it proposes.
 func (k *Changes) asked(c *Change, at db.Millis) Asked {
 	return Asked{Needed: k.c.Approvals, By: []string{c.ProposedBy}, Made: true, Sees: c.visible, At: at,
 		Otherwise: "; where that waits for the same persons, end the rule at the machine (countersign no-approvers)"}
@@ -301,7 +300,7 @@ func (k *Changes) kept(ctx context.Context, q db.Querier, c *Change) ([]db.Appro
 	return db.Approvals(ctx, q, aboutChange(c.ID), c.digest())
 }
 
-// Agreed returns who agrees to a change: now where it waits, else as it was when it was decided.
+// Agreed returns who agrees to a change: now if it waits, else as of its decision.
 func (k *Changes) Agreed(ctx context.Context, c *Change, people *People, now db.Millis) (Agreed, error) {
 	if c.State != client.TaskOpen {
 		now = c.Decided
@@ -360,8 +359,8 @@ const (
 	warnEvery db.Millis = 3_600_000
 )
 
-// Run ends what has waited for too long, tells of what waits, and warns of the end of the last
-// approver's token, until ctx ends.
+// Run ends changes that waited too long, raises alarms about those that wait, and warns before the
+// last approver's token expires, until ctx ends.
 func (k *Changes) Run(ctx context.Context) error {
 	var warned db.Millis
 	return Regularly(ctx, k.c.DB.Every(lookEvery), k.c.Now, func(ctx context.Context, now db.Millis) error {

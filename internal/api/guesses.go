@@ -21,9 +21,9 @@ const (
 	maxGuessers = 4096
 )
 
-// errGuesses is the problem of an address that sent too many requests without a valid token, or whose
-// sign-ins failed too often. Beginnings of sign-ins do not count: nothing is kept of them, and what
-// counts by address would keep out everybody behind one proxy.
+// errGuesses answers an address that sent too many requests without a valid token, or whose sign-ins
+// failed too often. The beginning of a sign-in does not count: it stores nothing, and a bound by
+// address would keep out everybody behind one proxy.
 var errGuesses = func() error {
 	p := NewProblem(http.StatusTooManyRequests, "too many requests without a valid token, or failed sign-ins; what is valid is not refused")
 	p.RetryAfter = time.Second / guessRate
@@ -35,8 +35,8 @@ const (
 	endsMost = 32 // at once, of all addresses
 )
 
-// admitEnd admits the end of a sign-in that began here, for which the provider is asked. Who has
-// the sealed state of one is not held up by those who have none. done must be called.
+// admitEnd admits the end of a sign-in that began here, before the provider is asked. It counts only
+// callers with the sealed state of a sign-in, so others do not hold them up. done must be called.
 func (c *Call) admitEnd() (done func(), err error) {
 	if now, from := c.a.c.Now(), guesser(c.R); !c.a.ends.take(from, now) {
 		return nil, errGuesses
@@ -121,8 +121,8 @@ func (g *guesses) note(a netip.Addr, now time.Time) {
 	l.AllowN(now, 1)
 }
 
-// mayBeValid reports whether a token with this hash may have been valid within the last second. It reads
-// the tokens at most once a second, however many are guessed.
+// mayBeValid reports whether a token with this hash may have been valid within tokenTTL. It reads the
+// tokens at most once in that time, however many are guessed.
 func (a *API) mayBeValid(r *http.Request, hash [sha256.Size]byte, now time.Time) (bool, error) {
 	g := a.guesses
 	g.validMu.Lock()

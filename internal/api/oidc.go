@@ -136,11 +136,11 @@ func (s shortBodies) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// errAway: the provider does not answer, or not as a provider does. What it said before still
-// counts for a while.
+// errAway means that the provider does not answer, or not as a provider does. Its last answer counts
+// for a while longer.
 var errAway = errors.New("the identity provider cannot be used now")
 
-// known returns the provider with what its document says.
+// known returns the provider as its discovery document describes it.
 func (o *identities) known(ctx context.Context) (*oidc.Provider, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -207,7 +207,7 @@ type answered struct {
 	signedIn db.Millis
 }
 
-// exchange asks who a code is of. It must be of a sign-in that began with this nonce and verifier.
+// exchange asks the provider whose code it is. The code must be of a sign-in with this nonce and verifier.
 func (o *identities) exchange(ctx context.Context, code, redirect, verifier, nonce string) (a answered, err error) {
 	p, err := o.known(ctx)
 	if err != nil {
@@ -236,7 +236,7 @@ func (o *identities) again(ctx context.Context, refresh, subject string) (a answ
 	return o.answer(ctx, p, token, "", subject)
 }
 
-// awayUnlessRefused tells the provider's refusal, which is final, from its failure.
+// awayUnlessRefused returns errRefused for a refusal of the provider, which is final, and errAway otherwise.
 func awayUnlessRefused(err error) error {
 	var refused *oauth2.RetrieveError
 	if errors.As(err, &refused) && (refused.ErrorCode == "invalid_grant" || refused.ErrorCode == "access_denied") {
@@ -252,15 +252,15 @@ func awayUnlessRefused(err error) error {
 	return fmt.Errorf("%w: %w", errAway, err)
 }
 
-// errRefused: the provider says that the person is not, or no longer, signed in, or its answer
-// is not one that counts here.
+// errRefused means that the person is not signed in at the provider, or not any more, or that its
+// answer does not count here.
 var errRefused = errors.New("the identity provider's answer does not sign in")
 
 // maxSkew is how far the provider's clock may be ahead of this one.
 const maxSkew = 2 * time.Minute
 
-// answer reads what a token says. nonce is that of the sign-in; subject, who it must be. One of both is
-// empty.
+// answer reads a token of the provider. nonce is that of the sign-in, subject the person it must be
+// about; one of both is empty.
 func (o *identities) answer(ctx context.Context, p *oidc.Provider, token *oauth2.Token, nonce, subject string) (answered, error) {
 	a := answered{refresh: token.RefreshToken}
 	claims, sub, err := o.claims(ctx, p, token, nonce, subject)
@@ -275,7 +275,7 @@ func (o *identities) answer(ctx context.Context, p *oidc.Provider, token *oauth2
 	return a, err
 }
 
-// claims reads what the provider says of a person, and the provider's id of the person.
+// claims returns the provider's claims about a person, and its id of the person.
 func (o *identities) claims(ctx context.Context, p *oidc.Provider, token *oauth2.Token, nonce, subject string) (_ map[string]json.RawMessage, sub string, err error) {
 	claims := map[string]json.RawMessage{}
 	raw, _ := token.Extra("id_token").(string)

@@ -20,8 +20,8 @@ import (
 	"countersign/internal/db"
 )
 
-// providerState is what the beginning of a sign-in leaves for its end. The browser that began
-// it keeps it, sealed.
+// providerState is what the end of a sign-in needs from its beginning. The browser that began it keeps
+// it, sealed.
 type providerState struct {
 	State    string    `json:"s"`
 	Nonce    string    `json:"n"`
@@ -48,7 +48,7 @@ var (
 	errRoleless      = NewProblem(http.StatusForbidden, "the identity provider knows you, and none of the groups that it names has a role here: whoever runs this sets it with --oidc-groups")
 )
 
-// errNoTime: the provider was to have the person sign in again, and its answer does not show that.
+// errNoTime means that the person had to sign in again, and the provider's answer does not show it.
 var errNoTime = errors.New("the identity provider's answer does not show a new sign-in")
 
 // provider shows which provider people sign in with.
@@ -150,7 +150,7 @@ func (k *Tokens) finishProvider(c *Call, _ None, in client.ProviderReturn) (out 
 	return k.startSession(ctx, c, a)
 }
 
-// refused logs why a sign-in failed and gives what the person is shown.
+// refused logs why a sign-in failed, and returns what the person is shown.
 func (k *Tokens) refused(c *Call, who person, err error) error {
 	_, sub, _ := strings.Cut(who.Subject, " ")
 	k.people.log.Warn("a sign-in with the identity provider was refused", "subject", sub, "error", err.Error())
@@ -167,7 +167,7 @@ func (k *Tokens) refused(c *Call, who person, err error) error {
 	return away(err)
 }
 
-// roleless ends what a person had here whom the provider gives no role any more.
+// roleless ends the sessions and rights of a person to whom the provider gives no role any more.
 func (k *Tokens) roleless(ctx context.Context, who person, why error, now db.Millis) error {
 	of, err := k.ByID(ctx, who.id())
 	if errors.Is(err, db.ErrNotFound) || err == nil && !of.Valid(now) {

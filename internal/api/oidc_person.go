@@ -30,8 +30,8 @@ func (p person) id() string {
 	return "oidc_" + base64.RawURLEncoding.EncodeToString(sum[:15])
 }
 
-// shownSubject is how the API and the audit log name the person of a token; empty: it is of a
-// program, or of somebody who was given it.
+// shownSubject returns the name of a token's person in the API and the audit log. Empty: a program has
+// it, or somebody to whom it was given.
 func (t Token) shownSubject() string {
 	_, sub, _ := strings.Cut(t.Subject, " ")
 	if sub == "" {
@@ -124,8 +124,8 @@ func claimAt(claims map[string]json.RawMessage, path string) (json.RawMessage, b
 	return claimAt(inner, rest)
 }
 
-// groupsOf reads a claim: a list, one group, or an object of objects that are named after groups.
-// What an object says of a group by another value, such as false, is not known.
+// groupsOf reads a claim: a list, one group, or an object whose members are named after groups and are
+// objects. A member with another value, such as false, is left out, since its meaning is unknown.
 func groupsOf(raw json.RawMessage) (groups []string) {
 	var list []any
 	var one string
@@ -160,14 +160,14 @@ func leftOut(claims map[string]json.RawMessage) bool {
 	return groups || has
 }
 
-// errNoRole: the provider knows the person, and no group of theirs has a role here.
+// errNoRole means that the provider knows the person, and none of the groups has a role here.
 var errNoRole = errors.New("none of the groups that the identity provider names has a role here")
 
-// errLeftOut: the same, and the provider named none.
+// errLeftOut is errNoRole for a person whose groups the provider left out.
 var errLeftOut = fmt.Errorf("%w: it left the groups out of its token, since there are too many (_claim_names or hasgroups). "+
 	"At the provider, assign the groups to the application and send these alone, or use app roles with --oidc-claim roles", errNoRole)
 
-// subjectText is what an id of a person may be: printable ASCII, as OpenID Connect says.
+// subjectText matches the id of a person: printable ASCII, by OpenID Connect.
 var subjectText = regexp.MustCompile(`^[!-~]{1,255}$`)
 
 // personOf returns the person of these claims. The error is errNoRole if no group has a role here;

@@ -23,10 +23,9 @@ const (
 	endPersonSQL = `UPDATE tokens SET expires = $2 WHERE id = $1 AND (expires = 0 OR expires > $2)`
 )
 
-// savePerson keeps who a person is in the row of tokens that stands for them, for ever the same
-// one: two sessions of one person are one origin. begins: the person signs in. Somebody who was
-// revoked begins anew, with no earlier session, and what was done before stays void; nobody else
-// lifts a revocation.
+// savePerson writes a person into the row of tokens that stands for them. A person always has the same
+// row, so two sessions are one origin. begins says that the person signs in. Only that lifts a
+// revocation: earlier sessions stay ended, and what the person did before stays void.
 func savePerson(ctx context.Context, t *db.Tx, p person, begins bool, now db.Millis) (Token, error) {
 	was, err := FindToken(ctx, t, p.id())
 	if errors.Is(err, db.ErrNotFound) && begins {

@@ -101,7 +101,7 @@ func (k *Tokens) sessionOf(secret string) (id string, err error) {
 	return sessionID(random), err
 }
 
-// startSession keeps what the provider said and gives the secret of a new session.
+// startSession stores the provider's answer, and returns the secret of a new session.
 func (k *Tokens) startSession(ctx context.Context, c *Call, a answered) (out client.SignedIn, err error) {
 	random := RandomText(32)
 	s := providerSession{ID: sessionID(random), Token: a.person.id(), Began: c.Now, Ends: c.Now + signInLife, Asked: c.Now, SignedIn: a.signedIn}
@@ -133,7 +133,7 @@ func (k *Tokens) sealRefresh(s *providerSession, refresh string) {
 	s.dataKey, s.refresh = key, sealed[0]
 }
 
-// session reads a session; db.ErrNotFound: there is none.
+// session reads a session. The error is db.ErrNotFound if there is none.
 func (k *Tokens) session(ctx context.Context, id string) (providerSession, error) {
 	return db.Find(ctx, k.d, readSessionSQL, []any{id}, func(r db.Rows) (s providerSession, err error) {
 		err = r.Scan(&s.ID, &s.Token, &s.Began, &s.Ends, &s.Asked, &s.SignedIn, &s.refresh, &s.dataKey)
@@ -141,11 +141,11 @@ func (k *Tokens) session(ctx context.Context, id string) (providerSession, error
 	})
 }
 
-// errAsking: another call, or another node, asks the provider for this session.
+// errAsking means that another call or node asks the provider about this session.
 var errAsking = busy("the identity provider is being asked about this session; repeat the request")
 
-// BySession returns the token of a person's session. Where the provider has not been asked for a
-// while it is asked first. db.ErrNotFound: the session has ended.
+// BySession returns the token of a person's session. It first asks the provider if that was not asked
+// for a while. The error is db.ErrNotFound if the session has ended.
 func (k *Tokens) BySession(ctx context.Context, secret string) (Token, error) {
 	id, err := k.sessionOf(secret)
 	if k.people == nil || err != nil {
@@ -193,8 +193,8 @@ func (k *Tokens) BySession(ctx context.Context, secret string) (Token, error) {
 }
 
 // ask asks the provider about a session, unless another call does, and reports whether it did
-// and the session goes on. The session ends, with db.ErrNotFound, where the provider says so, and
-// where its last answer is too old and it gives no other.
+// and the session goes on. It ends the session, with db.ErrNotFound, if the provider says so, or if
+// its last answer is too old and no other comes.
 func (k *Tokens) ask(ctx context.Context, s providerSession, now db.Millis) (asked bool, err error) {
 	won := false
 	err = k.d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
@@ -244,7 +244,7 @@ func (k *Tokens) ask(ctx context.Context, s providerSession, now db.Millis) (ask
 	return false, k.renewSession(ctx, s, now+askPause, nil, now)
 }
 
-// renewSession keeps what the provider answered, with the person where it said who that is now.
+// renewSession stores the provider's answer, and the person if the answer says who that is now.
 func (k *Tokens) renewSession(ctx context.Context, s providerSession, claimed db.Millis, p *person, now db.Millis) error {
 	return k.d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		if p != nil {
@@ -260,8 +260,8 @@ func (k *Tokens) renewSession(ctx context.Context, s providerSession, claimed db
 	})
 }
 
-// everySession stands for all sessions of a person whom the provider gives no role any more. Then what the
-// person proposed is stale too, on every node.
+// everySession stands for all sessions of a person to whom the provider gives no role any more. What
+// the person proposed is then stale on every node.
 const everySession = ""
 
 // endSession ends a session of a person.

@@ -15,7 +15,7 @@ import (
 	"countersign/client"
 )
 
-// Notation tells how both APIs write times, durations and lengths.
+// Notation describes how both APIs write times, durations and lengths.
 const Notation = "Times are RFC 3339 in UTC with milliseconds. Durations are texts of numbers with the units h, m, s and ms, " +
 	"such as 1h30m or 500ms. Lengths of texts are in characters."
 

@@ -30,7 +30,7 @@ func matches(pattern, text string) bool {
 	return re.(*regexp.Regexp).MatchString(text)
 }
 
-// checkText says how text breaks s; empty if it does not.
+// checkText returns how text breaks s, empty if it does not.
 func checkText(s *huma.Schema, text string) string {
 	if s.MinLength != nil && len(text) < *s.MinLength && utf8.RuneCountInString(text) < *s.MinLength {
 		if text == "" {
