@@ -721,7 +721,7 @@ func (c *gwNodes) testAPI(t *testing.T) {
 	await(t, p, func() bool { return use(b) != nil && use(a) != nil }) // they remember it for a second
 	// What is only read is the same everywhere.
 	for _, path := range []string{"/v1/orders", "/v1/orders?state=cancelled", "/v1/events", "/v1/alarms", "/v1/callbacks", "/v1/callbacks?type=2&settled=false",
-		"/v1/deposits?state=credited", "/v1/cursors/books", "/openapi.json", "/healthz", "/readyz"} {
+		"/v1/deposits/search?state=credited", "/v1/cursors/books", "/openapi.json", "/healthz", "/readyz"} {
 		answers := make([]json.RawMessage, len(c.nodes))
 		for i, n := range c.nodes {
 			c.must(n, "GET", path, nil, &answers[i])
