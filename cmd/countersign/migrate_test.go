@@ -35,20 +35,6 @@ func asRole(t *testing.T, dbURL, role string) string {
 	return u.String()
 }
 
-// blocksOf returns the blocks of a page in a language.
-func blocksOf(t *testing.T, page, language string) (blocks []string) {
-	t.Helper()
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, b := range strings.Split(string(text), "\n```"+language+"\n")[1:] {
-		b, _, _ = strings.Cut(b, "```")
-		blocks = append(blocks, b)
-	}
-	return blocks
-}
-
 // confirmOne has a service send a deposit, have a withdrawal confirmed and release it.
 func confirmOne(t *testing.T, d *process, data string) {
 	t.Helper()

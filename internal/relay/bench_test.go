@@ -18,17 +18,6 @@ import (
 	"countersign/merchant"
 )
 
-// newBench returns a core and a service with eight merchants, both on PostgreSQL, in one
-// cluster.
-func newBench(b *testing.B) (*core, *service) {
-	c := newCore(b)
-	s := newService(b, dbtest.Postgres(b), "m0", "m1", "m2", "m3", "m4", "m5", "m6", "m7")
-	if _, err := s.admin.Freeze(context.Background(), "the sender would take its part of the processor"); err != nil {
-		b.Fatal(err)
-	}
-	return c, s
-}
-
 // addAnswering makes a merchant of package merchant with a key of 2048 bits.
 func (s *service) addAnswering(id string, c merchant.Config) {
 	s.t.Helper()
