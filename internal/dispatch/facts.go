@@ -57,6 +57,9 @@ func words(page []byte) string {
 	if bytes.ContainsRune(page, '{') && !bytes.HasPrefix(bytes.TrimSpace(page), []byte("<")) {
 		return ""
 	}
+	if len(page) >= maxIgnoredBody { // cut off, perhaps within an API key, which then is not recognized
+		page = page[:bytes.LastIndexAny(page, " \t\r\n")+1]
+	}
 	return strings.Join(strings.Fields(tags.ReplaceAllString(string(page), " ")), " ")
 }
 

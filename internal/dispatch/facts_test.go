@@ -13,6 +13,8 @@ import (
 // key, wherever one stands, and nothing of what may be an answer.
 func TestPageHasNoKeys(t *testing.T) {
 	const key, callbackKey, foreign = "merchant-key-1234", "callback-key-5678", "foreign-key-9012"
+	// The reader of a page stops at maxIgnoredBody bytes, here within the key.
+	cut := func(page string) string { return page + strings.Repeat(" ", maxIgnoredBody-len(page)-12) + key[:12] }
 	m := &merchant{keys: keys{keySet: keySet{apiKey: countersign.APIKey(key), callbackKey: countersign.APIKey(callbackKey)}}}
 	for name, c := range map[string]struct {
 		status     int
@@ -22,6 +24,8 @@ func TestPageHasNoKeys(t *testing.T) {
 		"echo of the header": {502, "X-API-KEY: " + callbackKey + "\r\nX-Api-Key: " + foreign + "\r\n", "X-API-KEY: [apiKey] X-Api-Key: [apiKey]"},
 		"a page with 200":    {200, "<h1>Welcome</h1> to the shop", "Welcome to the shop"},
 		"cut off":            {502, strings.Repeat("x", 195) + key, strings.Repeat("x", 195) + "[apiK"},
+		"cut in a key":       {502, cut("<p>the key is"), "the key is"},
+		"cut in a tag":       {502, cut("<p>refused <a href="), "refused <a href="},
 		"an answer":          {502, `{"code":0,"apiKey":"` + foreign + `"}`, ""},
 		"an answer as text":  {200, `data={"amount":"1"}`, ""},
 		"nothing":            {502, "", ""},
