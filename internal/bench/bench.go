@@ -16,6 +16,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/envelope"
@@ -104,9 +105,18 @@ func (b *Bench) progress(format string, args ...any) {
 	}
 }
 
-// newDeposit returns a deposit of about 450 bytes that no bench had before.
-func (b *Bench) newDeposit(merchant string) client.NewDeposit {
+// deposit returns a deposit on TRON of about 450 bytes, as real ones are, that no bench had before.
+func (b *Bench) deposit() *countersign.Deposit {
 	d := countersigntest.Deposit(int(b.next.Add(1)))
+	d.TenantUserID, d.Amount, d.ChainName, d.TxID = "61234", countersigntest.Order(11).Amount, "TRON", d.TxID[2:]
+	d.FromAddress, d.ToAddress = "TF"+d.FromAddress[10:], "TX"+d.ToAddress[10:]
+	d.NewAddress = d.ToAddress
+	return d
+}
+
+// newDeposit returns what the API takes for one more deposit.
+func (b *Bench) newDeposit(merchant string) client.NewDeposit {
+	d := b.deposit()
 	return client.NewDeposit{Merchant: merchant, TrackingID: d.TrackingID, TenantUserID: d.TenantUserID, TxID: d.TxID, ChainName: d.ChainName, Symbol: d.Symbol,
 		Amount: d.Amount, FromAddress: d.FromAddress, ToAddress: d.ToAddress, RiskLevelFrom: d.RiskLevelFrom, RiskLevelTo: d.RiskLevelTo, TxIndex: d.TxIndex}
 }

@@ -171,7 +171,7 @@ func TestSizes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plain, sent, err := keys.Plaintext(countersigntest.Deposit(int(b.next.Add(1))))
+	plain, sent, err := keys.Plaintext(b.deposit())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,9 +5,11 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"countersign"
@@ -32,7 +34,8 @@ type rig struct {
 	api     *client.Service
 	id      string // of the merchant
 	settled *settled
-	posted  int // deposits so far
+	posted  int          // deposits so far
+	body    atomic.Int64 // length of the last body that the merchant got
 }
 
 // onRig returns a suite that runs f on its own rig after a warm-up: connections, prepared statements and pages of the
@@ -97,7 +100,10 @@ func (r *rig) addMerchant(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	server := httptest.NewServer(h)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		r.body.Store(q.ContentLength)
+		h.ServeHTTP(w, q)
+	}))
 	context.AfterFunc(ctx, server.Close)
 	_, err = r.api.CreateMerchant(ctx, client.NewMerchant{
 		ID: r.id, Key: &client.KeySpec{PrivateKey: client.Secret(private)},

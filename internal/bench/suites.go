@@ -36,7 +36,7 @@ const (
 // run at once on each core. Where RSA is written in C, as in the fast build, one alone would leave the core idle for
 // moments, because Go takes the processor from a goroutine whose call into C takes long.
 func (b *Bench) rsaAlone(ctx context.Context) (perSecond float64, cpu time.Duration, err error) {
-	deposit, public, answer := countersigntest.Deposit(int(b.next.Add(1))), b.pair.Public(), make([]byte, answerSize)
+	deposit, public, answer := b.deposit(), b.pair.Public(), make([]byte, answerSize)
 	callback := func() error {
 		request, _, err1 := b.keys.Body(deposit)
 		_, err2 := envelope.Open(public, envelope.PKCS1v15, request)
@@ -92,6 +92,10 @@ func (r *rig) system(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	request, _, err := r.keys.Body(r.deposit())
+	if err != nil {
+		return err
+	}
 	var rates, bounds, shares, cpus, inRSA []float64
 	for i := range r.Rounds {
 		r.progress("system: round %d of %d, %d deposits", i+1, r.Rounds, n)
@@ -101,6 +105,9 @@ func (r *rig) system(ctx context.Context) error {
 			return err
 		}
 		cpu := ms(processorTime()-used) / float64(n)
+		if sent := r.body.Load(); sent != int64(len(request)) {
+			return fmt.Errorf("the service sends bodies of %d bytes, and RSA alone was measured with %d", sent, len(request))
+		}
 		next, nextCPU, err := r.rsaAlone(ctx)
 		if err != nil {
 			return err
@@ -226,7 +233,7 @@ func (b *Bench) gateway(ctx context.Context) error {
 			b.progress("gateway: round %d, %d deposits", i+1, n)
 			sealed := make([][]byte, n)
 			if err := inParallel(runtime.GOMAXPROCS(0), n, func(i int) (err error) {
-				sealed[i], _, err = b.keys.Body(countersigntest.Deposit(int(b.next.Add(1))))
+				sealed[i], _, err = b.keys.Body(b.deposit())
 				return errors.Join(err, ctx.Err())
 			}); err != nil {
 				return err
