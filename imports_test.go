@@ -75,7 +75,7 @@ var house = map[string]struct{ ours, others []string }{
 		others: []string{"github.com/jackc/pgx/v5", "github.com/prometheus/client_golang"},
 	},
 	"countersign/internal/learn": {
-		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/internal/bodies", "countersign/internal/strictjson"},
+		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/internal/strictjson"}, others: []string{"github.com/BurntSushi/toml"},
 	},
 	"countersign/examples/go": {
 		ours: []string{"countersign", "countersign/envelope", "countersign/merchant", "countersign/merchant/sqlinbox"}, others: []string{"modernc.org/sqlite"},

@@ -270,7 +270,7 @@ var expected = map[string]func(t *testing.T, out string){
 	},
 	"docs/merchant/README.md checkout": func(t *testing.T, out string) {
 		holds(t, out,
-			`fits       provider = "other"`,
+			`provider = "other"`,
 			`"amount":"0.0000001"`,    // the deposit is booked, exactly
 			`"asSent":{"amount":1E-7`, // and kept as it came
 			`"state": "confirmed"`,    // so is the withdrawal

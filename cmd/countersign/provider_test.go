@@ -304,7 +304,7 @@ func TestLearn(t *testing.T) {
 	settings, note, shown := ask("provider", "show"), ask("provider", "note"), ask("api", "refusedCallback", "d-1")
 	for text, wants := range map[string][]string{
 		settings: {"3 callbacks, of which 1 would be refused.\n#   1  type 1: member \"txId\" is missing (such as d-2)\n", "notify-path = \"/api/v1/uu/notify\"\n",
-			"withdraw-path = \"/api/v1/uu/withdraw/info\"\n", "\n[gateway.profile]\nprovider = \"other\"\napi-key-header = \"Provider-Key\"\nbody-field = \"payload\"\nhold-code = 5000\n"},
+			"withdraw-path = \"/api/v1/uu/withdraw/info\"\n", "\n[gateway.profile]\napi-key-header = \"Provider-Key\"\nbody-field = \"payload\"\nprovider = \"other\"\n"},
 		note:  {"To the provider of our callbacks\n", "Seen in 1 of 3 callbacks: type 1: member \"txId\" is missing (such as d-2)"},
 		shown: {"learning", `differs    member \"tenantUserId\" is not a string`, `differs    member \"amount\" is not a string`, "JSON object, in payload", "Provider-Key"},
 	} {

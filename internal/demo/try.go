@@ -89,7 +89,7 @@ type tried struct {
 	Error     string
 	Said      string // the provider's side
 	Elsewhere bool
-	Merchant  string // what the demo's merchant saw and answered
+	Merchant  string // what the demo's merchant saw
 }
 
 // page returns the page before anything is sent.

@@ -95,7 +95,7 @@ func TestTry(t *testing.T) {
 		t.Fatalf("%d\n%s", status, text)
 	}
 	_, again := call(nil)
-	for _, want := range []string{"An example: this deposit was sent", "judged     accepted", "answered   callback 1: status 200"} {
+	for _, want := range []string{"An example: this deposit was sent", "judged     accepted", "callback 1: POST"} {
 		if !strings.Contains(text, want) || !strings.Contains(again, want) {
 			t.Errorf("no %q before the first click:\n%s\n%s", want, text, again)
 		}
@@ -127,9 +127,9 @@ func TestTry(t *testing.T) {
 		}
 	}
 	for _, typ := range countersign.TypeUnknown.Values() {
-		shows(form("type", string(rune('0'+typ))), "judged     accepted", "binding    holds", "answered   callback ")
+		shows(form("type", string(rune('0'+typ))), "judged     accepted", "binding    holds")
 	}
-	shows(form("type", "2", "callBackId", "try-2", "order", ""), "judged     hold", "status 200, errCode 3002")
+	shows(form("type", "2", "callBackId", "try-2", "order", ""), "judged     hold", "errCode: 3002")
 	for _, f := range tryFaults() {
 		if strings.Contains(string(f), "api-key") { // the demo's merchant wants none
 			shows(form("fault", string(f)), "needs the callback API key")
@@ -139,7 +139,7 @@ func TestTry(t *testing.T) {
 		if f.Refused() {
 			want = "it is right that this was refused"
 		}
-		shows(form("fault", string(f)), want, "answered   ")
+		shows(form("fault", string(f)), want, "callback ")
 	}
 	shows(form("members", "amount=-1\nmemo=\"<script>\""), `"amount":-1`, "errCode: 1002", `"memo":"<script>"`)
 	shows(form("members", "nothing"), "NAME=VALUE is wanted")

@@ -46,7 +46,7 @@ func (g *Gateway) learn(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, refused, status)
 		return
 	}
-	seen := g.c.reader().Seen(body, facts, 1)
+	seen := g.c.reader().Seen(body, facts)
 	kept := book.Refused{Content: contentOf(merchant.Refused{Body: body, Opened: seen.Plaintext}), RefusedCallback: client.RefusedCallback{
 		Body: string(body), Opened: seen.Err == nil, Type: seen.Type, CallbackID: seen.ID, Facts: facts,
 		Reason: client.RefusalLearning, ErrCode: int64(countersign.CodeInternal), Message: learnMessage}}
@@ -69,7 +69,7 @@ func (g *Gateway) learn(w http.ResponseWriter, r *http.Request) {
 
 // learned sums up the callbacks that came while the gateway learned.
 func (a *server) learned(c *api.Call, _ api.None, _ api.None) (client.Learned, error) {
-	var list []learn.Seen
+	var list []learn.Finding
 	for before, more := int64(0), true; more; more = before > 0 {
 		page, next, err := a.lists.RefusedList(c.R.Context(), client.RefusedFilter{State: client.RefusedOpen, Reason: client.RefusalLearning}, 100, before)
 		if err != nil {
@@ -80,7 +80,7 @@ func (a *server) learned(c *api.Call, _ api.None, _ api.None) (client.Learned, e
 			if err != nil {
 				return client.Learned{}, err
 			}
-			list = append(list, a.c.reader().Seen([]byte(whole.Body), whole.Facts, whole.Number))
+			list = append(list, a.c.reader().Seen([]byte(whole.Body), whole.Facts))
 		}
 		before = next
 	}

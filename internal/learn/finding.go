@@ -5,14 +5,21 @@ package learn
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
-	"net/url"
+	"io"
+	"maps"
+	"net/http"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/envelope"
+	"countersign/internal/strictjson"
 	"countersign/merchant"
 )
 
@@ -23,7 +30,8 @@ type Reader struct {
 	Field   string // see merchant.Profile.BodyField
 }
 
-// Finding is what one body shows, in the form, the padding and the field in which it opens, if any.
+// Finding is what one callback shows: its body, in the form, the padding and the field in which it opens, if any, and
+// what FactsOf kept of the request.
 type Finding struct {
 	envelope.Explanation
 	Padding envelope.Padding
@@ -34,7 +42,9 @@ type Finding struct {
 	Differs []error // why the strict rules do not take it
 	Refused []error // why the lenient rules do not take it either
 
-	message string // what the plaintext is, for a terminal
+	Path    string
+	APIKey  string   // header that carried one of the API keys; empty: none did
+	Headers []string // of the provider's own
 }
 
 // Read returns what body shows.
@@ -60,78 +70,120 @@ func (r Reader) Read(body []byte) Finding {
 	if form == envelope.FormField || form == envelope.FormObject {
 		f.Field = field
 	}
-	if f.Err == nil {
-		f.readMessage(r.Key.HasPrivate())
+	if f.Err != nil {
+		return f
 	}
+	id := countersign.Identify(f.Plaintext)
+	f.Type, f.ID, f.Binding = id.Type, id.EventID(), countersign.CheckBinding(f.Plaintext)
+	f.Differs = countersign.Faults(f.Plaintext, countersign.ParseOptions{})
+	f.Refused = countersign.Faults(f.Plaintext, countersign.ParseOptions{Lenient: true})
 	return f
 }
 
-var settable = regexp.MustCompile(`^[A-Za-z0-9_-]+$`) // names that a setting takes
+// fieldName matches what may be the name of a form field or JSON member that a setting takes.
+var fieldName = regexp.MustCompile(`([A-Za-z0-9_-]+)"?\s*[=:]`)
 
-// otherField returns the only form field or JSON member that can be a sealed body.
+// otherField returns the only form field or JSON member, of the first 50, that can be a sealed body.
 func otherField(body []byte) (found string) {
-	var names map[string]json.RawMessage
-	if json.Unmarshal(body, &names) != nil {
-		names = map[string]json.RawMessage{}
-		values, _ := url.ParseQuery(string(bytes.TrimSpace(body)))
-		for name := range values {
-			names[name] = nil
-		}
-	}
-	for name := range names {
+	for _, m := range fieldName.FindAllSubmatch(body, 50) {
+		name := string(m[1])
 		inner, form, err := envelope.UnwrapField(body, name)
-		if !settable.MatchString(name) || err != nil || form == envelope.FormBare || len(inner) < envelope.MinBits/8 {
-			continue
-		}
-		if found != "" {
+		switch {
+		case err != nil || form == envelope.FormBare || len(inner) < envelope.MinBits/8 || name == found:
+		case found != "":
 			return ""
+		default:
+			found = name
 		}
-		found = name
 	}
 	return found
 }
 
-// readMessage describes the opened plaintext. What a private part opened may be an answer, and a lenient parse takes
-// most answers for requests.
-func (f *Finding) readMessage(private bool) {
-	plain := f.Plaintext
-	id := countersign.Identify(plain)
-	f.Type, f.ID, f.Binding = id.Type, id.EventID(), countersign.CheckBinding(plain)
-	f.Differs = countersign.Faults(plain, countersign.ParseOptions{})
-	f.Refused = countersign.Faults(plain, countersign.ParseOptions{Lenient: true})
-
-	var s strings.Builder
-	defer func() { f.message = s.String() }()
-	add := func(word, format string, args ...any) {
-		fmt.Fprintf(&s, "%-10s %s\n", word, fmt.Sprintf(format, args...))
+// String returns, for a terminal, the contents of the body block by block, and what the message is as a request. It
+// contains the plaintext.
+func (f Finding) String() string {
+	if f.Err != nil {
+		return f.Explanation.String()
 	}
-	if private && len(f.Differs) > 0 {
-		for _, t := range []countersign.Type{2, 1, 3} {
-			if _, err := countersign.ParseAnswer(t, plain); err == nil {
-				add("message", "answer to a callback such as type %d", int(t))
-				return
-			}
-		}
-	}
-	if len(f.Refused) == 0 {
-		add("message", "callback type %d, %v", int(f.Type), f.Type)
-	} else {
-		add("message", "no valid request: %v", f.Refused[0])
-	}
-	add("binding", "%v", f.Binding)
+	s := f.Explanation.String() +
+		fmt.Sprintf("message    callback type %d, %v\nbinding    %v\n", int(f.Type), f.Type, f.Binding)
 	for _, fault := range f.Differs {
-		add("differs", "%v", fault)
+		s += fmt.Sprintf("differs    %v\n", fault)
 	}
 	for _, fault := range f.Refused {
-		add("refused", "%v; no setting changes that, the provider must", fault)
+		s += fmt.Sprintf("refused    %v; no setting changes that, the provider must\n", fault)
 	}
-	if json.Valid(plain) {
-		gateway, profile := fitOf([]Seen{{Finding: *f}}).settings()
-		fits := strings.ReplaceAll(strings.Join(append(gateway, profile...), ", "), "\n", "")
-		add("fits", "%s", cmp.Or(fits, "the defaults"))
-	}
+	return s
 }
 
-// String returns, for a terminal, the contents of the body block by block, the message, and the settings of the gateway
-// that fit. It contains the plaintext.
-func (f Finding) String() string { return f.Explanation.String() + f.message }
+// The facts that are kept of a request.
+const factPath, factHeader = "path", "header"
+
+// usualHeaders are headers that say nothing about the provider.
+var usualHeaders = strings.Fields("Accept Accept-Charset Accept-Encoding Accept-Language Cache-Control Connection " +
+	"Content-Encoding Content-Length Content-Type Cookie Date Expect Forwarded Keep-Alive Origin Pragma Referer Te " +
+	"Traceparent Tracestate Transfer-Encoding Upgrade User-Agent Via X-Real-Ip")
+
+// FactsOf returns what is kept of a request besides its body, without the values of headers, and whether a header
+// carries one of keys.
+func FactsOf(r *http.Request, keys []countersign.APIKey) (facts []client.Fact, known bool) {
+	facts = []client.Fact{{Member: factPath, Came: strictjson.Printable(r.URL.Path)}}
+	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
+		if slices.Contains(usualHeaders, name) || strings.HasPrefix(name, "X-Forwarded-") || len(facts) > 20 {
+			continue
+		}
+		fact := client.Fact{Member: factHeader, Came: strictjson.Printable(name)}
+		carried := func(k countersign.APIKey) bool { return k.Equal(countersign.APIKey(r.Header[name][0])) }
+		if len(r.Header[name]) == 1 && slices.ContainsFunc(keys, carried) {
+			fact.Cause, known = "it carries the API key", true
+		}
+		facts = append(facts, fact)
+	}
+	return facts, known
+}
+
+// Seen reads one callback, of which facts were kept.
+func (r Reader) Seen(body []byte, facts []client.Fact) Finding {
+	f := r.Read(body)
+	for _, fact := range facts {
+		switch {
+		case fact.Member == factPath:
+			f.Path = fact.Came
+		case fact.Cause != "":
+			f.APIKey = fact.Came
+		default:
+			f.Headers = append(f.Headers, fact.Came)
+		}
+	}
+	return f
+}
+
+// Shower shows each callback as it comes, and lets Next answer it.
+type Shower struct {
+	Reader
+	Next http.Handler
+	Out  io.Writer // gets the plaintexts, but no API key. One goroutine at a time writes to it
+
+	mu sync.Mutex // held while a text is written, so that texts do not mix
+	n  int
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Shower) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(merchant.DefaultBodyTimeout))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, envelope.MaxBody))
+	says := s.Read(body).String()
+	if err != nil {
+		says = fmt.Sprintf("refused    its body did not arrive: %v\n", err)
+	}
+	s.mu.Lock()
+	s.n++
+	fmt.Fprintf(s.Out, "\ncallback %d: %s %s from %s\n%s", s.n, r.Method, strconv.QuoteToGraphic(r.URL.Path), r.RemoteAddr, says)
+	s.mu.Unlock()
+	if err != nil {
+		http.Error(w, "the body did not arrive", http.StatusBadRequest)
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	s.Next.ServeHTTP(w, r)
+}

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -68,16 +70,16 @@ func TestFits(t *testing.T) {
 	}{
 		"as the interface": {public, sealed(bound), []string{"bare Base64", "binding    holds"}, "the defaults"},
 		"not bound":        {public, sealed(unbound), []string{"binding    absent"}, "--provider other"},
-		"bound to others":  {public, sealed(strings.Replace(bound, `"deposit-1"`, `"deposit-2"`, 1)), []string{"binding    broken"}, "--provider other --binding off"},
+		"bound to others":  {public, sealed(strings.Replace(bound, `"deposit-1"`, `"deposit-2"`, 1)), []string{"binding    broken"}, "--binding off --provider other"},
 		"bound, otherwise": {public, sealed(plaintextOf(t, strings.Replace(unbound, `"60001"`, `60001`, 1))), []string{`member "tenantUserId" is not a string`}, "--lenient"},
 		"form field":       {public, []byte("msg=" + queryEscape(string(sealed(bound)))), []string{"form field, in msg"}, "--body-field msg"},
 		"data field":       {public, []byte("data=" + queryEscape(string(sealed(bound)))), []string{", form field\n"}, "the defaults"},
 		"OAEP":             {private, seal(t, pair().Public(), envelope.OAEP, bound), []string{"the private part opens OAEP blocks"}, "--oaep"},
 		"as it is set": {Reader{Key: pair(), Padding: envelope.OAEP, Field: "msg"}, []byte("msg=" + queryEscape(string(seal(t, pair().Public(), envelope.OAEP, bound)))),
 			[]string{"form field, in msg"}, "--oaep --body-field msg"},
-		"no transaction": {public, sealed(strings.Replace(unbound, `"txId"`, `"txid"`, 1)), []string{"no valid request", `member "txId" is missing; no setting changes that`}, "--provider other"},
+		"no transaction": {public, sealed(strings.Replace(unbound, `"txId"`, `"txid"`, 1)), []string{`member "txId" is missing; no setting changes that`}, "--provider other"},
 		"twice":          {public, sealed(strings.Replace(unbound, `"txId"`, `"symbol":"X","txId"`, 1)), []string{`"symbol" is there twice`}, ""},
-		"not JSON":       {public, sealed("hello"), []string{"no valid request"}, ""},
+		"not JSON":       {public, sealed("hello"), []string{"refused    "}, ""},
 		"another pair":   {Reader{Key: countersigntest.NewService(t).MerchantKey(), Field: "data"}, sealed(bound), []string{"result", "try"}, ""},
 		"two fields":     {public, []byte(`{"a":"` + string(sealed(bound)) + `","b":"` + string(sealed(bound)) + `"}`), []string{"result     body: no known body form"}, ""},
 		"nothing":        {public, nil, []string{"result     body: nothing there"}, ""},
@@ -88,12 +90,13 @@ func TestFits(t *testing.T) {
 				t.Errorf("%s: %q is not in\n%s", name, want, f)
 			}
 		}
-		seen := Seen{Finding: f, Path: "/a\"b\x01\\é"}
-		if got := fits([]Seen{{Finding: f}}); c.fits != "" && got != c.fits {
+		seen := f
+		seen.Path = "/a\"b\x01\\é"
+		if got := fits([]Finding{f}); c.fits != "" && got != c.fits {
 			t.Errorf("%s fits %s, want %s\n%s", name, got, c.fits, f)
 		}
 		var settings map[string]any
-		if _, err := toml.Decode(Sum([]Seen{seen}).Settings, &settings); err != nil {
+		if _, err := toml.Decode(Sum([]Finding{seen}).Settings, &settings); err != nil {
 			t.Errorf("%s: the file is no TOML: %v", name, err)
 		} else if got := settings["gateway"].(map[string]any)["notify-path"]; f.Type == countersign.TypeDeposited && got != seen.Path {
 			t.Errorf("%s: the file has %q", name, got)
@@ -102,11 +105,16 @@ func TestFits(t *testing.T) {
 }
 
 // fits are the settings that fit list, as flags.
-func fits(list []Seen) string {
-	gateway, profile := fitOf(list).settings()
+func fits(list []Finding) string {
+	gateway := fitOf(list).settings()
+	profile := gateway["profile"].(map[string]any)
 	var words []string
-	for _, s := range append(gateway, profile...) {
-		words = append(words, "--"+strings.NewReplacer(" = true\n", "", " = ", " ", `"`, "", "\n", "").Replace(s))
+	for _, table := range []map[string]any{gateway, profile} {
+		for _, name := range slices.Sorted(maps.Keys(table)) {
+			if name != "profile" {
+				words = append(words, strings.TrimSuffix(fmt.Sprintf("--%s %v", name, table[name]), " true"))
+			}
+		}
 	}
 	return cmp.Or(strings.Join(words, " "), "the defaults")
 }
@@ -126,9 +134,9 @@ func queryEscape(s string) string {
 }
 
 // came is what a callback shows that came to a path.
-func came(t testing.TB, path, plain string) Seen {
+func came(t testing.TB, path, plain string) Finding {
 	t.Helper()
-	return Reader{Key: pair().Public(), Field: "data"}.Seen(seal(t, pair(), envelope.PKCS1v15, plain), []client.Fact{{Member: factPath, Came: path}}, 1)
+	return Reader{Key: pair().Public(), Field: "data"}.Seen(seal(t, pair(), envelope.PKCS1v15, plain), []client.Fact{{Member: factPath, Came: path}})
 }
 
 // deposit is one of a provider that does not bind.
@@ -155,12 +163,12 @@ func wants(t *testing.T, text string, wants ...string) {
 
 // TestOnePath: a provider that posts all types to one path is told so.
 func TestOnePath(t *testing.T) {
-	var list []Seen
+	var list []Finding
 	for _, typ := range []countersign.Type{countersign.TypeDeposited, countersign.TypeRequestWithdraw} {
-		list = append(list, Seen{Finding: Finding{Type: typ, Binding: countersign.BindingHolds}, Path: "/hook"})
+		list = append(list, Finding{Type: typ, Binding: countersign.BindingHolds, Path: "/hook"})
 	}
 	got := Sum(list)
-	wants(t, got.Settings, "2 callbacks, of which 1 would be refused.\n#   1  type 2: it comes to the URL of the other types, /hook\n", "notify-path = \"/hook\"\n", "# Note: the provider posts type 2")
+	wants(t, got.Settings, "2 callbacks, of which 1 would be refused.\n#   1  type 2: its path is that of the other types, /hook\n", "notify-path = \"/hook\"\n")
 	wants(t, got.Note, "go to a URL of their own")
 	if strings.Contains(got.Settings, "withdraw-path") {
 		t.Error(got.Settings)
@@ -169,7 +177,7 @@ func TestOnePath(t *testing.T) {
 
 // TestSum: how many callbacks the gateway would refuse with what fits, and why; no value but identifiers is said.
 func TestSum(t *testing.T) {
-	list := []Seen{
+	list := []Finding{
 		came(t, notify, deposit(t, "good")),
 		came(t, notify, strings.Replace(deposit(t, "bad-1"), `"txId"`, `"txHash"`, 1)),
 		came(t, notify, strings.NewReplacer(`"txId"`, `"txHash"`, `"60001"`, `"S3CRET",2:3`).Replace(deposit(t, "not JSON"))),
@@ -190,21 +198,21 @@ func TestSum(t *testing.T) {
 func TestMixed(t *testing.T) {
 	r := Reader{Key: pair().Public(), Field: "data"}
 	bound := came(t, "/b", plaintext(t, true))
-	with := func(header string) Seen { s := came(t, "/b", deposit(t, "a")); s.APIKey = header; return s }
-	in := func(field string) Seen {
-		return r.Seen([]byte(field+"="+queryEscape(string(seal(t, pair(), envelope.PKCS1v15, plaintext(t, true))))), []client.Fact{{Member: factPath, Came: "/b"}}, 1)
+	with := func(header string) Finding { s := came(t, "/b", deposit(t, "a")); s.APIKey = header; return s }
+	in := func(field string) Finding {
+		return r.Seen([]byte(field+"="+queryEscape(string(seal(t, pair(), envelope.PKCS1v15, plaintext(t, true))))), []client.Fact{{Member: factPath, Came: "/b"}})
 	}
 	for name, c := range map[string]struct {
-		list []Seen
+		list []Finding
 		want string
 		note bool
 	}{
-		"paths":   {[]Seen{came(t, "/a", deposit(t, "a")), came(t, "/b", deposit(t, "b"))}, "type 1: it comes to /a, others of its kind to /b (such as a)\n", true},
-		"headers": {[]Seen{with("A"), with("B")}, "in the header A, that of others in B (such as a)\n", true},
-		"fields":  {[]Seen{in("a"), in("b")}, "its body is in a, that of others in b", true},
-		"binding": {[]Seen{bound, came(t, "/b", deposit(t, "b"))}, "type 1: its requestUUID is not bound to it, as that of 1 others is: it may be forged (such as b)\n", false},
-		"no seal": {[]Seen{bound, r.Seen([]byte("AAAA"), nil, 1)}, "#   1  does not open: ", false},
-		"none":    {[]Seen{bound}, "1 callbacks, of which 0 would be refused.\n", false},
+		"paths":   {[]Finding{came(t, "/a", deposit(t, "a")), came(t, "/b", deposit(t, "b"))}, "type 1: its path is /a, that of others /b (such as a)\n", true},
+		"headers": {[]Finding{with("A"), with("B")}, "its header of the API key is A, that of others B (such as a)\n", true},
+		"fields":  {[]Finding{in("a"), in("b")}, "its field of the body is a, that of others b", true},
+		"binding": {[]Finding{bound, came(t, "/b", deposit(t, "b"))}, "type 1: its requestUUID is not bound to it, as that of 1 others is: it may be forged (such as b)\n", false},
+		"no seal": {[]Finding{bound, r.Seen([]byte("AAAA"), nil)}, "#   1  does not open: ", false},
+		"none":    {[]Finding{bound}, "1 callbacks, of which 0 would be refused.\n", false},
 	} {
 		if got := Sum(c.list); !strings.Contains(got.Settings, c.want) || (got.Note != "") != c.note {
 			t.Errorf("%s: %s\nnote: %q", name, got.Settings, got.Note)
@@ -215,8 +223,8 @@ func TestMixed(t *testing.T) {
 // TestBoundAndNot: a callback that is not bound makes binding optional only where no bound one came.
 func TestBoundAndNot(t *testing.T) {
 	splice := strings.Replace(plaintext(t, true), `"deposit-1"`, `"deposit-2"`, 1)
-	got := Sum([]Seen{came(t, notify, splice), came(t, notify, plaintext(t, true)), came(t, notify, plaintext(t, false)), came(t, notify, splice)}).Settings
-	wants(t, got, "# Note: 1 callbacks were bound and 3 were not")
+	got := Sum([]Finding{came(t, notify, splice), came(t, notify, plaintext(t, true)), came(t, notify, plaintext(t, false)), came(t, notify, splice)}).Settings
+	wants(t, got, "not bound to it, as that of 1 others is")
 	if strings.Contains(got, "provider =") || strings.Contains(got, "binding =") {
 		t.Error(got)
 	}
@@ -224,23 +232,20 @@ func TestBoundAndNot(t *testing.T) {
 
 // TestURLSafeOnly: six bodies in the URL alphabet have one cause.
 func TestURLSafeOnly(t *testing.T) {
-	var list []Seen
+	var list []Finding
 	for n := range 6 {
 		body := strings.NewReplacer("+", "-", "/", "_", "=", "").Replace(string(seal(t, pair(), envelope.PKCS1v15, deposit(t, fmt.Sprint("d-", n)))))
-		s := Reader{Key: pair().Public(), Field: "data"}.Seen([]byte(body), nil, 1)
+		s := Reader{Key: pair().Public(), Field: "data"}.Seen([]byte(body), nil)
 		if list = append(list, s); strings.Contains(s.String(), "OAEP") || strings.Contains(s.String(), "--service-key") {
 			t.Errorf("%v", s)
 		}
 	}
-	zipped := httptest.NewRequest(http.MethodPost, "/", nil)
-	zipped.Header.Set("Content-Encoding", "gzip")
-	facts, _ := FactsOf(zipped, nil)
-	got := Sum(append(list, Reader{Key: pair().Public(), Field: "data"}.Seen([]byte("\x1f\x8b\x08"), facts, 1)))
+	got := Sum(append(list, Reader{Key: pair().Public(), Field: "data"}.Seen([]byte("\x1f\x8b\x08"), nil)))
 	if strings.Count(got.Settings, "does not open") != 2 {
 		t.Error(got.Settings)
 	}
-	wants(t, got.Settings, "#   6  does not open", "URL alphabet", "#   1  does not open", "says gzip")
-	wants(t, got.Note, "Seen in 6 of 7", "URL alphabet", "with + and / and padding", "Seen in 1 of 7", "says gzip")
+	wants(t, got.Settings, "#   6  does not open", "URL alphabet", "#   1  does not open")
+	wants(t, got.Note, "Seen in 6 of 7", "URL alphabet", "with + and / and padding", "Seen in 1 of 7", "not\ncompressed")
 }
 
 // TestStrayCallback: one callback that is not as the others does not become the setting, in
@@ -248,20 +253,20 @@ func TestURLSafeOnly(t *testing.T) {
 func TestStrayCallback(t *testing.T) {
 	r := Reader{Key: pair().Public(), Field: "data"}
 	for last := range 7 {
-		var list []Seen
+		var list []Finding
 		for n := range 7 {
 			body := seal(t, pair(), envelope.PKCS1v15, strings.Replace(plaintext(t, true), `"deposit-1"`, fmt.Sprintf(`"d-%d"`, n), 1))
 			is := "usual"
 			if n == last {
 				is = "stray"
 			}
-			list = append(list, r.Seen([]byte(is+"="+queryEscape(string(body))), []client.Fact{{Member: factPath, Came: "/" + is}, {Member: factHeader, Came: "X-" + is, Cause: "x"}}, 1))
+			list = append(list, r.Seen([]byte(is+"="+queryEscape(string(body))), []client.Fact{{Member: factPath, Came: "/" + is}, {Member: factHeader, Came: "X-" + is, Cause: "x"}}))
 		}
-		if got := fits(list); got != "--notify-path /usual --provider other --binding off --api-key-header X-usual --body-field usual" {
+		if got := fits(list); got != "--notify-path /usual --api-key-header X-usual --binding off --body-field usual --provider other" {
 			t.Errorf("stray number %d: %s", last, got)
 		}
 		got := Sum(list)
-		wants(t, got.Settings, "7 callbacks, of which 1 would be refused", "it comes to /stray, others of its kind to /usual (such as d-"+fmt.Sprint(last)+")")
+		wants(t, got.Settings, "7 callbacks, of which 1 would be refused", "its path is /stray, that of others /usual (such as d-"+fmt.Sprint(last)+")")
 	}
 }
 
@@ -272,10 +277,10 @@ func TestFactsOf(t *testing.T) {
 	r.Header.Set("Accept", "x")
 	for _, key := range []countersign.APIKey{"S3CRET", "other"} {
 		facts, known := FactsOf(r, []countersign.APIKey{key})
-		s := Reader{Key: pair().Public(), Field: "data"}.Seen(seal(t, pair(), envelope.PKCS1v15, plaintext(t, true)), facts, 1)
-		got := Sum([]Seen{s, s}).Settings
+		s := Reader{Key: pair().Public(), Field: "data"}.Seen(seal(t, pair(), envelope.PKCS1v15, plaintext(t, true)), facts)
+		got := Sum([]Finding{s, s}).Settings
 		wants(t, fmt.Sprint(facts, got))
-		if s.Path != "/x" || known != (key == "S3CRET") || (s.APIKey != "") != known || strings.Contains(got, "2 callbacks had the header X-Api-Key, which the gateway will not check") == known {
+		if s.Path != "/x" || known != (key == "S3CRET") || (s.APIKey != "") != known || strings.Contains(got, "callbacks had the header X-Api-Key, which the gateway will not check") == known {
 			t.Errorf("key %s: %+v\n%s", key.Reveal(), facts, got)
 		}
 	}
@@ -291,7 +296,7 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, plain []byte) {
 		texts := []string{reader.Read(plain).String()}
 		if body, err := envelope.Seal(pair(), envelope.PKCS1v15, plain); err == nil {
-			sum := Sum([]Seen{reader.Seen(body, nil, 1)})
+			sum := Sum([]Finding{reader.Seen(body, nil)})
 			texts = append(texts, reader.Read(body).String(), sum.Settings, sum.Note)
 		}
 		for _, text := range texts {
