@@ -46,11 +46,9 @@ const (
 // since a person decides on each; for any other, one row counts all.
 var alarmKinds = words[AlarmKind]{
 	{is: AlarmApprovalWaits, at: atBoth, bySubject: true,
-		means: "Something has waited for an approver for over an hour. Subject token: the last approver's token " +
-			"expires within a week; then only an admin of another origin can approve changes.",
-		do: "Open its task (tasks list), which says who can decide. Before the token expires, propose a new one " +
-			"of role approver, and have the present approver approve it.",
-		ended: "It was decided, or another approver can decide for longer."},
+		means: "Something has waited for an approver for over an hour, or nobody exists who can approve it.",
+		do:    "Open its task (tasks list), which says who can decide, or what to do if nobody can.",
+		ended: "It was decided."},
 	{is: AlarmAuditBroken, at: atBoth, urgent: true,
 		means: "The audit log does not continue what a node has signed, and that node has stopped. The database was " +
 			"changed past the program, damaged, or set back while in use.",

@@ -3,8 +3,6 @@ package api
 import (
 	"context"
 	"slices"
-	"strings"
-	"time"
 
 	"countersign/client"
 	"countersign/internal/db"
@@ -29,47 +27,6 @@ func approverExists(ctx context.Context, q db.Querier, now db.Millis, unbound bo
 func tokenIn(ctx context.Context, q db.Querier, counts func(Token) bool) (bool, error) {
 	list, err := readTokens(ctx, q, ``)
 	return slices.ContainsFunc(list, counts), err
-}
-
-// warnBefore is how long before its end the last approver's token is told of.
-const warnBefore db.Millis = 7 * 24 * 3_600_000
-
-// lastToken begins the subject of the alarm about it.
-const lastToken = "token "
-
-// warnOfLast raises approval_waits, once while it stands, when the last valid token of an
-// approver of all merchants is about to expire. It ends the alarm when another one is valid for
-// longer, or changes wait for nobody; not when the token has expired.
-func (k *Changes) warnOfLast(ctx context.Context, now db.Millis) error {
-	standing, err := k.c.DB.StandingAlarms(ctx, client.AlarmApprovalWaits)
-	if err != nil {
-		return err
-	}
-	standing = slices.DeleteFunc(standing, func(a client.Alarm) bool { return !strings.HasPrefix(a.Subject, lastToken) })
-	list, err := readTokens(ctx, k.c.DB, ``)
-	if err != nil {
-		return err
-	}
-	waits := false
-	var last Token
-	for _, t := range list {
-		waits = waits || t.makesWait()
-		switch {
-		case t.Role != client.RoleApprover || t.Merchants != "" || !t.Valid(now):
-		case t.Expires == 0 || t.Expires-now > warnBefore:
-			return k.c.DB.EndStanding(ctx, standing, now)
-		case t.Expires > last.Expires:
-			last = t
-		}
-	}
-	if !waits {
-		return k.c.DB.EndStanding(ctx, standing, now)
-	}
-	if last.ID == "" {
-		return nil
-	}
-	return k.c.DB.RaiseNew(ctx, []client.Alarm{{Kind: client.AlarmApprovalWaits, First: now,
-		Subject: lastToken + last.ID + " expires " + last.Expires.Time().UTC().Format(time.RFC3339)}})
 }
 
 const endApproverSQL = `UPDATE tokens SET over = 1, revoked = CASE WHEN revoked = 0 THEN $2 ELSE revoked END WHERE id = $1`

@@ -353,29 +353,17 @@ func (k *Changes) Decline(ctx context.Context, id string, by Token, reason strin
 	return k.settled(ctx, c, err, now)
 }
 
-// lookEvery is how often Run looks, warnEvery how often it looks at the ends of the approvers' tokens.
-const (
-	lookEvery           = time.Minute
-	warnEvery db.Millis = 3_600_000
-)
+// lookEvery is how often Run looks.
+const lookEvery = time.Minute
 
-// Run ends changes that waited too long, raises alarms about those that wait, and warns before the
-// last approver's token expires, until ctx ends.
+// Run ends changes that waited too long, and raises alarms about those that wait, until ctx ends.
 func (k *Changes) Run(ctx context.Context) error {
-	var warned db.Millis
 	return Regularly(ctx, k.c.DB.Every(lookEvery), k.c.Now, func(ctx context.Context, now db.Millis) error {
 		err := k.EndOld(ctx, now)
 		if k.TellOfWaiting != nil {
 			err = errors.Join(err, k.TellOfWaiting(ctx, now))
 		}
-		if now-warned < warnEvery {
-			return err
-		}
-		warning := k.warnOfLast(ctx, now)
-		if warning == nil {
-			warned = now
-		}
-		return errors.Join(err, warning)
+		return err
 	}, func(err error) { k.c.Log.Error("looking at changes", "error", err.Error()) })
 }
 

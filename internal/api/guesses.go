@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"crypto/sha256"
+	"hash/maphash"
 	"net/http"
 	"net/netip"
 	"sync"
@@ -16,9 +17,8 @@ const (
 	guessRate       = 1   // of one address, a second, from then on
 	allGuessesBurst = 10 * guessesAtOnce
 	allGuessRate    = 50 // of all addresses together
-	// maxGuessers bounds the addresses that are remembered; those beyond are throttled
-	// together with all others.
-	maxGuessers = 4096
+	// guessers is how many limiters there are. Each address has one of them, which it may share.
+	guessers = 1024
 )
 
 // errGuesses answers an address that sent too many requests without a valid token, or whose sign-ins
@@ -52,9 +52,8 @@ func (c *Call) admitEnd() (done func(), err error) {
 // guesses counts requests without a valid token by address, and all of them. Where
 // there are too many, the database is not asked about a token that cannot be valid.
 type guesses struct {
-	mu   sync.Mutex
-	of   map[netip.Addr]*rate.Limiter
-	each rate.Limit // of one address
+	seed maphash.Seed // so that nobody chooses whose limiter he shares
+	of   [guessers]*rate.Limiter
 	all  *rate.Limiter
 
 	validMu sync.Mutex      // held while they are read
@@ -63,16 +62,26 @@ type guesses struct {
 }
 
 func newGuesses(each, all rate.Limit) *guesses {
-	return &guesses{of: map[netip.Addr]*rate.Limiter{}, each: each, all: rate.NewLimiter(all, allGuessesBurst)}
+	g := &guesses{seed: maphash.MakeSeed(), all: rate.NewLimiter(all, allGuessesBurst)}
+	for i := range g.of {
+		g.of[i] = rate.NewLimiter(each, guessesAtOnce)
+	}
+	return g
+}
+
+// limiter returns the limiter of an address.
+func (g *guesses) limiter(a netip.Addr) *rate.Limiter {
+	return g.of[maphash.Comparable(g.seed, a)%guessers]
 }
 
 // take counts a request of an address, unless it is throttled.
 func (g *guesses) take(a netip.Addr, now time.Time) bool {
-	if g.throttled(a, now) {
-		return false
-	}
-	g.note(a, now)
-	return true
+	return g.limiter(a).AllowN(now, 1) && g.all.AllowN(now, 1)
+}
+
+// throttled reports whether the address, or all together, have guessed too much.
+func (g *guesses) throttled(a netip.Addr, now time.Time) bool {
+	return g.limiter(a).TokensAt(now) < 1 || g.all.TokensAt(now) < 1
 }
 
 // guesser is the address of a caller. Of IPv6 it is the network of a site (/48), whose
@@ -88,37 +97,6 @@ func guesser(r *http.Request) netip.Addr {
 		a = p.Addr()
 	}
 	return a
-}
-
-// throttled reports whether the address, or all together, have guessed too much.
-func (g *guesses) throttled(a netip.Addr, now time.Time) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	l := g.of[a]
-	return l != nil && l.TokensAt(now) < 1 || g.all.TokensAt(now) < 1
-}
-
-// note counts a request without a valid token.
-func (g *guesses) note(a netip.Addr, now time.Time) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.all.AllowN(now, 1)
-	l := g.of[a]
-	if l == nil {
-		if len(g.of) >= maxGuessers {
-			for other, l := range g.of {
-				if l.TokensAt(now) >= guessesAtOnce {
-					delete(g.of, other)
-				}
-			}
-		}
-		if len(g.of) >= maxGuessers {
-			return
-		}
-		l = rate.NewLimiter(g.each, guessesAtOnce)
-		g.of[a] = l
-	}
-	l.AllowN(now, 1)
 }
 
 // mayBeValid reports whether a token with this hash may have been valid within tokenTTL. It reads the

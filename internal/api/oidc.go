@@ -208,32 +208,43 @@ type answered struct {
 }
 
 // exchange asks the provider whose code it is. The code must be of a sign-in with this nonce and verifier.
-func (o *identities) exchange(ctx context.Context, code, redirect, verifier, nonce string) (a answered, err error) {
-	p, err := o.known(ctx)
-	if err != nil {
-		return a, err
-	}
-	ctx = oidc.ClientContext(ctx, o.http)
-	token, err := o.oauth(p, redirect).Exchange(ctx, code, oauth2.VerifierOption(verifier))
-	if err != nil {
-		return a, awayUnlessRefused(err)
-	}
-	return o.answer(ctx, p, token, nonce, "")
+func (o *identities) exchange(ctx context.Context, code, redirect, verifier, nonce string) (answered, error) {
+	return o.answer(ctx, redirect, nonce, "", func(ctx context.Context, c *oauth2.Config) (*oauth2.Token, error) {
+		return c.Exchange(ctx, code, oauth2.VerifierOption(verifier))
+	})
 }
 
 // again asks with a refresh token whether the person is still signed in, and what is known now.
 // The answer's refresh token counts also where the error is errAway.
-func (o *identities) again(ctx context.Context, refresh, subject string) (a answered, err error) {
+func (o *identities) again(ctx context.Context, refresh, subject string) (answered, error) {
+	return o.answer(ctx, "", "", subject, func(ctx context.Context, c *oauth2.Config) (*oauth2.Token, error) {
+		return c.TokenSource(ctx, &oauth2.Token{RefreshToken: refresh}).Token()
+	})
+}
+
+// answer takes a token from the provider and reads it. nonce is that of the sign-in, subject the person it must be
+// about; one of both is empty.
+func (o *identities) answer(ctx context.Context, redirect, nonce, subject string, take func(context.Context, *oauth2.Config) (*oauth2.Token, error)) (a answered, err error) {
 	p, err := o.known(ctx)
 	if err != nil {
 		return a, err
 	}
 	ctx = oidc.ClientContext(ctx, o.http)
-	token, err := o.oauth(p, "").TokenSource(ctx, &oauth2.Token{RefreshToken: refresh}).Token()
+	token, err := take(ctx, o.oauth(p, redirect))
 	if err != nil {
 		return a, awayUnlessRefused(err)
 	}
-	return o.answer(ctx, p, token, "", subject)
+	a.refresh = token.RefreshToken
+	claims, sub, err := o.claims(ctx, p, token, nonce, subject)
+	if err != nil {
+		return a, err
+	}
+	var at float64
+	if json.Unmarshal(claims["auth_time"], &at) == nil && at > 0 && at < 1e11 {
+		a.signedIn = db.Millis(at * 1000)
+	}
+	a.person, err = o.personOf(sub, claims)
+	return a, err
 }
 
 // awayUnlessRefused returns errRefused for a refusal of the provider, which is final, and errAway otherwise.
@@ -258,22 +269,6 @@ var errRefused = errors.New("the identity provider's answer does not sign in")
 
 // maxSkew is how far the provider's clock may be ahead of this one.
 const maxSkew = 2 * time.Minute
-
-// answer reads a token of the provider. nonce is that of the sign-in, subject the person it must be
-// about; one of both is empty.
-func (o *identities) answer(ctx context.Context, p *oidc.Provider, token *oauth2.Token, nonce, subject string) (answered, error) {
-	a := answered{refresh: token.RefreshToken}
-	claims, sub, err := o.claims(ctx, p, token, nonce, subject)
-	if err != nil {
-		return a, err
-	}
-	var at float64
-	if json.Unmarshal(claims["auth_time"], &at) == nil && at > 0 && at < 1e11 {
-		a.signedIn = db.Millis(at * 1000)
-	}
-	a.person, err = o.personOf(sub, claims)
-	return a, err
-}
 
 // claims returns the provider's claims about a person, and its id of the person.
 func (o *identities) claims(ctx context.Context, p *oidc.Provider, token *oauth2.Token, nonce, subject string) (_ map[string]json.RawMessage, sub string, err error) {
@@ -310,7 +305,7 @@ func (o *identities) claims(ctx context.Context, p *oidc.Provider, token *oauth2
 		}
 		sub = id.Subject
 	}
-	if _, has := claimAt(claims, o.c.Claim); !has && (p.UserInfoEndpoint() != "" || raw == "") {
+	if claimAt(claims, o.c.Claim) == nil && (p.UserInfoEndpoint() != "" || raw == "") {
 		info, err := p.UserInfo(ctx, oauth2.StaticTokenSource(token))
 		switch {
 		case err != nil:

@@ -112,24 +112,19 @@ func roleOf(table []groupRow, groups []string) (role client.Role, merchants, gro
 
 // claimAt finds a claim by its name, or by names with dots between that lead into objects. A name
 // that itself has dots comes first.
-func claimAt(claims map[string]json.RawMessage, path string) (json.RawMessage, bool) {
-	if raw, has := claims[path]; has {
-		return raw, true
-	}
+func claimAt(claims map[string]json.RawMessage, path string) json.RawMessage {
 	name, rest, deeper := strings.Cut(path, ".")
 	var inner map[string]json.RawMessage
-	if !deeper || json.Unmarshal(claims[name], &inner) != nil {
-		return nil, false
+	if raw, has := claims[path]; has || !deeper || json.Unmarshal(claims[name], &inner) != nil {
+		return raw
 	}
 	return claimAt(inner, rest)
 }
 
-// groupsOf reads a claim: a list, one group, or an object whose members are named after groups and are
-// objects. A member with another value, such as false, is left out, since its meaning is unknown.
+// groupsOf reads a claim: a list, or one group. What is no text in a list is left out.
 func groupsOf(raw json.RawMessage) (groups []string) {
 	var list []any
 	var one string
-	var named map[string]any
 	switch {
 	case json.Unmarshal(raw, &list) == nil:
 		for _, v := range list {
@@ -139,33 +134,12 @@ func groupsOf(raw json.RawMessage) (groups []string) {
 		}
 	case json.Unmarshal(raw, &one) == nil:
 		groups = []string{one}
-	case json.Unmarshal(raw, &named) == nil:
-		for name, v := range named {
-			if _, is := v.(map[string]any); is {
-				groups = append(groups, name)
-			}
-		}
 	}
 	return groups
 }
 
-// leftOut reports whether the provider says that the person has groups and that they are too many
-// for its token, as Microsoft Entra does above 200.
-func leftOut(claims map[string]json.RawMessage) bool {
-	var elsewhere map[string]json.RawMessage
-	var has bool
-	_ = json.Unmarshal(claims["_claim_names"], &elsewhere)
-	_ = json.Unmarshal(claims["hasgroups"], &has)
-	_, groups := elsewhere["groups"]
-	return groups || has
-}
-
 // errNoRole means that the provider knows the person, and none of the groups has a role here.
 var errNoRole = errors.New("none of the groups that the identity provider names has a role here")
-
-// errLeftOut is errNoRole for a person whose groups the provider left out.
-var errLeftOut = fmt.Errorf("%w: it left the groups out of its token, since there are too many (_claim_names or hasgroups). "+
-	"At the provider, assign the groups to the application and send these alone, or use app roles with --oidc-claim roles", errNoRole)
 
 // subjectText matches the id of a person: printable ASCII, by OpenID Connect.
 var subjectText = regexp.MustCompile(`^[!-~]{1,255}$`)
@@ -196,13 +170,8 @@ func (o *identities) personOf(sub string, claims map[string]json.RawMessage) (pe
 	if p.Name == "" {
 		p.Name = cleanName(sub)
 	}
-	raw, has := claimAt(claims, o.c.Claim)
-	p.Role, p.Merchants, p.Group = roleOf(o.groups, groupsOf(raw))
-	switch {
-	case p.Role != "":
-	case !has && leftOut(claims):
-		return p, errLeftOut
-	default:
+	p.Role, p.Merchants, p.Group = roleOf(o.groups, groupsOf(claimAt(claims, o.c.Claim)))
+	if p.Role == "" {
 		return p, errNoRole
 	}
 	return p, nil

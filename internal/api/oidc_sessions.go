@@ -232,7 +232,7 @@ func (k *Tokens) ask(ctx context.Context, s providerSession, now db.Millis) (ask
 		err = k.renewSession(ctx, s, 0, &a.person, now)
 		return err == nil, err
 	case errors.Is(err, errNoRole):
-		return false, cmp.Or(k.roleless(ctx, a.person, err, now), db.ErrNotFound)
+		return false, cmp.Or(k.roleless(ctx, a.person, now), db.ErrNotFound)
 	case !errors.Is(err, errAway):
 		return false, cmp.Or(k.endSession(ctx, of, s.ID, "the identity provider ended it", now), db.ErrNotFound)
 	case old:

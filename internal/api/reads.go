@@ -3,7 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
-	"sync"
+	"slices"
 	"time"
 
 	"countersign/client"
@@ -32,63 +32,39 @@ func busy(detail string) *client.Problem {
 type reads struct {
 	patience time.Duration
 	all      chan struct{} // holds a value for each read that is made
-
-	mu sync.Mutex
-	of map[string]*tokenReads // by token id; only those that have reads
 }
 
-type tokenReads struct {
-	made chan struct{} // holds a value for each read that is made or waits for all
-	n    int           // reads that are made or wait
-}
+func newReads() *reads { return &reads{readPatience, make(chan struct{}, maxReads)} }
 
-func newReads() *reads {
-	return &reads{patience: readPatience, all: make(chan struct{}, maxReads), of: map[string]*tokenReads{}}
-}
-
-// enter waits until the token may read. leave must be called at the end.
-func (r *reads) enter(ctx context.Context, token string) (leave func(), err error) {
-	r.mu.Lock()
-	t := r.of[token]
-	if t == nil {
-		t = &tokenReads{made: make(chan struct{}, maxTokenReads)}
-		r.of[token] = t
-	}
-	if t.n == maxQueued {
-		r.mu.Unlock()
+// enter waits until the token with these bounds may read. leave must be called at the end.
+func (r *reads) enter(ctx context.Context, of *bounds) (leave func(), err error) {
+	select {
+	case of.queued <- struct{}{}:
+	default:
 		return nil, errReads
 	}
-	t.n++
-	r.mu.Unlock()
-	gone := func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if t.n--; t.n == 0 {
-			delete(r.of, token)
+	taken := []chan struct{}{of.queued}
+	leave = func() {
+		for _, c := range slices.Backward(taken) {
+			<-c
 		}
 	}
 	over := time.NewTimer(r.patience)
 	defer over.Stop()
-	wait := func(c chan struct{}) error {
+	for _, c := range []chan struct{}{of.reads, r.all} {
 		select {
 		case c <- struct{}{}:
-			return nil
+			taken = append(taken, c)
+			continue
 		case <-over.C:
-			return errReads
+			err = errReads
 		case <-ctx.Done():
-			return ctx.Err()
+			err = ctx.Err()
 		}
-	}
-	if err := wait(t.made); err != nil {
-		gone()
+		leave()
 		return nil, err
 	}
-	if err := wait(r.all); err != nil {
-		<-t.made
-		gone()
-		return nil, err
-	}
-	return func() { <-r.all; <-t.made; gone() }, nil
+	return leave, nil
 }
 
 // beginRead waits for the turn of a call that reads, and bounds its time. A call that
@@ -97,7 +73,7 @@ func (c *Call) beginRead() error {
 	if c.rt.open() || c.R.Method != http.MethodGet {
 		return nil
 	}
-	leave, err := c.a.reads.enter(c.R.Context(), c.Token.ID)
+	leave, err := c.a.reads.enter(c.R.Context(), c.a.boundsOf(c.Token.ID))
 	if err != nil {
 		return err
 	}

@@ -49,45 +49,40 @@ func TestReadsAreBounded(t *testing.T) {
 	}
 	close(end)
 	reads.Wait()
-	if len(e.reads.of) != 0 || len(e.reads.all) != 0 {
-		t.Errorf("%d tokens read, %d reads are made", len(e.reads.of), len(e.reads.all))
+	if n := len(e.API.reads.all); n != 0 {
+		t.Errorf("%d reads are made", n)
 	}
 }
 
 // TestReadsQueue: those who wait are bounded in number too, and a caller that leaves
 // leaves nothing behind.
 func TestReadsQueue(t *testing.T) {
-	r := newReads()
+	e := newEnd(t)
+	r, of := newReads(), e.API.boundsOf("a")
 	r.patience = time.Hour
 	gone, leave := context.WithCancel(t.Context())
 	var waiting sync.WaitGroup
 	for range maxTokenReads {
-		_, _ = r.enter(t.Context(), "a")
+		_, _ = r.enter(t.Context(), of)
 	}
 	for range maxQueued - maxTokenReads {
 		waiting.Go(func() {
-			if _, err := r.enter(gone, "a"); !errors.Is(err, context.Canceled) {
+			if _, err := r.enter(gone, of); !errors.Is(err, context.Canceled) {
 				t.Error(err)
 			}
 		})
 	}
-	for {
-		r.mu.Lock()
-		n := r.of["a"].n
-		r.mu.Unlock()
-		if n == maxQueued {
-			break
-		}
+	for len(of.queued) < maxQueued {
 		time.Sleep(time.Millisecond)
 	}
-	_, err := r.enter(t.Context(), "a")
+	_, err := r.enter(t.Context(), of)
 	var p *client.Problem
 	if !errors.As(err, &p) || p.Status != 503 || p.RetryAfter == 0 {
 		t.Errorf("%v, want a 503 that says when to come again", err)
 	}
 	leave()
 	waiting.Wait()
-	if r.of["a"].n != maxTokenReads {
-		t.Errorf("%d wait or read", r.of["a"].n)
+	if len(of.queued) != maxTokenReads || len(of.reads) != maxTokenReads || len(r.all) != maxTokenReads {
+		t.Errorf("%d wait or read, %d read, %d of all", len(of.queued), len(of.reads), len(r.all))
 	}
 }

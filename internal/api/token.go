@@ -61,13 +61,20 @@ func RandomText(n int) string {
 // console ends a second after its token at the latest, its own checks included.
 const tokenTTL = 400 * time.Millisecond
 
-// tokens caches valid tokens for tokenTTL and keeps the rate limiter of each.
+// tokens caches valid tokens for tokenTTL and keeps the bounds of each.
 // Invalid tokens are not cached, so guesses use no memory.
 type tokens struct {
 	mu     sync.Mutex
 	known  map[[sha256.Size]byte]knownToken
-	drops  int // counts calls of forget; a look-up begun before one is not cached
-	limits map[string]*rate.Limiter
+	drops  int                // counts calls of forget; a look-up begun before one is not cached
+	bounds map[string]*bounds // by id
+}
+
+// bounds of one token.
+type bounds struct {
+	calls  *rate.Limiter
+	reads  chan struct{} // holds a value for each read that is made or waits for all
+	queued chan struct{} // holds a value for each read that is made or waits
 }
 
 type knownToken struct {
@@ -84,7 +91,7 @@ func (k knownToken) fresh(now time.Time) bool {
 
 func (t *tokens) init() {
 	t.known = map[[sha256.Size]byte]knownToken{}
-	t.limits = map[string]*rate.Limiter{}
+	t.bounds = map[string]*bounds{}
 }
 
 // forget empties the cache, so that a revocation takes effect at once on this node.
@@ -135,7 +142,7 @@ func (a *API) admit(c *Call) error {
 		return nil
 	}
 	now := a.c.Now()
-	if r := a.limiter(token.ID).ReserveN(now, 1); r.DelayFrom(now) > 0 {
+	if r := a.boundsOf(token.ID).calls.ReserveN(now, 1); r.DelayFrom(now) > 0 {
 		wait := r.DelayFrom(now)
 		r.CancelAt(now)
 		c.W.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
@@ -228,15 +235,16 @@ func (a *API) authenticate(r *http.Request, fresh bool) (Token, error) {
 	return token, nil
 }
 
-func (a *API) limiter(id string) *rate.Limiter {
+// boundsOf returns the bounds of the token with an id.
+func (a *API) boundsOf(id string) *bounds {
 	a.tokens.mu.Lock()
 	defer a.tokens.mu.Unlock()
-	l := a.tokens.limits[id]
-	if l == nil {
-		l = rate.NewLimiter(rate.Limit(a.c.RatePerSecond), max(1, int(a.c.RatePerSecond)))
-		a.tokens.limits[id] = l
+	b := a.tokens.bounds[id]
+	if b == nil {
+		b = &bounds{rate.NewLimiter(rate.Limit(a.c.RatePerSecond), max(1, int(a.c.RatePerSecond))), make(chan struct{}, maxTokenReads), make(chan struct{}, maxQueued)}
+		a.tokens.bounds[id] = b
 	}
-	return l
+	return b
 }
 
 // ForgetTokens lets this node look all tokens up anew, so that a revocation takes effect
