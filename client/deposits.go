@@ -57,8 +57,8 @@ func (s *Service) AddDeposits(ctx context.Context, list ...NewDeposit) ([]Accept
 	return out.Callbacks, err
 }
 
-// ToldDeposit is a deposit at the service, with what became of telling it.
-type ToldDeposit struct {
+// SentDeposit is a deposit at the service, with what became of sending it.
+type SentDeposit struct {
 	ID         string             `json:"id" doc:"the service's id of the callback that tells of it; begins with the merchant's id"`
 	Merchant   string             `json:"merchant" doc:"id of the merchant"`
 	TrackingID string             `json:"trackingId" doc:"the service's id of the deposit"`
@@ -68,9 +68,9 @@ type ToldDeposit struct {
 	Repeated   bool               `json:"repeated,omitempty" doc:"the merchant had accepted it, and it is sent once more"`
 }
 
-// ToldDeposits is a page of deposits, by merchant and then by time.
-type ToldDeposits struct {
-	Deposits []ToldDeposit `json:"deposits" nullable:"false" doc:"by merchant, and of each the oldest first"`
+// SentDeposits is a page of deposits, by merchant and then by time.
+type SentDeposits struct {
+	Deposits []SentDeposit `json:"deposits" nullable:"false" doc:"by merchant, and of each the oldest first"`
 	Next     *string       `json:"next" doc:"the cursor of the next page; null: there is none"`
 }
 
@@ -80,13 +80,13 @@ type DepositFilter struct {
 }
 
 // Deposits returns a page of deposits, by merchant and then by time.
-func (s *Service) Deposits(ctx context.Context, f DepositFilter, o PageOptions) (ToldDeposits, error) {
-	return ask[ToldDeposits](ctx, &s.Common, http.MethodGet, withQuery("/v1/deposits", f, o), nil)
+func (s *Service) Deposits(ctx context.Context, f DepositFilter, o PageOptions) (SentDeposits, error) {
+	return ask[SentDeposits](ctx, &s.Common, http.MethodGet, withQuery("/v1/deposits", f, o), nil)
 }
 
 // AllDeposits returns every deposit that f selects, by merchant and then by time.
-func (s *Service) AllDeposits(ctx context.Context, f DepositFilter) iter.Seq2[ToldDeposit, error] {
-	return all(func(o PageOptions) ([]ToldDeposit, *string, error) {
+func (s *Service) AllDeposits(ctx context.Context, f DepositFilter) iter.Seq2[SentDeposit, error] {
+	return all(func(o PageOptions) ([]SentDeposit, *string, error) {
 		p, err := s.Deposits(ctx, f, o)
 		return p.Deposits, p.Next, err
 	})

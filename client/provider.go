@@ -25,10 +25,10 @@ type ProviderBegun struct {
 
 // ProviderReturn is what the provider sent a browser back with.
 type ProviderReturn struct {
-	State  string `json:"state" minLength:"1" maxLength:"4000" doc:"state of the beginning"`
-	Given  string `json:"given" maxLength:"300" doc:"state in the address that the browser was sent back to"`
-	Code   string `json:"code" minLength:"1" maxLength:"8000" doc:"code in that address"`
-	Issuer string `json:"issuer,omitempty" maxLength:"1000" doc:"iss in that address; absent: there is none"`
+	State         string `json:"state" minLength:"1" maxLength:"4000" doc:"state of the beginning"`
+	ReturnedState string `json:"returnedState" maxLength:"300" doc:"state in the address that the browser was sent back to"`
+	Code          string `json:"code" minLength:"1" maxLength:"8000" doc:"code in that address"`
+	Issuer        string `json:"issuer,omitempty" maxLength:"1000" doc:"iss in that address; absent: there is none"`
 }
 
 // Provider returns the identity provider that people sign in with. It needs no token.

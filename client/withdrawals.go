@@ -159,8 +159,8 @@ func (p Permit) LogValue() slog.Value { return slog.StringValue("permit for " + 
 
 // Release is the result of one of several claims: exactly one of its members is set.
 type Release struct {
-	Given *Permit  `json:"given,omitempty" doc:"the permit; absent: it was not given"`
-	Error *Problem `json:"error,omitempty" doc:"why it was not given, with the status that the request for this one alone has"`
+	Issued *Permit  `json:"issued,omitempty" doc:"the permit; absent: it was not given"`
+	Error  *Problem `json:"error,omitempty" doc:"why it was not given, with the status that the request for this one alone has"`
 }
 
 // Releases answers several claims.

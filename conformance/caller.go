@@ -71,16 +71,16 @@ func (s Sent) String() string {
 	return b.String()
 }
 
-// Message returns the members of a callback of type t. given is a JSON object, or nil for a correct message as the
+// Message returns the members of a callback of type t. base is a JSON object, or nil for a correct message as the
 // cases send it. set are members to set in it; one without a value is left out. Unless requestUUID is set, each attempt
 // has its own.
-func (k *Checker) Message(t countersign.Type, given []byte, set []countersign.Member) ([]byte, error) {
+func (k *Checker) Message(t countersign.Type, base []byte, set []countersign.Member) ([]byte, error) {
 	s := k.session(context.Background())
 	var m message
 	switch {
-	case given != nil:
+	case base != nil:
 		var err error
-		if m, err = parseMessage(given); err != nil {
+		if m, err = parseMessage(base); err != nil {
 			return nil, err
 		}
 	case t == countersign.TypeRequestWithdraw:

@@ -21,7 +21,7 @@ type storeFlags struct {
 
 func (f storeFlags) storage(dir string, log *slog.Logger) (s daemon.Storage, err error) {
 	s.Dir, s.DB = dir, f.DB
-	s.Keys, err = daemon.GivenKey("master-key", f.MasterKey, f.MasterKeyCommand, log)
+	s.Keys, err = daemon.ConfiguredKey("master-key", f.MasterKey, f.MasterKeyCommand, log)
 	return s, err
 }
 
@@ -79,8 +79,8 @@ func (f *daemonFlags) complete(c *daemon.Common, std streams, name, dir string, 
 }
 
 // signingSecret reads the secret of a flag, or returns nil if the flag is not given.
-func signingSecret(flag string, given secret) (signed.Secret, error) {
-	text, err := given.reveal(flag)
+func signingSecret(flag string, value secret) (signed.Secret, error) {
+	text, err := value.reveal(flag)
 	if err != nil || text == "" {
 		return nil, err
 	}

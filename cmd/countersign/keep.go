@@ -76,7 +76,7 @@ func prepare(out, operation string) ([]keptFile, error) {
 	return files, errors.Join(probe.Close(), os.Remove(probe.Name()))
 }
 
-const givenBefore = "this claim was given the permit before; find out whether the funds have moved before you execute"
+const releasedBefore = "this claim was given the permit before; find out whether the funds have moved before you execute"
 
 // keep writes the files of an answer and prints it with their names instead of their contents. It prints the whole
 // answer if there are no files or they cannot be written.
@@ -86,7 +86,7 @@ func keep(std streams, files []keptFile, request map[string]any, answer json.Raw
 		return err
 	}
 	if string(members["duplicate"]) == "true" {
-		fmt.Fprintln(std.err, "countersign: warning:", givenBefore)
+		fmt.Fprintln(std.err, "countersign: warning:", releasedBefore)
 	}
 	var list []daemon.NewFile
 	for _, f := range files {

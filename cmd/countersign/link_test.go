@@ -159,7 +159,7 @@ func TestSignedLink(t *testing.T) {
 	setKey(fresh)
 	confirmed("order-10")
 	// A permit that was given under the older pair is given again; a new one is not.
-	if status, text := release("order-3", "again"); status != exitDone || !strings.Contains(text, givenBefore) {
+	if status, text := release("order-3", "again"); status != exitDone || !strings.Contains(text, releasedBefore) {
 		t.Errorf("status %d %s", status, text)
 	}
 	if status, text := verified(at("again"), public, "--duplicate"); status != exitDone {

@@ -84,8 +84,8 @@ func (c *permitVerifyCmd) execution() (x client.Execution, err error) {
 	if x.Details.Amount, err = countersign.ParseAmount(c.Amount); err != nil {
 		return x, fmt.Errorf("--amount: %w", err)
 	}
-	for _, given := range c.MerchantKey {
-		k, err := otherSigner("merchant-key", given)
+	for _, value := range c.MerchantKey {
+		k, err := otherSigner("merchant-key", value)
 		if err != nil {
 			return x, err
 		}

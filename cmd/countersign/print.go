@@ -25,7 +25,7 @@ const mostEntries = 1000
 // list prints the entries of an operation page by page. columns are the columns of the table, separated by |. A title
 // is also the name of its member (TRACKING ID of trackingId), unless TITLE=MEMBER names another. Of several members,
 // separated by commas, the first that is present counts.
-func (f connection) list(ctx context.Context, std streams, of end, operation, columns string, given listFlags, members ...string) error {
+func (f connection) list(ctx context.Context, std streams, of end, operation, columns string, flags listFlags, members ...string) error {
 	api, e, err := f.client(std, of)
 	if err != nil {
 		return err
@@ -34,16 +34,16 @@ func (f connection) list(ctx context.Context, std streams, of end, operation, co
 	if err != nil {
 		return err
 	}
-	if err := r.fill(std, requestFlags{Set: given.Set}, members...); err != nil {
+	if err := r.fill(std, requestFlags{Set: flags.Set}, members...); err != nil {
 		return err
 	}
 	_, paged := memberOf(r.op.Query, "query", "limit")
 	if paged {
-		r.query.Set("limit", strconv.Itoa(min(mostEntries, given.Limit+1)))
+		r.query.Set("limit", strconv.Itoa(min(mostEntries, flags.Limit+1)))
 	}
 	table := isTerminal(std.out)
-	if given.JSON != nil {
-		table = !*given.JSON
+	if flags.JSON != nil {
+		table = !*flags.JSON
 	}
 	var rows [][]string
 	if table {
@@ -56,7 +56,7 @@ func (f connection) list(ctx context.Context, std streams, of end, operation, co
 		}
 		entries, next := entriesOf(answer)
 		for _, e := range entries {
-			if n++; paged && n > given.Limit {
+			if n++; paged && n > flags.Limit {
 				fmt.Fprintf(std.err, "countersign: there are more; raise --limit\n")
 				return writeTable(std.out, rows)
 			}

@@ -31,7 +31,7 @@ func (c *rekeyCmd) Run(std streams) error {
 		return err
 	}
 	config := daemon.RekeyConfig{Storage: storage, Gateway: c.Gateway, Finish: c.Finish, Log: log}
-	if config.New, err = daemon.GivenKey("new-master-key", c.NewMasterKey, c.NewMasterKeyCommand, log); err != nil {
+	if config.New, err = daemon.ConfiguredKey("new-master-key", c.NewMasterKey, c.NewMasterKeyCommand, log); err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

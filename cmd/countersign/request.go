@@ -73,17 +73,17 @@ func (r *request) parameters() (names []string) {
 
 // fill sets what the person gave: first the body, then the members. A member without a name is the next part of the
 // path.
-func (r *request) fill(std streams, given requestFlags, members ...string) error {
+func (r *request) fill(std streams, flags requestFlags, members ...string) error {
 	if len(r.parameters()) == 0 && r.op.In != nil { // a word alone is the file of the request
-		i := slices.IndexFunc(given.Set, func(word string) bool { return !strings.Contains(word, "=") })
+		i := slices.IndexFunc(flags.Set, func(word string) bool { return !strings.Contains(word, "=") })
 		switch {
-		case i >= 0 && given.Body != "":
+		case i >= 0 && flags.Body != "":
 			return errors.New("give the request as a file or with -d, not both")
 		case i >= 0:
-			given.Body, given.Set = "@"+given.Set[i], slices.Delete(slices.Clone(given.Set), i, i+1)
+			flags.Body, flags.Set = "@"+flags.Set[i], slices.Delete(slices.Clone(flags.Set), i, i+1)
 		}
 	}
-	if err := r.read(std, given.Body); err != nil {
+	if err := r.read(std, flags.Body); err != nil {
 		return err
 	}
 	for i := 0; i < len(members); i += 2 {
@@ -94,7 +94,7 @@ func (r *request) fill(std streams, given requestFlags, members ...string) error
 			return err
 		}
 	}
-	for _, word := range given.Set {
+	for _, word := range flags.Set {
 		name, value, named := strings.Cut(word, "=")
 		if !named {
 			if name, value = r.missing(), word; name == "" {
@@ -308,7 +308,7 @@ func (r *request) finder() find {
 
 // call completes a request with members, names and values in turn, and sends it. If the answer waits for an approver,
 // it says so on standard error.
-func (f connection) call(ctx context.Context, std streams, of end, operation string, given requestFlags, members ...string) (*request, json.RawMessage, error) {
+func (f connection) call(ctx context.Context, std streams, of end, operation string, flags requestFlags, members ...string) (*request, json.RawMessage, error) {
 	api, e, err := f.client(std, of)
 	if err != nil {
 		return nil, nil, err
@@ -317,7 +317,7 @@ func (f connection) call(ctx context.Context, std streams, of end, operation str
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := r.fill(std, given, members...); err != nil {
+	if err := r.fill(std, flags, members...); err != nil {
 		return nil, nil, err
 	}
 	answer, err := r.send(ctx)
@@ -328,8 +328,8 @@ func (f connection) call(ctx context.Context, std streams, of end, operation str
 }
 
 // print makes a call and prints the answer.
-func (f connection) print(ctx context.Context, std streams, of end, operation string, given requestFlags, members ...string) error {
-	_, answer, err := f.call(ctx, std, of, operation, given, members...)
+func (f connection) print(ctx context.Context, std streams, of end, operation string, flags requestFlags, members ...string) error {
+	_, answer, err := f.call(ctx, std, of, operation, flags, members...)
 	if err != nil || len(answer) == 0 {
 		return err
 	}

@@ -125,13 +125,13 @@ func (c *sendCmd) Run(std streams) error {
 	if err != nil {
 		return err
 	}
-	var given []byte
+	var input []byte
 	if file != "" {
-		if given, err = readInput(std, file, countersign.MaxMessage, "message"); err != nil {
+		if input, err = readInput(std, file, countersign.MaxMessage, "message"); err != nil {
 			return err
 		}
 	}
-	message, err := caller.Message(t, given, members)
+	message, err := caller.Message(t, input, members)
 	if err != nil {
 		return err
 	}

@@ -37,13 +37,13 @@ func groupOf(f *kong.Flag) string {
 // where each comes from. Secrets are not shown: their lines are comments.
 func showSettings(w io.Writer, c *kong.Context) error {
 	node := c.Selected()
-	given := map[*kong.Flag]string{}
+	sources := map[*kong.Flag]string{}
 	for _, p := range c.Path {
 		switch {
 		case p.Flag != nil && p.Resolved:
-			given[p.Flag] = "file"
+			sources[p.Flag] = "file"
 		case p.Flag != nil:
-			given[p.Flag] = "flag"
+			sources[p.Flag] = "flag"
 		}
 	}
 	var b strings.Builder
@@ -53,7 +53,7 @@ func showSettings(w io.Writer, c *kong.Context) error {
 			table = g
 			fmt.Fprintf(&b, "[%s]\n", strings.TrimSuffix(node.Name+"."+g, "."))
 		}
-		from := given[f]
+		from := sources[f]
 		for _, env := range f.Envs {
 			if _, set := os.LookupEnv(env); set && from == "" {
 				from = "environment " + env

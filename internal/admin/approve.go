@@ -28,11 +28,11 @@ func approvedFor(t api.Token, now db.Millis) outbox.Judge {
 		if err != nil {
 			return "", err
 		}
-		agreed := people.Agree(releaseAsked(w, a, now), a.Given)
+		agreed := people.Agree(releaseAsked(w, a, now), a.Approvals)
 		if !agreed.Enough() {
 			return cmp.Or(agreed.Nobody(), agreed.Short()), nil
 		}
-		if agreed = people.Agree(releaseAsked(w, a, now, t.ID), a.Given); !agreed.Enough() {
+		if agreed = people.Agree(releaseAsked(w, a, now, t.ID), a.Approvals); !agreed.Enough() {
 			return "who approved it may hold the token that asks for the permit; the token that added it gets one", nil
 		}
 		return "", nil
@@ -46,7 +46,7 @@ func (s *Server) approveWithdrawal(c *api.Call, id, reason string) error {
 		if err != nil {
 			return false, err
 		}
-		keep, _, err := people.Vote(releaseAsked(w, a, c.Now), a.Given, v)
+		keep, _, err := people.Vote(releaseAsked(w, a, c.Now), a.Approvals, v)
 		return keep, err
 	})
 	return err

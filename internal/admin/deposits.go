@@ -150,13 +150,13 @@ func itemProblem(err error, place func(int) string) error {
 	return api.Invalid(api.At(at, "cannot be stored"))
 }
 
-type toldQuery struct {
+type sentQuery struct {
 	client.DepositFilter
 	api.Page
 }
 
-func (s *Server) toldDeposits(c *api.Call, q toldQuery, _ api.None) (client.ToldDeposits, error) {
-	list, next, err := s.Lists.ToldDeposits(c.R.Context(), seen(c, q.Merchant), q.Cursor, q.Limit)
-	out := client.ToldDeposits{Deposits: api.OrEmpty(list), Next: nextOf(next)}
+func (s *Server) sentDeposits(c *api.Call, q sentQuery, _ api.None) (client.SentDeposits, error) {
+	list, next, err := s.Lists.SentDeposits(c.R.Context(), seen(c, q.Merchant), q.Cursor, q.Limit)
+	out := client.SentDeposits{Deposits: api.OrEmpty(list), Next: nextOf(next)}
 	return out, cursorFault(err, q.Page)
 }

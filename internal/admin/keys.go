@@ -17,7 +17,7 @@ const defaultBits = 2048
 // part, and answers need a pair of the service.
 type keyMaker struct {
 	scheme   client.Scheme
-	aside    func(func()) error // runs what takes long, or returns why it cannot
+	longWork func(func()) error // runs what takes long, or returns why it cannot
 	faults   *api.Faults
 	warnings []string
 
@@ -26,17 +26,17 @@ type keyMaker struct {
 
 // keyMaker returns the keyMaker of a call.
 func (s *Server) keyMaker(c *api.Call, scheme client.Scheme, faults *api.Faults) keyMaker {
-	return keyMaker{scheme: scheme, faults: faults, aside: s.aside(c)}
+	return keyMaker{scheme: scheme, faults: faults, longWork: s.longWork(c)}
 }
 
-// aside returns the function that runs the long work of a call, or says why it cannot.
-func (s *Server) aside(c *api.Call) func(func()) error {
+// longWork returns the function that runs the long work of a call, or says why it cannot.
+func (s *Server) longWork(c *api.Call) func(func()) error {
 	return func(f func()) error {
-		if s.Aside == nil {
+		if s.LongWork == nil {
 			f()
 			return nil
 		}
-		err := s.Aside(c.R.Context(), f)
+		err := s.LongWork(c.R.Context(), f)
 		if err != nil {
 			p := api.NewProblem(http.StatusServiceUnavailable, err.Error())
 			p.RetryAfter = time.Minute
@@ -62,7 +62,7 @@ func (k *keyMaker) check(key, responseKey *client.KeySpec, all bool) (err error)
 
 // parse reads a key. A private part takes long, because its numbers are checked. refused is what is wrong with the key.
 func (k *keyMaker) parse(text string) (key *envelope.Key, refused, err error) {
-	err = k.aside(func() { key, refused = envelope.ParseKey([]byte(text)) })
+	err = k.longWork(func() { key, refused = envelope.ParseKey([]byte(text)) })
 	return key, refused, err
 }
 
@@ -157,7 +157,7 @@ func (k *keyMaker) generate(spec *client.KeySpec) (key *envelope.Key, err error)
 	if spec != nil && spec.Bits != 0 {
 		bits = spec.Bits
 	}
-	if busy := k.aside(func() { key, err = envelope.GenerateKey(bits) }); busy != nil {
+	if busy := k.longWork(func() { key, err = envelope.GenerateKey(bits) }); busy != nil {
 		return nil, busy
 	}
 	return key, err

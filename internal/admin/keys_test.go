@@ -34,14 +34,14 @@ func TestKeysAreMadeAside(t *testing.T) {
 			return err
 		},
 	}
-	h.server.Aside = func(context.Context, func()) error { return errors.New("full") }
+	h.server.LongWork = func(context.Context, func()) error { return errors.New("full") }
 	for name, call := range calls {
 		if err := call(); !errors.Is(err, client.ErrUnavailable) {
 			t.Errorf("%s without a place: %v", name, err)
 		}
 	}
 	ran := 0
-	h.server.Aside = func(_ context.Context, f func()) error { ran++; f(); return nil }
+	h.server.LongWork = func(_ context.Context, f func()) error { ran++; f(); return nil }
 	if err := calls["a given key"](); !errors.Is(err, client.ErrInvalid) || ran != 1 {
 		t.Errorf("%d times, %v", ran, err)
 	}

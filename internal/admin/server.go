@@ -37,9 +37,9 @@ type Config struct {
 	// DefaultAllowPrivate is the default of a merchant's allowPrivate. If it is false, no call of the API can set
 	// allowPrivate to true.
 	DefaultAllowPrivate bool
-	// Aside runs what keeps a core for long, such as making a key, behind the sending of callbacks. Its error is shown
+	// LongWork runs what keeps a core for long, such as making a key, behind the sending of callbacks. Its error is shown
 	// with status 503. Nil: it runs at once.
-	Aside func(ctx context.Context, f func()) error
+	LongWork func(ctx context.Context, f func()) error
 	// TestAlarm is as in api.Common.
 	TestAlarm func(ctx context.Context) (client.AlarmTest, error)
 	// Node is the id of this process among the nodes of the database. Empty: it is not one of them.

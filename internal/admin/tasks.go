@@ -130,7 +130,7 @@ func (s *Server) releaseTask(look *tasks.Look, w outbox.Withdrawal) (tasks.Liste
 		return t, err
 	}
 	if !a.Needed {
-		agreed := look.People.Agree(releaseAsked(w, a, cmp.Or(w.Released, w.Ended, look.Now)), a.Given)
+		agreed := look.People.Agree(releaseAsked(w, a, cmp.Or(w.Released, w.Ended, look.Now)), a.Approvals)
 		look.Voted(&t.Task, agreed)
 		if w.State == client.WithdrawalConfirmed { // it needs no approval
 			t.State, t.MayNot = client.TaskDone, "it needs no approval"
@@ -145,7 +145,7 @@ func (s *Server) releaseTask(look *tasks.Look, w outbox.Withdrawal) (tasks.Liste
 		return t, nil
 	}
 	t.Why = "its amount is above the merchant's approveAbove"
-	agreed := look.People.Agree(releaseAsked(w, a, look.Now), a.Given)
+	agreed := look.People.Agree(releaseAsked(w, a, look.Now), a.Approvals)
 	if agreed.Enough() {
 		t.State = client.TaskDone
 	}

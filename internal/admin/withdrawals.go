@@ -160,7 +160,7 @@ func releaseOf(c *api.Call, id string, in client.Claim) outbox.ReleaseRequest {
 
 // permitOf returns the result of one claim in the form that the caller gets.
 func (s *Server) permitOf(c *api.Call, r outbox.Released) (client.Permit, error) {
-	p, err := r.Given, r.Err
+	p, err := r.Issued, r.Err
 	if err != nil {
 		return client.Permit{}, err
 	}

@@ -77,7 +77,7 @@ func (s *Server) releaseWithdrawals(c *api.Call, _ api.None, in oneOrMany[client
 			continue
 		}
 		c.Items++
-		out.Releases[i].Given = &p
+		out.Releases[i].Issued = &p
 	}
 	return out, nil
 }

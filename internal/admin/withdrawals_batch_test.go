@@ -49,17 +49,17 @@ func TestReleasesAndOutcomes(t *testing.T) {
 				t.Fatalf("%+v, %v", list, err)
 			}
 			for i, r := range list {
-				if status(r.Error) != want[i] || (r.Given == nil) != (r.Error != nil) {
+				if status(r.Error) != want[i] || (r.Issued == nil) != (r.Error != nil) {
 					t.Errorf("round %d, item %d: %+v", round, i, r)
 				}
-				if r.Given == nil {
+				if r.Issued == nil {
 					continue
 				}
-				secrets.add("permit", r.Given.Permit.Reveal())
-				if r.Given.Withdrawal.CallBackID != claims[i].CallBackID || r.Given.Duplicate != (round == 1) || round == 1 && r.Given.Permit != permits[i] || r.Given.Details.Address != "TTarget" {
-					t.Errorf("round %d, item %d: %+v", round, i, r.Given)
+				secrets.add("permit", r.Issued.Permit.Reveal())
+				if r.Issued.Withdrawal.CallBackID != claims[i].CallBackID || r.Issued.Duplicate != (round == 1) || round == 1 && r.Issued.Permit != permits[i] || r.Issued.Details.Address != "TTarget" {
+					t.Errorf("round %d, item %d: %+v", round, i, r.Issued)
 				}
-				permits[i] = r.Given.Permit
+				permits[i] = r.Issued.Permit
 			}
 			if list[2].Error.Code != client.CodeAwaitingApproval {
 				t.Errorf("above the limit: %+v", list[2].Error)
@@ -68,7 +68,7 @@ func TestReleasesAndOutcomes(t *testing.T) {
 		foreign := claims[4]
 		foreign.Holder = "two"
 		list, err := core.ReleaseWithdrawals(ctx, claims[5], foreign)
-		if err != nil || list[0].Given == nil || list[1].Error == nil || list[1].Error.Faults[0].Location != "body[1].claim" {
+		if err != nil || list[0].Issued == nil || list[1].Error == nil || list[1].Error.Faults[0].Location != "body[1].claim" {
 			t.Errorf("another holder: %+v, %v", list, err)
 		}
 
@@ -113,7 +113,7 @@ func TestReleasesAndOutcomes(t *testing.T) {
 		a := h.postJSON("/v1/withdrawals/outcome", []any{both, neither})
 		a.names(t, 422, "body[0].failed")
 		a.names(t, 422, "body[1].executed")
-		if a := h.raw(client.RoleCore, post, "/v1/withdrawals/release", api.TypeJSON, string(encode(t, claims[0]))); a.status != 200 || !strings.Contains(a.body, `"releases":[{"given":`) {
+		if a := h.raw(client.RoleCore, post, "/v1/withdrawals/release", api.TypeJSON, string(encode(t, claims[0]))); a.status != 200 || !strings.Contains(a.body, `"releases":[{"issued":`) {
 			t.Errorf("one alone: %d %s", a.status, a.body)
 		}
 

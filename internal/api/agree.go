@@ -59,18 +59,18 @@ func (p *People) Origin(id string) string { return p.byID[id].Root }
 // Agreed says who agrees to a thing, who may agree, and how many approvals are missing. Pages, calls
 // and decisions all follow it, so a page offers nothing that a call refuses.
 type Agreed struct {
-	Needed int
-	Given  []GivenApproval
-	asked  Asked
-	people *People
-	able   []Token // whose approvals are not void by themselves
-	counts []Token // those of them that are of different origins
-	could  []Token
-	reach  int // how many would count if everybody who could agreed
+	Needed    int
+	Approvals []JudgedApproval
+	asked     Asked
+	people    *People
+	able      []Token // whose approvals are not void by themselves
+	counts    []Token // those of them that are of different origins
+	could     []Token
+	reach     int // how many would count if everybody who could agreed
 }
 
-// GivenApproval is an approval, and why it does not count; empty: it does.
-type GivenApproval struct {
+// JudgedApproval is an approval, and why it does not count; empty: it does.
+type JudgedApproval struct {
 	db.Approval
 	Void string
 }
@@ -88,12 +88,12 @@ func (p *People) Agree(q Asked, votes []db.Approval) Agreed {
 		if void == "" {
 			a.able = append(a.able, p.byID[v.Token])
 		}
-		a.Given = append(a.Given, GivenApproval{v, void})
+		a.Approvals = append(a.Approvals, JudgedApproval{v, void})
 	}
-	a.counts = p.apart(a.able, nil, "")
-	for i := range a.Given {
-		if g := &a.Given[i]; g.Void == "" && !holds(a.counts, g.Token) {
-			g.Void = a.kinOf(p.byID[g.Token])
+	a.counts = p.distinct(a.able, nil, "")
+	for i := range a.Approvals {
+		if g := &a.Approvals[i]; g.Void == "" && !holds(a.counts, g.Token) {
+			g.Void = a.countedInstead(p.byID[g.Token])
 		}
 	}
 	able := slices.Clone(a.able)
@@ -102,7 +102,7 @@ func (p *People) Agree(q Asked, votes []db.Approval) Agreed {
 			able = append(able, t)
 		}
 	}
-	a.reach = len(p.apart(able, nil, ""))
+	a.reach = len(p.distinct(able, nil, ""))
 	for _, t := range able[len(a.able):] {
 		if a.helps(t, able) {
 			a.could = append(a.could, t)
@@ -131,7 +131,7 @@ func (p *People) barred(q Asked, t Token) string {
 		case !known:
 		case t.ID == asker.ID:
 			return "it asked for this itself: another approver must agree"
-		case t.Root == asker.Root, !q.Made && p.kin(t, asker):
+		case t.Root == asker.Root, !q.Made && p.onePerson(t, asker):
 			return fmt.Sprintf("it and %s, which asked for this, have one origin, so one person may hold both: another approver must agree", asker.ID)
 		}
 	}
@@ -171,26 +171,26 @@ func (p *People) traced(t Token) bool {
 	return !all[len(all)-1].made()
 }
 
-// kin reports whether one person may hold both tokens: they have one origin, or one made the other,
+// onePerson reports whether one person may hold both tokens: they have one origin, or one made the other,
 // directly or through tokens that it made.
-func (p *People) kin(a, b Token) bool {
+func (p *People) onePerson(a, b Token) bool {
 	return a.Root == b.Root || holds(p.makers(a), b.ID) || holds(p.makers(b), a.ID)
 }
 
-// apart returns the most tokens of list of which one person may hold no two. Of several such choices
-// it takes one with the most of rather, and then one with t, if there is one.
+// distinct returns the most tokens of list of which one person may hold no two. Of several such choices
+// it takes one with the most of preferred, and then one with t, if there is one.
 //
-// Any two tokens are kin that are kin to a third which has at least as many makers. Kinship is
-// therefore a chordal graph, and the choice is found in one pass over the tokens, those with the most
-// makers first (A. Frank, 1976, for weighted chordal graphs).
-func (p *People) apart(list, rather []Token, t string) (taken []Token) {
+// Two tokens are related if one person may hold both. Two that are related to a third which has at least as
+// many makers are related to each other. So this is a chordal graph, and the choice is found in one pass over
+// the tokens, those with the most makers first (A. Frank, 1976, for weighted chordal graphs).
+func (p *People) distinct(list, preferred []Token, t string) (taken []Token) {
 	list = slices.Clone(list)
 	slices.SortStableFunc(list, func(a, b Token) int { return cmp.Compare(len(p.makers(b)), len(p.makers(a))) })
 	worth := make([]int, len(list))
 	var chosen []Token
 	for i, x := range list {
 		worth[i] += 2 * (len(list) + 1) // one more is worth more than all that is added below
-		if holds(rather, x.ID) {
+		if holds(preferred, x.ID) {
 			worth[i] += 2
 		}
 		if x.ID == t {
@@ -201,13 +201,13 @@ func (p *People) apart(list, rather []Token, t string) (taken []Token) {
 		}
 		chosen = append(chosen, x)
 		for j, other := range list[i+1:] {
-			if p.kin(x, other) {
+			if p.onePerson(x, other) {
 				worth[i+1+j] -= worth[i]
 			}
 		}
 	}
 	for _, x := range slices.Backward(chosen) {
-		if !slices.ContainsFunc(taken, func(other Token) bool { return p.kin(x, other) }) {
+		if !slices.ContainsFunc(taken, func(other Token) bool { return p.onePerson(x, other) }) {
 			taken = append(taken, x)
 		}
 	}
@@ -222,16 +222,16 @@ func holds(list []Token, id string) bool {
 // those that others can still give. able are all who agreed or may. Each approval that helps comes
 // closer to the most that is possible, so whoever agrees first shuts out nobody who is needed.
 func (a *Agreed) helps(t Token, able []Token) bool {
-	if with := append(slices.Clip(a.able), t); len(a.people.apart(with, nil, "")) > len(a.counts) {
+	if with := append(slices.Clip(a.able), t); len(a.people.distinct(with, nil, "")) > len(a.counts) {
 		return true
 	}
-	return a.reach > len(a.counts) && holds(a.people.apart(able, a.able, t.ID), t.ID)
+	return a.reach > len(a.counts) && holds(a.people.distinct(able, a.able, t.ID), t.ID)
 }
 
-// kinOf returns a text about the approval that counts in place of t's. Empty: none does.
-func (a *Agreed) kinOf(t Token) string {
+// countedInstead returns a text about the approval that counts in place of t's. Empty: none does.
+func (a *Agreed) countedInstead(t Token) string {
 	for _, other := range a.counts {
-		if a.people.kin(t, other) {
+		if a.people.onePerson(t, other) {
 			return fmt.Sprintf("the token and %s, which approved it, have one origin, so one person may hold both: another person must approve it", other.ID)
 		}
 	}
@@ -245,7 +245,7 @@ func (a *Agreed) Missing() int { return max(a.Needed-len(a.counts), 0) }
 func (a *Agreed) Enough() bool { return a.Missing() == 0 }
 
 // Gave reports whether a token has approved it, and may.
-func (a *Agreed) Gave(id string) bool { return holds(a.able, id) }
+func (a *Agreed) Approved(id string) bool { return holds(a.able, id) }
 
 // WhyNot returns why a token may not approve it now. Empty: it may.
 func (a *Agreed) WhyNot(id string) string {
@@ -253,21 +253,21 @@ func (a *Agreed) WhyNot(id string) string {
 	switch {
 	case !known:
 		return "the token is not known"
-	case a.Gave(id) && a.Enough():
+	case a.Approved(id) && a.Enough():
 		return "it is approved"
-	case a.Gave(id):
+	case a.Approved(id):
 		return "the token has approved it: " + a.Short()
 	}
 	if why := a.people.barred(a.asked, t); why != "" || holds(a.could, id) {
 		return why
 	}
-	return a.kinOf(t)
+	return a.countedInstead(t)
 }
 
 // Refuse fails, with a *client.Problem of status 403, where the approval of a token would not
 // count. One that approved already is not refused.
 func (a *Agreed) Refuse(id string) error {
-	if why := a.WhyNot(id); why != "" && !a.Gave(id) {
+	if why := a.WhyNot(id); why != "" && !a.Approved(id) {
 		return NewProblem(http.StatusForbidden, why)
 	}
 	return nil
@@ -297,7 +297,7 @@ func (a *Agreed) Nobody() string {
 // TellNow reports whether somebody must hear at once that approvals are missing: one counts no more,
 // or nobody can give what is missing.
 func (a *Agreed) TellNow() bool {
-	return !a.Enough() && (len(a.able) < len(a.Given) || a.reach < a.Needed)
+	return !a.Enough() && (len(a.able) < len(a.Approvals) || a.reach < a.Needed)
 }
 
 // Could returns the names of tokens that may give what is missing, at most 20.
@@ -310,15 +310,15 @@ func (a *Agreed) Could() (names []string) {
 
 // Vote judges the approval v beside those that were given. It reports whether v must be stored, and
 // returns who agrees with it. The error is a *client.Problem with status 403 if v does not count.
-func (p *People) Vote(q Asked, given []db.Approval, v db.Approval) (keep bool, with Agreed, err error) {
-	before := p.Agree(q, given)
-	if before.Gave(v.Token) {
+func (p *People) Vote(q Asked, votes []db.Approval, v db.Approval) (keep bool, with Agreed, err error) {
+	before := p.Agree(q, votes)
+	if before.Approved(v.Token) {
 		return false, before, nil
 	}
 	if err := before.Refuse(v.Token); err != nil {
 		return false, before, err
 	}
 	// An approval of the same token that became void gives way.
-	rest := slices.DeleteFunc(slices.Clone(given), func(g db.Approval) bool { return g.Token == v.Token })
+	rest := slices.DeleteFunc(slices.Clone(votes), func(g db.Approval) bool { return g.Token == v.Token })
 	return true, p.Agree(q, append(rest, v)), nil
 }

@@ -70,7 +70,7 @@ func (r *quorumRig) is(id string, now db.Millis, want client.TaskState, missing 
 	agreed, err := r.agreed(&c, now)
 	counts := c.State != client.TaskOpen || agreed.Missing() == missing && slices.Equal(agreed.Could(), could)
 	if err != nil || c.State != want || !counts {
-		r.t.Errorf("the change is %s (%s) with %+v, %v; want %s with %d missing, who could be %q", c.State, c.Reason, agreed.Given, err, want, missing, could)
+		r.t.Errorf("the change is %s (%s) with %+v, %v; want %s with %d missing, who could be %q", c.State, c.Reason, agreed.Approvals, err, want, missing, could)
 	}
 }
 

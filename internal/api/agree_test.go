@@ -40,7 +40,7 @@ func most(p *People, list []Token) int {
 	if len(list) == 0 {
 		return 0
 	}
-	rest := slices.DeleteFunc(slices.Clone(list[1:]), func(t Token) bool { return p.kin(t, list[0]) })
+	rest := slices.DeleteFunc(slices.Clone(list[1:]), func(t Token) bool { return p.onePerson(t, list[0]) })
 	return max(most(p, list[1:]), 1+most(p, rest))
 }
 
@@ -56,16 +56,16 @@ func TestAgree(t *testing.T) {
 		var votes []db.Approval
 		for range len(list) + 1 {
 			a := p.Agree(q, votes)
-			if got := len(p.apart(a.able, nil, "")); got != most(p, a.able) || got != len(a.counts) {
+			if got := len(p.distinct(a.able, nil, "")); got != most(p, a.able) || got != len(a.counts) {
 				t.Fatalf("%d of %+v count, %d could", got, a.able, most(p, a.able))
 			}
 			for i, one := range a.counts {
 				asker := p.byID[q.By[0]]
-				if one.Revoked != 0 || one.Root == asker.Root || !q.Made && p.kin(one, asker) {
+				if one.Revoked != 0 || one.Root == asker.Root || !q.Made && p.onePerson(one, asker) {
 					t.Fatalf("%+v counts, and %+v asked", one, asker)
 				}
 				for _, other := range a.counts[:i] {
-					if p.kin(one, other) {
+					if p.onePerson(one, other) {
 						t.Fatalf("%+v and %+v both count", one, other)
 					}
 				}
@@ -78,7 +78,7 @@ func TestAgree(t *testing.T) {
 			for _, k := range list {
 				keep, with, err := p.Vote(q, votes, db.Approval{Token: k.ID, At: 9})
 				offered := holds(a.could, k.ID)
-				if keep != offered || (err == nil) != (offered || a.Gave(k.ID)) || with.Missing() > a.Missing() {
+				if keep != offered || (err == nil) != (offered || a.Approved(k.ID)) || with.Missing() > a.Missing() {
 					t.Fatalf("%s is offered: %v, kept: %v, %v; %d missing, then %d", k.ID, offered, keep, err, a.Missing(), with.Missing())
 				}
 				if (a.WhyNot(k.ID) == "") != offered {
@@ -116,7 +116,7 @@ func TestNobodyStandsInTheWay(t *testing.T) {
 			votes = append(votes, db.Approval{Token: id, At: 2})
 		}
 		if a := p.Agree(q, votes); !a.Enough() {
-			t.Errorf("%s first: %+v", first, a.Given)
+			t.Errorf("%s first: %+v", first, a.Approvals)
 		}
 	}
 }
@@ -128,11 +128,11 @@ func TestAgreeOfPersons(t *testing.T) {
 	p := NewPeople([]Token{{ID: "core", Root: "core", Role: client.RoleCore}, ann})
 	q := Asked{By: []string{"core"}, At: 500}
 	a := p.Agree(q, []db.Approval{{Token: "ann", At: 100}})
-	if a.Enough() || !strings.Contains(a.Given[0].Void, "revoked") || !a.TellNow() {
+	if a.Enough() || !strings.Contains(a.Approvals[0].Void, "revoked") || !a.TellNow() {
 		t.Errorf("what a thief said counts: %+v", a)
 	}
 	keep, a, err := p.Vote(q, []db.Approval{{Token: "ann", At: 100}}, db.Approval{Token: "ann", At: 200})
-	if err != nil || !keep || !a.Enough() || len(a.Given) != 1 {
+	if err != nil || !keep || !a.Enough() || len(a.Approvals) != 1 {
 		t.Errorf("%v, %+v, %v: her own approval does not count", keep, a, err)
 	}
 	// The token that ordered was made by ann's, and nobody else is there.
@@ -140,6 +140,6 @@ func TestAgreeOfPersons(t *testing.T) {
 	p = NewPeople([]Token{core, ann})
 	a = p.Agree(q, nil)
 	if a.Nobody() == "" || len(a.Could()) != 0 || !a.TellNow() || !strings.Contains(a.WhyNot("ann"), "core, which asked for this, have one origin") {
-		t.Errorf("%+v, %q", a.Given, a.WhyNot("ann"))
+		t.Errorf("%+v, %q", a.Approvals, a.WhyNot("ann"))
 	}
 }

@@ -242,11 +242,11 @@ func (k *Changes) vote(ctx context.Context, t *db.Tx, c *Change, v db.Approval) 
 	if err != nil {
 		return false, agreed, err
 	}
-	given, err := k.kept(ctx, t, c)
+	votes, err := k.kept(ctx, t, c)
 	if err != nil {
 		return false, agreed, err
 	}
-	if added, agreed, err = people.Vote(k.asked(c, v.At), given, v); err == nil && added {
+	if added, agreed, err = people.Vote(k.asked(c, v.At), votes, v); err == nil && added {
 		err = db.PutApproval(ctx, t, aboutChange(c.ID), c.digest(), v)
 	}
 	return added, agreed, err
@@ -305,8 +305,8 @@ func (k *Changes) Agreed(ctx context.Context, c *Change, people *People, now db.
 	if c.State != client.TaskOpen {
 		now = c.Decided
 	}
-	given, err := k.kept(ctx, k.c.DB, c)
-	return people.Agree(k.asked(c, now), given), err
+	votes, err := k.kept(ctx, k.c.DB, c)
+	return people.Agree(k.asked(c, now), votes), err
 }
 
 // settled returns the change after an attempt to decide on it, which ended with err. A stale one is

@@ -103,7 +103,7 @@ func (k *Tokens) finishProvider(c *Call, _ None, in client.ProviderReturn) (out 
 	}
 	var s providerState
 	if k.open(providerStatePurpose, in.State, &s) != nil || c.Now > s.At+providerLife || c.Now < s.At-providerLife ||
-		subtle.ConstantTimeCompare([]byte(s.State), []byte(in.Given)) != 1 {
+		subtle.ConstantTimeCompare([]byte(s.State), []byte(in.ReturnedState)) != 1 {
 		if !c.a.guesses.take(guesser(c.R), c.a.c.Now()) {
 			return out, errGuesses
 		}

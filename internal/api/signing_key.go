@@ -113,9 +113,9 @@ func openSigningKey(ctx context.Context, d *db.DB, row int, made func(context.Co
 
 // LookAtSigningKeys returns the public parts of a database that is not open: of the pair that
 // signs, nil if it has none yet, and of the one that will take its place, nil if there is none.
-func LookAtSigningKeys(ctx context.Context, q db.Querier, given *db.MasterKey) (present, next *envelope.SigningKey, err error) {
+func LookAtSigningKeys(ctx context.Context, q db.Querier, master *db.MasterKey) (present, next *envelope.SigningKey, err error) {
 	for row, into := range map[int]**envelope.SigningKey{presentSigningKey: &present, nextSigningKey: &next} {
-		key, err := readSigningKey(ctx, q, row, given.Unseal)
+		key, err := readSigningKey(ctx, q, row, master.Unseal)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -203,9 +203,9 @@ func (r *rig) withdrawals(ctx context.Context) error {
 			return nil, err
 		}
 		step(time.Now())
-		told, err := r.settled.of(ctx, countersign.TypeWithdraw, id)
-		step(told)
-		return append(took, told.Sub(due)), err
+		end, err := r.settled.of(ctx, countersign.TypeWithdraw, id)
+		step(end)
+		return append(took, end.Sub(due)), err
 	})
 }
 

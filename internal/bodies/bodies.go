@@ -50,8 +50,8 @@ type Budget struct {
 // NewBudget makes a Budget of that many bytes.
 func NewBudget(most int64) *Budget { return &Budget{most, new(atomic.Int64)} }
 
-// aside is the size of the budget of strangers and of the reserve of urgent calls, in bytes.
-const aside = 1 << 20
+// reserve is the size of the budget of strangers and of the reserve of urgent calls, in bytes.
+const reserve = 1 << 20
 
 // Shares are the budgets of one listener whose callers have tokens.
 type Shares struct {
@@ -66,7 +66,7 @@ type Shares struct {
 // strangers, 1 MiB each, come on top.
 func NewShares(most int64) *Shares {
 	callers := NewBudget(cmp.Or(most, DefaultBudget))
-	return &Shares{callers, &Budget{callers.most + aside, callers.held}, NewBudget(aside)}
+	return &Shares{callers, &Budget{callers.most + reserve, callers.held}, NewBudget(reserve)}
 }
 
 // Take holds n bytes more, or reports false if they are too many.

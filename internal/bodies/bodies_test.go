@@ -78,10 +78,10 @@ func TestShares(t *testing.T) {
 	if !s.Callers.Take(3*first) || s.Callers.Take(1) {
 		t.Error("callers do not have exactly their budget")
 	}
-	if !s.Strangers.Take(aside) || s.Strangers.Take(1) {
+	if !s.Strangers.Take(reserve) || s.Strangers.Take(1) {
 		t.Error("strangers do not have exactly theirs")
 	}
-	if !s.Urgent.Take(aside) || s.Urgent.Take(1) {
+	if !s.Urgent.Take(reserve) || s.Urgent.Take(1) {
 		t.Error("the reserve is not what it should be")
 	}
 	if NewShares(0).Callers.most != DefaultBudget {

@@ -15,16 +15,16 @@ type execution struct {
 	txID, user, symbol  string // symbol folded
 	amount              countersign.Amount
 	counted             countersign.Sum
-	told                db.Millis
+	reported            db.Millis
 	fresh               bool // to be written
 }
 
 const (
 	readExecutionsSQL = `
-SELECT payment, tx_id, tenant_user_id, folded_symbol, amount, counted, told FROM executions WHERE call_back_id = $1 ORDER BY told, payment`
+SELECT payment, tx_id, tenant_user_id, folded_symbol, amount, counted, reported FROM executions WHERE call_back_id = $1 ORDER BY reported, payment`
 
 	writeExecutionSQL = `
-INSERT INTO executions (call_back_id, payment, tx_id, tenant_user_id, folded_symbol, amount, counted, told) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+INSERT INTO executions (call_back_id, payment, tx_id, tenant_user_id, folded_symbol, amount, counted, reported) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 ON CONFLICT (call_back_id, payment) DO UPDATE SET amount = excluded.amount, counted = excluded.counted`
 )
 
@@ -32,7 +32,7 @@ func readExecutions(ctx context.Context, t *db.Tx, callBackID string) ([]executi
 	return db.List(ctx, t, readExecutionsSQL, []any{callBackID}, func(r db.Rows) (execution, error) {
 		x := execution{callBackID: callBackID}
 		var amount, counted string
-		err := r.Scan(&x.payment, &x.txID, &x.user, &x.symbol, &amount, &counted, &x.told)
+		err := r.Scan(&x.payment, &x.txID, &x.user, &x.symbol, &amount, &counted, &x.reported)
 		if err == nil && amount != "" {
 			x.amount, err = countersign.ParseAmount(amount)
 		}
@@ -59,8 +59,8 @@ func (in *inboxTx) takeExecution(ctx context.Context, e *merchant.Entry, c *coun
 	if c.TxID == "" && len(list) > 0 {
 		return nil // it names no other transaction
 	}
-	told := toldDetails(o, c)
-	x := execution{callBackID: c.CallBackID, txID: c.TxID, user: c.TenantUserID, symbol: countersign.FoldSymbol(told.Symbol), amount: told.Amount, told: at, fresh: true}
+	reported := sentDetails(o, c)
+	x := execution{callBackID: c.CallBackID, txID: c.TxID, user: c.TenantUserID, symbol: countersign.FoldSymbol(reported.Symbol), amount: reported.Amount, reported: at, fresh: true}
 	x.payment = db.Digest(countersign.FoldTxID(c.TxID), x.symbol, x.user)
 	first := true // of this transaction
 	for i := range list {
@@ -94,13 +94,13 @@ func (in *inboxTx) takeExecution(ctx context.Context, e *merchant.Entry, c *coun
 	}
 	in.ledger.orderAlarm(why, c.CallBackID, at)
 	in.ledger.event(client.EventEntry{Kind: client.EventOrderExecuted, At: at, CallBackID: c.CallBackID, TenantUserID: c.TenantUserID, State: string(client.OrderExecuted),
-		Address: told.Address, ChainName: told.ChainName, Symbol: told.Symbol, Amount: told.Amount, TxID: c.TxID, Reason: moved.Reason, DecidedBy: moved.DecidedBy})
+		Address: reported.Address, ChainName: reported.ChainName, Symbol: reported.Symbol, Amount: reported.Amount, TxID: c.TxID, Reason: moved.Reason, DecidedBy: moved.DecidedBy})
 	return in.ledger.recount(ctx, in.t, moved, list)
 }
 
-// toldDetails returns the details that the service sent of an execution. Members that a lenient parse let it omit are
+// sentDetails returns the details that the service sent of an execution. Members that a lenient parse let it omit are
 // those of the order.
-func toldDetails(o Order, c *countersign.WithdrawalDone) countersign.Details {
+func sentDetails(o Order, c *countersign.WithdrawalDone) countersign.Details {
 	d := countersign.Details{Address: c.ToAddress, ChainName: c.ChainName, Symbol: c.Symbol, Amount: c.Amount}
 	if d.Address == "" {
 		d.Address = o.Address
@@ -141,12 +141,12 @@ func (l *ledger) recount(ctx context.Context, t *db.Tx, o Order, list []executio
 			}
 		}
 		if by := counted.Plus(x.counted.Negative()); by.Cmp(none) != 0 {
-			l.changeSpent(spentKey{symbol: x.symbol, user: x.user, start: x.told}, by)
+			l.changeSpent(spentKey{symbol: x.symbol, user: x.user, start: x.reported}, by)
 		} else if !x.fresh {
 			continue
 		}
 		writes = append(writes, db.Statement{SQL: writeExecutionSQL,
-			Args: []any{x.callBackID, x.payment, x.txID, x.user, x.symbol, x.amount.String(), counted.String(), int64(x.told)}})
+			Args: []any{x.callBackID, x.payment, x.txID, x.user, x.symbol, x.amount.String(), counted.String(), int64(x.reported)}})
 	}
 	return t.Batch(ctx, writes)
 }

@@ -260,8 +260,8 @@ func (b *Book) Stats(ctx context.Context) (client.GatewayStats, error) {
 	if err != nil {
 		return s, err
 	}
-	given := func(feed client.FeedName) int64 { return epochs.Between(string(feed), 0, last[string(feed)]) }
-	s.Callbacks, s.Deposits, s.Events = last[inboxFeed], given(client.FeedOfDeposits), given(client.FeedOfEvents)
+	assigned := func(feed client.FeedName) int64 { return epochs.Between(string(feed), 0, last[string(feed)]) }
+	s.Callbacks, s.Deposits, s.Events = last[inboxFeed], assigned(client.FeedOfDeposits), assigned(client.FeedOfEvents)
 	f, err := b.Forwarding(ctx)
 	if err != nil {
 		return s, err

@@ -156,17 +156,17 @@ func (b *Book) RefuseUnknown(ctx context.Context, callBackID, tenantUserID strin
 // ApproveOrder records a person's approval of an undecided order. vote gets the approvals before a. It reports whether
 // a must be kept and whether they suffice with it, or why a does not count. Repeating it changes nothing. Any other
 // state is a *ConflictError.
-func (b *Book) ApproveOrder(ctx context.Context, callBackID string, a db.Approval, vote func(ctx context.Context, q db.Querier, given []db.Approval) (keep, enough bool, err error)) (Order, error) {
+func (b *Book) ApproveOrder(ctx context.Context, callBackID string, a db.Approval, vote func(ctx context.Context, q db.Querier, votes []db.Approval) (keep, enough bool, err error)) (Order, error) {
 	c := OrderChange{CallBackID: callBackID, To: client.OrderApproved, By: a.Token, Reason: a.Reason}
 	return b.personal(ctx, c, a.At, func(ctx context.Context, t *db.Tx, o *Order) (bool, error) {
 		if o.Restored {
 			return false, errOrderRestored
 		}
-		given, err := b.OrderApprovals(ctx, t, *o)
+		votes, err := b.OrderApprovals(ctx, t, *o)
 		if err != nil {
 			return false, err
 		}
-		keep, enough, err := vote(ctx, t, given)
+		keep, enough, err := vote(ctx, t, votes)
 		if err != nil {
 			return false, err
 		}

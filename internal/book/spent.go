@@ -102,7 +102,7 @@ SELECT amount FROM orders WHERE folded_symbol = $1 AND confirmed > 0 AND confirm
 UNION ALL SELECT sum FROM spent WHERE symbol = $1 AND tenant_user_id = $4 AND span = 60000 AND start >= $3 AND start < $5
 UNION ALL SELECT sum FROM spent WHERE symbol = $1 AND tenant_user_id = $4 AND span = 3600000 AND start >= $5 AND start < $6
 UNION ALL SELECT sum FROM spent WHERE symbol = $1 AND tenant_user_id = $4 AND span = 86400000 AND start >= $6
-UNION ALL SELECT counted FROM executions WHERE folded_symbol = $1 AND told >= $2 AND told < $3 AND ($4 = '' OR tenant_user_id = $4)
+UNION ALL SELECT counted FROM executions WHERE folded_symbol = $1 AND reported >= $2 AND reported < $3 AND ($4 = '' OR tenant_user_id = $4)
 UNION ALL SELECT amount FROM orders WHERE restored <> 0 AND state IN ('open', 'held', 'approved') AND folded_symbol = $1
 	AND ($4 = '' OR tenant_user_id = $4)`
 

@@ -111,7 +111,7 @@ func (c *Console) fromProvider(w http.ResponseWriter, r *http.Request) {
 	err := v.connect("")
 	var in client.SignedIn
 	if err == nil {
-		in, err = v.api.FinishProvider(r.Context(), client.ProviderReturn{State: s.State, Given: q.Get("state"), Code: q.Get("code"), Issuer: q.Get("iss")})
+		in, err = v.api.FinishProvider(r.Context(), client.ProviderReturn{State: s.State, ReturnedState: q.Get("state"), Code: q.Get("code"), Issuer: q.Get("iss")})
 	}
 	if err == nil {
 		err = c.start(w, r, in.Secret)

@@ -179,7 +179,7 @@ func (p *peer) sessionOf(t *testing.T, api interface {
 		t.Fatal(err)
 	}
 	q := p.through(t, b.URL)
-	in, err := api.FinishProvider(t.Context(), client.ProviderReturn{State: b.State, Given: q.Get("state"), Code: q.Get("code"), Issuer: q.Get("iss")})
+	in, err := api.FinishProvider(t.Context(), client.ProviderReturn{State: b.State, ReturnedState: q.Get("state"), Code: q.Get("code"), Issuer: q.Get("iss")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -284,7 +284,7 @@ func TestProviderStrangers(t *testing.T) {
 		if _, err := admin.BeginProvider(ctx, client.ProviderOrigin{Origin: base}); err != nil {
 			t.Fatalf("a beginning: %v", err)
 		}
-		_, err := admin.FinishProvider(ctx, client.ProviderReturn{State: "guessed", Given: "x", Code: "x"})
+		_, err := admin.FinishProvider(ctx, client.ProviderReturn{State: "guessed", ReturnedState: "x", Code: "x"})
 		var problem *client.Problem
 		if !errors.As(err, &problem) {
 			t.Fatalf("a guess: %v", err)

@@ -178,7 +178,7 @@ func TestFailingMerchants(t *testing.T) {
 		t.Errorf("none fails:\n%s", text)
 	}
 	now := db.MillisOf(time.Now())
-	const keep = `INSERT INTO health (merchant, reached, accepted, failing, told, failed, callback, reason, facts) VALUES ($1, 1, 1, $2, $3, 1, '', 'connect', '')`
+	const keep = `INSERT INTO health (merchant, reached, accepted, failing, alarmed, failed, callback, reason, facts) VALUES ($1, 1, 1, $2, $3, 1, '', 'connect', '')`
 	fails := func(from, to int) {
 		t.Helper()
 		if err := b.service.Outbox().Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {

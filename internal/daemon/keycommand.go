@@ -60,9 +60,9 @@ func MasterKeyFrom(ctx context.Context, command string, log *slog.Logger) (*db.M
 	return k, nil
 }
 
-// GivenKey returns the master key that was given as text or that a command prints, or nil if neither is given. name is
+// ConfiguredKey returns the master key that was given as text or that a command prints, or nil if neither is given. name is
 // the name of the setting.
-func GivenKey(name, text, command string, log *slog.Logger) (key *db.MasterKey, err error) {
+func ConfiguredKey(name, text, command string, log *slog.Logger) (key *db.MasterKey, err error) {
 	switch env := "COUNTERSIGN_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_")); {
 	case text != "" && command != "":
 		return nil, fmt.Errorf("--%s-command: %s is given too: give one of them", name, env)

@@ -89,7 +89,7 @@ func (s Storage) explainKey(err error) error {
 	}
 	old := s.oldKeyFile(wrong.Database)
 	if _, missing := os.Lstat(old); missing == nil {
-		return fmt.Errorf("%w: %s has that key, from before a rekey: keep master.key as %s, and put that file in its place", err, old, s.oldKeyFile(wrong.Given))
+		return fmt.Errorf("%w: %s has that key, from before a rekey: keep master.key as %s, and put that file in its place", err, old, s.oldKeyFile(wrong.Key))
 	}
 	return err
 }

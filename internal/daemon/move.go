@@ -27,7 +27,7 @@ type MoveConfig struct {
 // MovedDatabase is what Move did.
 type MovedDatabase struct {
 	db.Moved
-	Aside string `json:"aside"` // the file of SQLite, under another name
+	Kept string `json:"kept"` // the file of SQLite, under another name
 }
 
 // Move takes the database of an end from SQLite to PostgreSQL, with the same master key. No process may use either. It
@@ -40,9 +40,9 @@ func Move(ctx context.Context, c MoveConfig) (m MovedDatabase, err error) {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	file, end := c.file(DatabaseFile), endOf(c.Gateway)
-	m.Aside = file + ".moved"
-	if _, err := os.Lstat(m.Aside); err == nil {
-		return m, fmt.Errorf("%s is there: an earlier database was moved from this directory", m.Aside)
+	m.Kept = file + ".moved"
+	if _, err := os.Lstat(m.Kept); err == nil {
+		return m, fmt.Errorf("%s is there: an earlier database was moved from this directory", m.Kept)
 	}
 	if _, err := os.Stat(file); err != nil {
 		return m, Storage{Dir: c.Dir}.noDatabase("give --data of the end that is moved")
@@ -53,7 +53,7 @@ func Move(ctx context.Context, c MoveConfig) (m MovedDatabase, err error) {
 	if c.moved != nil {
 		c.moved()
 	}
-	if err := os.Rename(file, m.Aside); err != nil {
+	if err := os.Rename(file, m.Kept); err != nil {
 		return m, err
 	}
 	return m, syncDir(c.Dir)

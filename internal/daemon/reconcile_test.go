@@ -126,15 +126,15 @@ func testReconcileEnds(t *testing.T, serviceDB, gatewayDB string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"amount_differs " + deposits[1], "booked_not_told " + countersigntest.Deposit(9).TrackingID, "confirmed_unknown lost-there",
-		"executed_not_confirmed " + done, "told_not_booked " + deposits[0], "told_not_counting " + deposits[2]}
+	want := []string{"amount_differs " + deposits[1], "booked_not_sent " + countersigntest.Deposit(9).TrackingID, "confirmed_unknown lost-there",
+		"executed_not_confirmed " + done, "sent_not_booked " + deposits[0], "sent_not_counting " + deposits[2]}
 	slices.Sort(want)
 	if found, err := compare(false, nil); err != nil || !slices.Equal(found, want) {
 		t.Errorf("found %q, %v; want %q", found, err, want)
 	}
 
 	// What the gateway lost is told again, and it has it once.
-	if found, err := compare(true, nil); err != nil || !slices.Contains(found, "told_not_booked "+deposits[0]+" settled") {
+	if found, err := compare(true, nil); err != nil || !slices.Contains(found, "sent_not_booked "+deposits[0]+" settled") {
 		t.Errorf("settling finds %q, %v", found, err)
 	}
 	b.await("the deposit that was lost", func(ctx context.Context) (bool, error) {
@@ -142,7 +142,7 @@ func testReconcileEnds(t *testing.T, serviceDB, gatewayDB string) {
 		return len(list) == 1, err
 	})
 	b.await("its settlement", settled)
-	want = slices.DeleteFunc(want, func(s string) bool { return strings.HasPrefix(s, "told_not_booked") })
+	want = slices.DeleteFunc(want, func(s string) bool { return strings.HasPrefix(s, "sent_not_booked") })
 	if found, err := compare(false, nil); err != nil || !slices.Equal(found, want) {
 		t.Errorf("afterwards it finds %q, %v; want %q", found, err, want)
 	}

@@ -101,7 +101,7 @@ func (c RekeyConfig) rekeyPair(is string) (old, fresh *db.MasterKey, err error) 
 			fresh, err = c.readKey(nextKeyFile)
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			err = c.explainKey(&db.MasterKeyError{Given: old.Fingerprint(), Database: is})
+			err = c.explainKey(&db.MasterKeyError{Key: old.Fingerprint(), Database: is})
 		}
 		if err != nil {
 			return nil, nil, err

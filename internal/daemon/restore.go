@@ -37,8 +37,8 @@ type RestoreConfig struct {
 type Restored struct {
 	Database string           `json:"database"` // the file, or "postgres"
 	Epoch    int64            `json:"epoch"`
-	Ends     map[string]int64 `json:"ends"`            // the last number of each feed in the backup
-	Aside    string           `json:"aside,omitempty"` // where the database is that was there before
+	Ends     map[string]int64 `json:"ends"`           // the last number of each feed in the backup
+	Kept     string           `json:"kept,omitempty"` // where the database is that was there before
 	// Undecided is how many orders or withdrawals had not ended in the backup. Nothing is decided on one until somebody
 	// says what became of it.
 	Undecided int64 `json:"undecided"`
@@ -145,9 +145,9 @@ func (c RestoreConfig) replace(from string, r *Restored) error {
 		if err := db.Free(path); err != nil {
 			return err
 		}
-		r.Aside = fmt.Sprintf("%s.before-%d", path, r.Epoch)
+		r.Kept = fmt.Sprintf("%s.before-%d", path, r.Epoch)
 		for _, more := range []string{"", "-wal", "-shm"} {
-			if err := os.Rename(path+more, r.Aside+more); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if err := os.Rename(path+more, r.Kept+more); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
 		}

@@ -86,7 +86,7 @@ func TestRestore(t *testing.T) {
 			t.Errorf("restored %+v after epoch %d", r, last)
 		}
 		last = r.Epoch
-		if _, err := os.Stat(r.Aside); err != nil {
+		if _, err := os.Stat(r.Kept); err != nil {
 			t.Error(err)
 		}
 		if err := once(t, dir, "third"); err != nil {

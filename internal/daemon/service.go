@@ -110,9 +110,9 @@ func (s *Service) Open(ctx context.Context) (err error) {
 		return err
 	}
 	if s.server, err = admin.New(admin.Config{
-		Outbox: s.outbox, Keys: s.figures.keys, SigningKey: signer.PublicBase64(), Lists: outbox.New(s.db.Apart()), Audit: s.journal,
+		Outbox: s.outbox, Keys: s.figures.keys, SigningKey: signer.PublicBase64(), Lists: outbox.New(s.db.ForLists()), Audit: s.journal,
 		Tokens: s.changes.Tokens(), Changes: s.changes, Now: now, Log: c.Log, Version: Version, Metrics: onAPI, Node: s.heart.node.ID,
-		DefaultAllowPrivate: c.AllowPrivate, Bodies: s.held, Aside: s.sender.Aside, TestAlarm: s.alarms.tester(),
+		DefaultAllowPrivate: c.AllowPrivate, Bodies: s.held, LongWork: s.sender.RunLong, TestAlarm: s.alarms.tester(),
 		CheckURL: func(rawURL string, allowPrivate bool) error {
 			return dispatch.CheckURL(rawURL, c.targets(allowPrivate))
 		},

@@ -33,9 +33,9 @@ func (p AlarmPost) At() Millis {
 const postedFor Millis = 7 * 24 * 3_600_000
 
 // due is when the next message about an alarm is to be posted or, while a process posts it, when its lease ends; Never:
-// there is none. told is the step of the last message, 0: there was none.
+// there is none. posted is the step of the last message, 0: there was none.
 const (
-	claimAlarmSQL = `SELECT ` + alarmColumns + `, told, attempts FROM alarms WHERE due <= $1 ORDER BY due, seq LIMIT 1{skip}`
+	claimAlarmSQL = `SELECT ` + alarmColumns + `, posted, attempts FROM alarms WHERE due <= $1 ORDER BY due, seq LIMIT 1{skip}`
 
 	leaseAlarmSQL = `UPDATE alarms SET due = $2, attempts = attempts + 1 WHERE seq = $1`
 
@@ -43,7 +43,7 @@ const (
 
 	// What has happened meanwhile goes into the next message.
 	alarmPostedSQL = `
-UPDATE alarms SET told = CAST($3 AS BIGINT), attempts = 0, due = CASE WHEN $4 <> 'alarm.ended' AND (ended > 0 OR number >= 10 * CAST($3 AS BIGINT)) THEN last ELSE 4611686018427387904 END
+UPDATE alarms SET posted = CAST($3 AS BIGINT), attempts = 0, due = CASE WHEN $4 <> 'alarm.ended' AND (ended > 0 OR number >= 10 * CAST($3 AS BIGINT)) THEN last ELSE 4611686018427387904 END
 WHERE seq = $1 AND due = $2`
 
 	alarmAgainSQL = `UPDATE alarms SET due = $3 WHERE seq = $1 AND due = $2`
@@ -64,9 +64,9 @@ func (d *DB) ClaimAlarmPost(ctx context.Context, now Millis, lease time.Duration
 		if _, err := t.Exec(ctx, dropAlarmPostsSQL, int64(now), int64(now-postedFor)); err != nil {
 			return err
 		}
-		var told int64
+		var posted int64
 		list, err := List(ctx, t, claimAlarmSQL, []any{int64(now)}, func(r Rows) (a client.Alarm, err error) {
-			return scanAlarmWith(r, &told, &p.Attempts)
+			return scanAlarmWith(r, &posted, &p.Attempts)
 		})
 		if err != nil || len(list) == 0 {
 			return err
@@ -78,7 +78,7 @@ func (d *DB) ClaimAlarmPost(ctx context.Context, now Millis, lease time.Duration
 			p.Step *= 10
 		}
 		switch {
-		case told == 0:
+		case posted == 0:
 			p.Event = client.MessageAlarmRaised
 		case a.Ended != 0:
 			p.Event = client.MessageAlarmEnded

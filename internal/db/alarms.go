@@ -38,7 +38,7 @@ SELECT ` + alarmColumns + ` FROM alarms WHERE kind = $1 AND merchant = $2 AND su
 INSERT INTO alarms (seq, merchant, kind, subject, first, last, number, examples, due) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $6)`
 
 	growAlarmSQL = `
-UPDATE alarms SET number = $2, last = $3, examples = $4, due = CASE WHEN due = 4611686018427387904 AND $2 >= 10 * told THEN $3 ELSE due END
+UPDATE alarms SET number = $2, last = $3, examples = $4, due = CASE WHEN due = 4611686018427387904 AND $2 >= 10 * posted THEN $3 ELSE due END
 WHERE seq = $1 AND acked = 0 AND ended = 0`
 
 	standsSQL = `SELECT 1 FROM alarms WHERE kind = $1 AND merchant = $2 AND subject = $3 AND ended = 0 LIMIT 1`
@@ -94,14 +94,14 @@ func together(list []client.Alarm) (rows []client.Alarm) {
 	at := map[alarmRow]int{}
 	for _, a := range list {
 		a.Subject = Clean(a.Subject)
-		given := []string{a.Subject}
+		texts := []string{a.Subject}
 		for _, text := range a.Examples {
-			given = append(given, Clean(text))
+			texts = append(texts, Clean(text))
 		}
-		for i, text := range given {
-			given[i] = example(text)
+		for i, text := range texts {
+			texts[i] = example(text)
 		}
-		a.Last, a.Number, a.Examples = a.First, max(a.Number, 1), examples(given, nil)
+		a.Last, a.Number, a.Examples = a.First, max(a.Number, 1), examples(texts, nil)
 		i, known := at[rowOf(a)]
 		if !known {
 			at[rowOf(a)] = len(rows)

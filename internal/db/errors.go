@@ -102,10 +102,10 @@ func Cause(err error) string {
 }
 
 // MasterKeyError names the key given and the key that opens the database. It wraps ErrMasterKey.
-type MasterKeyError struct{ Given, Database string } // fingerprints
+type MasterKeyError struct{ Key, Database string } // fingerprints
 
 func (e *MasterKeyError) Error() string {
-	return ErrMasterKey.Error() + ": it has the fingerprint " + e.Given + ", the key of the database " + e.Database
+	return ErrMasterKey.Error() + ": it has the fingerprint " + e.Key + ", the key of the database " + e.Database
 }
 
 // Unwrap makes errors.Is(err, ErrMasterKey) true.

@@ -97,7 +97,7 @@ func KeyOf(ctx context.Context, q Querier) (fingerprint string, err error) {
 func (k *MasterKey) Opens(ctx context.Context, q Querier) error {
 	is, err := KeyOf(ctx, q)
 	if err == nil && is != k.Fingerprint() {
-		err = &MasterKeyError{Given: k.Fingerprint(), Database: is}
+		err = &MasterKeyError{Key: k.Fingerprint(), Database: is}
 	}
 	return err
 }

@@ -22,7 +22,7 @@ type postgresDB struct {
 	d     *Dialect
 	end   End
 	pool  *pgxpool.Pool
-	lists *pgxpool.Pool // of DB.Apart
+	lists *pgxpool.Pool // of DB.ForLists
 	log   *slog.Logger
 	hub   *hub
 	bell  *bell
@@ -117,7 +117,7 @@ func openPostgres(ctx context.Context, url string, end End, log *slog.Logger, h 
 	}
 	if db.schema, err = migrate(ctx, db, db.d, end); err == nil {
 		few := db.pool.Config()
-		few.MinConns, few.MinIdleConns, few.MaxConns = 0, 0, min(few.MaxConns, apartConns)
+		few.MinConns, few.MinIdleConns, few.MaxConns = 0, 0, min(few.MaxConns, listConns)
 		few.AfterConnect = apply(append(settings(url), "SET default_transaction_read_only = on"))
 		db.lists, err = pgxpool.NewWithConfig(ctx, few)
 	}

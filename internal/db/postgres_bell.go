@@ -101,7 +101,7 @@ const (
 func (b *bell) listen(ctx context.Context) {
 	said := false
 	for pause := listenAgain; ; pause = min(2*pause, listenSlowest) {
-		heard, err := b.links.Listen(ctx, bellChannel, listenCheck, func() {
+		listened, err := b.links.Listen(ctx, bellChannel, listenCheck, func() {
 			b.hub.wakeAll() // notifications may have been missed meanwhile
 			b.start()
 		}, func(n *pgconn.Notification) {
@@ -114,7 +114,7 @@ func (b *bell) listen(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if heard {
+		if listened {
 			pause, said = listenAgain, false
 		}
 		if !said { // once, however long the failure lasts

@@ -113,7 +113,7 @@ func NewPurger(c PurgeConfig, of Purging) (*Purger, error) {
 	if c.DB.Dialect().ConcurrentWriters {
 		size = sizeConcurrent
 	}
-	return &Purger{c: c, lists: c.DB.Apart(), of: of, size: size, rows: leastRows}, nil
+	return &Purger{c: c, lists: c.DB.ForLists(), of: of, size: size, rows: leastRows}, nil
 }
 
 // Run purges until ctx ends. It logs a failure and tries again. A nil Purger does nothing. Several processes of one

@@ -164,7 +164,7 @@ func releaseOne(ctx context.Context, o *outbox.Outbox, id string, h outbox.Holde
 	if err != nil {
 		return outbox.Permit{}, err
 	}
-	return done[0].Given, done[0].Err
+	return done[0].Issued, done[0].Err
 }
 
 func recordOne(ctx context.Context, o *outbox.Outbox, id string, x outbox.Outcome, now db.Millis) (outbox.Withdrawal, bool, error) {

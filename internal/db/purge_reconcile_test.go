@@ -24,7 +24,7 @@ func TestReconcileKnowsWhatWasPurged(t *testing.T) {
 	if err := os.WriteFile(path, []byte(lines), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]reconcile.Kind{"lost": reconcile.ToldNotBooked, "other": reconcile.BookedNotTold}
+	want := map[string]reconcile.Kind{"lost": reconcile.SentNotBooked, "other": reconcile.BookedNotSent}
 	now := start + 91*day
 	check := func(t *testing.T, compare func(reconcile.Config) error) {
 		t.Helper()

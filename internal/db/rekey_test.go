@@ -92,7 +92,7 @@ func TestRekey(t *testing.T) {
 					}
 					var wrong *db.MasterKeyError
 					_, err := db.Open(ctx, db.Config{URL: url, Keys: k}, outbox.End())
-					if !errors.As(err, &wrong) || !errors.Is(err, db.ErrMasterKey) || *wrong != (db.MasterKeyError{Given: k.Fingerprint(), Database: right.Fingerprint()}) {
+					if !errors.As(err, &wrong) || !errors.Is(err, db.ErrMasterKey) || *wrong != (db.MasterKeyError{Key: k.Fingerprint(), Database: right.Fingerprint()}) {
 						t.Errorf("%s: another key: %v", when, err)
 					}
 				}

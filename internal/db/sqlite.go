@@ -40,7 +40,7 @@ type sqliteDB struct {
 	grew     atomic.Bool // the log, since copyLog looked
 	schema
 	*sqliteReaders
-	lists *sqliteReaders // of DB.Apart
+	lists *sqliteReaders // of DB.ForLists
 
 	requests chan *writeRequest
 	closing  chan struct{}
@@ -142,7 +142,7 @@ func (db *sqliteDB) open(ctx context.Context, path string, used, restoring bool,
 	if db.sqliteReaders, err = openSQLiteReaders(db.d, db.damage, read, 4); err != nil {
 		return err
 	}
-	if db.lists, err = openSQLiteReaders(db.d, db.damage, read, apartConns); err != nil {
+	if db.lists, err = openSQLiteReaders(db.d, db.damage, read, listConns); err != nil {
 		return err
 	}
 	for _, name := range []string{path, path + "-wal"} {

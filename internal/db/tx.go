@@ -34,7 +34,7 @@ type backend interface {
 	Querier                                                                     // reads outside a transaction
 	Write(ctx context.Context, fn func(ctx context.Context, t *Tx) error) error // see DB.Write
 	WriteUnsynced(ctx context.Context, fn func(ctx context.Context, t *Tx) error) error
-	// views returns reads with separate connections; see DB.Apart.
+	// views returns reads with separate connections; see DB.ForLists.
 	views() Querier
 	// Ping checks that the database answers.
 	Ping(ctx context.Context) error
@@ -146,30 +146,30 @@ func (t *Tx) finish(ctx context.Context, end End) error {
 	return end.Keep(ctx, t, t.records)
 }
 
-// apartConns is how many connections the reads of DB.Apart have together.
-const apartConns = 4
+// listConns is how many connections the reads of DB.ForLists have together.
+const listConns = 4
 
-// Apart returns d with separate connections for reads outside transactions; all callers of Apart share those few. Whole
+// ForLists returns d with separate connections for reads outside transactions; all callers of ForLists share those few. Whole
 // lists are read on them, so that they never take a connection from the work. Transactions still use those of d.
-func (d *DB) Apart() *DB {
+func (d *DB) ForLists() *DB {
 	a := *d
-	a.backend = apart{d.backend, d.backend.views()}
+	a.backend = listBackend{d.backend, d.backend.views()}
 	return &a
 }
 
-type apart struct {
+type listBackend struct {
 	backend
 	reads Querier
 }
 
-func (a apart) Query(ctx context.Context, sql string, args ...any) (Rows, error) {
+func (a listBackend) Query(ctx context.Context, sql string, args ...any) (Rows, error) {
 	return a.reads.Query(ctx, sql, args...)
 }
 
-func (a apart) Exec(ctx context.Context, sql string, args ...any) (int64, error) {
+func (a listBackend) Exec(ctx context.Context, sql string, args ...any) (int64, error) {
 	return a.reads.Exec(ctx, sql, args...)
 }
 
-func (a apart) Batch(ctx context.Context, statements []Statement) error {
+func (a listBackend) Batch(ctx context.Context, statements []Statement) error {
 	return a.reads.Batch(ctx, statements)
 }

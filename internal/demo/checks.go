@@ -97,8 +97,8 @@ func (d *Demo) checkTally(where, every string, t *tally) {
 	d.check(where+": sums to the last digit", holds, note)
 }
 
-// told is what became of the callbacks, and how long the deposits waited.
-type told struct {
+// delivered is what became of the callbacks, and how long the deposits waited.
+type delivered struct {
 	all, accepted map[countersign.Type]int
 	attempts      int             // of deposits, as all that follows
 	waits         []time.Duration // from ingest to settled, sorted
@@ -106,11 +106,11 @@ type told struct {
 }
 
 // at returns the wait that p percent of the deposits stayed below.
-func (t told) at(p int) time.Duration { return t.waits[min(len(t.waits)-1, len(t.waits)*p/100)] }
+func (t delivered) at(p int) time.Duration { return t.waits[min(len(t.waits)-1, len(t.waits)*p/100)] }
 
 // checkService compares the service's database with what was sent, and returns what became of it.
-func (d *Demo) checkService(ctx context.Context) (told, error) {
-	sent, out := newTally(), told{all: map[countersign.Type]int{}, accepted: map[countersign.Type]int{}}
+func (d *Demo) checkService(ctx context.Context) (delivered, error) {
+	sent, out := newTally(), delivered{all: map[countersign.Type]int{}, accepted: map[countersign.Type]int{}}
 	for cursor := ""; ; {
 		list, next, err := d.service.Outbox().Callbacks(ctx, nil, client.CallbackFilter{}, 1000, cursor)
 		if err != nil {

@@ -53,15 +53,15 @@ func (d *Demo) deliver(ctx context.Context) error {
 	return d.settled(ctx, func(done int64) { d.progress("deposits", int(done), len(list)) })
 }
 
-// settled waits until no callback is open. If told is not nil, it is called with the number that have ended.
-func (d *Demo) settled(ctx context.Context, told func(done int64)) error {
+// settled waits until no callback is open. If progress is not nil, it is called with the number that have ended.
+func (d *Demo) settled(ctx context.Context, progress func(done int64)) error {
 	for {
 		open, done, err := d.queue(ctx)
 		if err != nil {
 			return err
 		}
-		if told != nil {
-			told(done)
+		if progress != nil {
+			progress(done)
 		}
 		if open == 0 {
 			return nil

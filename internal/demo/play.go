@@ -116,14 +116,14 @@ func (d *Demo) table(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	told, err := d.checkService(ctx)
+	delivered, err := d.checkService(ctx)
 	if err != nil {
 		return err
 	}
 	d.say("")
 	w := tabwriter.NewWriter(d.c.Out, 0, 0, 2, ' ', 0)
 	row := func(what, value, note string) { fmt.Fprintf(w, "%s\t%s\t%s\n", what, value, note) }
-	row("deposits sent", fmt.Sprint(len(d.sent)), fmt.Sprintf("%d attempts", told.attempts))
+	row("deposits sent", fmt.Sprint(len(d.sent)), fmt.Sprintf("%d attempts", delivered.attempts))
 	row("deposits taken", fmt.Sprint(stats.Deposits-stats.DepositsHeld), "two of them one transaction to one address")
 	row("possible duplicates held", fmt.Sprint(stats.DepositsHeld), "told under a second name; kept, not credited")
 	for _, o := range d.asked {
@@ -131,10 +131,10 @@ func (d *Demo) table(ctx context.Context) error {
 	}
 	row("withdrawal of the signed merchant", d.signedGot, "the first answer came without its signature, and decided nothing")
 	for _, t := range countersign.TypeUnknown.Values() {
-		row(fmt.Sprintf("callbacks of type %d", int(t)), fmt.Sprint(told.all[t]), fmt.Sprintf("%d accepted, %s", told.accepted[t], t.Words()))
+		row(fmt.Sprintf("callbacks of type %d", int(t)), fmt.Sprint(delivered.all[t]), fmt.Sprintf("%d accepted, %s", delivered.accepted[t], t.Words()))
 	}
-	row("callbacks/s", fmt.Sprintf("%.0f", float64(len(told.waits))/max(told.last.Sub(told.first).Seconds(), 0.001)), "both ends, RSA and both databases on this machine")
-	row("from ingest to settled", fmt.Sprintf("%v p50, %v p99", told.at(50), told.at(99)), "a burst: the last waits for all before it")
+	row("callbacks/s", fmt.Sprintf("%.0f", float64(len(delivered.waits))/max(delivered.last.Sub(delivered.first).Seconds(), 0.001)), "both ends, RSA and both databases on this machine")
+	row("from ingest to settled", fmt.Sprintf("%v p50, %v p99", delivered.at(50), delivered.at(99)), "a burst: the last waits for all before it")
 	if err := w.Flush(); err != nil {
 		return err
 	}

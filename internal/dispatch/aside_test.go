@@ -15,11 +15,11 @@ import (
 // before and beside the withdrawals.
 func TestAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &Dispatcher{cores: newCores(0), aside: make(chan struct{}, 1)} // one place in each lane
+		d := &Dispatcher{cores: newCores(0), longWork: make(chan struct{}, 1)} // one place in each lane
 		var all sync.WaitGroup
 		key := func() {
 			all.Go(func() {
-				if err := d.Aside(t.Context(), func() { time.Sleep(time.Second) }); err != nil {
+				if err := d.RunLong(t.Context(), func() { time.Sleep(time.Second) }); err != nil {
 					t.Error(err)
 				}
 			})
@@ -55,12 +55,12 @@ func TestAside(t *testing.T) {
 		key()
 		gone, leave := context.WithCancel(t.Context())
 		leave()
-		if err := d.Aside(gone, func() { t.Error("it ran for nobody") }); !errors.Is(err, context.Canceled) {
+		if err := d.RunLong(gone, func() { t.Error("it ran for nobody") }); !errors.Is(err, context.Canceled) {
 			t.Errorf("of who has left: %v", err)
 		}
 		all.Wait()
-		if len(d.cores[countersign.LaneNotify]) != 0 || len(d.aside) != 0 {
-			t.Errorf("%d cores and %d places are taken", len(d.cores[countersign.LaneNotify]), len(d.aside))
+		if len(d.cores[countersign.LaneNotify]) != 0 || len(d.longWork) != 0 {
+			t.Errorf("%d cores and %d places are taken", len(d.cores[countersign.LaneNotify]), len(d.longWork))
 		}
 	})
 }

@@ -52,16 +52,16 @@ func (c *cores) each(ctx context.Context, lane countersign.Lane, n int, f func(i
 	return took, nil
 }
 
-// Aside runs f, which keeps a core for long, such as making a key, as one more message of the notify lane. So it takes
+// RunLong runs f, which keeps a core for long, such as making a key, as one more message of the notify lane. So it takes
 // no core from withdrawals. One f runs at a time, so this work never has more than one core. An error is that of ctx,
 // and f did not run.
-func (d *Dispatcher) Aside(ctx context.Context, f func()) error {
+func (d *Dispatcher) RunLong(ctx context.Context, f func()) error {
 	select {
-	case d.aside <- struct{}{}:
+	case d.longWork <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { <-d.aside }()
+	defer func() { <-d.longWork }()
 	if err := d.cores.acquire(ctx, countersign.LaneNotify); err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ type Dispatcher struct {
 	post      func(context.Context, request) Response // transport.post, except in tests without a network
 	merchants *cachedMerchants
 	cores     *cores
-	aside     chan struct{} // held by the f of Aside that runs
+	longWork  chan struct{} // held by the f of RunLong that runs
 	lanes     [2]*lane
 	ran       atomic.Bool
 }
@@ -38,8 +38,8 @@ func New(c Config) (*Dispatcher, error) {
 		transport: newTransport(c.TargetRules, c.Roots, c.Dial, c.Width),
 		merchants: newMerchants(c.Outbox, c.TargetRules,
 			func() *openings { return newOpenings(c.RSA+1, c.Now) }),
-		cores: newCores(c.RSA),
-		aside: make(chan struct{}, 1),
+		cores:    newCores(c.RSA),
+		longWork: make(chan struct{}, 1),
 	}
 	d.post = d.transport.post
 	for i := range d.lanes {

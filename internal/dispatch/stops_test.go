@@ -322,7 +322,7 @@ func releaseOne(ctx context.Context, o *outbox.Outbox, id string, h outbox.Holde
 	if err != nil {
 		return outbox.Permit{}, err
 	}
-	return done[0].Given, done[0].Err
+	return done[0].Issued, done[0].Err
 }
 
 func createOne(ctx context.Context, o *outbox.Outbox, n outbox.NewWithdrawal, now db.Millis) (outbox.Withdrawal, bool, error) {

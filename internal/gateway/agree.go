@@ -22,12 +22,12 @@ func askedOf(p *policy.Rules, o book.Order, r policy.Ruling, at db.Millis) api.A
 
 // orderAgreed returns who agrees to an order under a ruling, with the tokens as they are at a time.
 func orderAgreed(ctx context.Context, q db.Querier, b *book.Book, p *policy.Rules, o book.Order, r policy.Ruling, at db.Millis) (api.Agreed, error) {
-	given, err := b.OrderApprovals(ctx, q, o)
+	votes, err := b.OrderApprovals(ctx, q, o)
 	if err != nil {
 		return api.Agreed{}, err
 	}
 	people, err := api.ReadPeople(ctx, q)
-	return people.Agree(askedOf(p, o, r, at), given), err
+	return people.Agree(askedOf(p, o, r, at), votes), err
 }
 
 // notAsked returns why an approval of an order would change nothing under a ruling. It is empty if persons are asked,
@@ -49,16 +49,16 @@ func (a *server) approve(ctx context.Context, c *api.Call, o book.Order, reason 
 		return o, &db.ConflictError{Reason: why}
 	}
 	v := db.Approval{Token: c.Token.ID, Name: c.Token.Name, At: c.Now, Reason: reason}
-	return a.book.ApproveOrder(ctx, o.CallBackID, v, func(ctx context.Context, q db.Querier, given []db.Approval) (keep, enough bool, err error) {
+	return a.book.ApproveOrder(ctx, o.CallBackID, v, func(ctx context.Context, q db.Querier, votes []db.Approval) (keep, enough bool, err error) {
 		people, err := api.ReadPeople(ctx, q)
 		if err != nil {
 			return false, false, err
 		}
 		asked := askedOf(a.c.Policy, o, ruling, c.Now)
-		if agreed := people.Agree(asked, given); o.State == client.OrderApproved && agreed.Enough() {
+		if agreed := people.Agree(asked, votes); o.State == client.OrderApproved && agreed.Enough() {
 			return false, true, nil // a repetition changes nothing, whoever makes it
 		}
-		keep, agreed, err := people.Vote(asked, given, v)
+		keep, agreed, err := people.Vote(asked, votes, v)
 		return keep, agreed.Enough(), err
 	})
 }

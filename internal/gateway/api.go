@@ -31,7 +31,7 @@ type server struct {
 }
 
 func newAPI(b *book.Book, c Config, retry func(context.Context, []byte, bool) merchant.Retried) (*server, error) {
-	a := &server{c: c, book: b, lists: book.New(b.DB.Apart(), book.Config{}), retry: retry}
+	a := &server{c: c, book: b, lists: book.New(b.DB.ForLists(), book.Config{}), retry: retry}
 	var err error
 	if a.changes, err = api.NewChanges(api.ChangesConfig{DB: b.DB, Approvals: c.ChangeApprovals, OIDC: c.OIDC, Roles: client.Role("").AtGateway(), Now: c.Now, Log: c.Log}); err != nil {
 		return nil, err

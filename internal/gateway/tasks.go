@@ -280,14 +280,14 @@ func (a *server) orderTask(look *tasks.Look, o book.Order) (tasks.Listed, error)
 	ctx := look.R.Context()
 	t := tasks.Listed{Task: aboutOrder(client.TaskOrder, o, orderStates[o.State]), At: o.Created, Place: strconv.FormatInt(o.Seq, 10)}
 	t.Due, t.Why = o.ExpiresAt, o.Reason
-	given, err := a.lists.OrderApprovals(ctx, a.lists, o)
+	votes, err := a.lists.OrderApprovals(ctx, a.lists, o)
 	if err != nil {
 		return t, err
 	}
 	t.MayNot = o.WhyNotApproved(look.Now)
 	if !o.State.Undecided() {
 		t.Decided = api.TimeOf(cmp.Or(o.Confirmed, o.Ended))
-		agreed := look.People.Agree(askedOf(a.c.Policy, o, policy.Ruling{}, cmp.Or(o.Confirmed, o.Ended, look.Now)), given)
+		agreed := look.People.Agree(askedOf(a.c.Policy, o, policy.Ruling{}, cmp.Or(o.Confirmed, o.Ended, look.Now)), votes)
 		look.Voted(&t.Task, agreed)
 		if o.State == client.OrderDeclined && personal(o) {
 			look.Vote(&t.Task, o.DecidedBy, o.Reason, o.Ended)
@@ -313,7 +313,7 @@ func (a *server) orderTask(look *tasks.Look, o book.Order) (tasks.Listed, error)
 		t.MayNot, t.Needs, t.Missing = cmp.Or(t.MayNot, "the policy cannot be asked at the moment"), 1, 1
 		return t, nil
 	}
-	agreed := look.People.Agree(askedOf(a.c.Policy, o, ruling, look.Now), given)
+	agreed := look.People.Agree(askedOf(a.c.Policy, o, ruling, look.Now), votes)
 	if t.MayNot = cmp.Or(t.MayNot, notAsked(o, ruling, look.Now)); agreed.Enough() || ruling.Effect != policy.Ask {
 		t.State = client.TaskDone
 		look.Voted(&t.Task, agreed)

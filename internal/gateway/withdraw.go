@@ -166,7 +166,7 @@ func (g *Gateway) rule(ctx context.Context, o book.Order, w countersign.Withdraw
 	}
 	f := confirms(o, ruling)
 	if o.State != client.OrderApproved {
-		f.change.By = agreed.Given[len(agreed.Given)-1].Token
+		f.change.By = agreed.Approvals[len(agreed.Approvals)-1].Token
 	}
 	f.change.Check = func(ctx context.Context, q db.Querier) error {
 		agreed, err := orderAgreed(ctx, q, g.book, g.c.Policy, o, ruling, db.MillisOf(g.c.Now()))

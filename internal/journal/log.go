@@ -54,7 +54,7 @@ func Open(ctx context.Context, c Config) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("audit log: %w", err)
 	}
-	return &Log{c: c, lists: c.DB.Apart(), key: k}, nil
+	return &Log{c: c, lists: c.DB.ForLists(), key: k}, nil
 }
 
 // Name returns the name of the log. It has random characters, so it names the database as well.

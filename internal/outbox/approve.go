@@ -21,9 +21,9 @@ func (w *Withdrawal) Large(limits client.AmountLimits) bool {
 
 // Approval says whether a person must approve a withdrawal, who asked for it, and who has approved it.
 type Approval struct {
-	Needed bool
-	By     string // the token whose call added the withdrawal; empty: no call did
-	Given  []db.Approval
+	Needed    bool
+	By        string // the token whose call added the withdrawal; empty: no call did
+	Approvals []db.Approval
 }
 
 // Judge returns why the approvals do not suffice for a release, or "" if they do.
@@ -38,7 +38,7 @@ func approvalOf(ctx context.Context, q db.Querier, w *Withdrawal) (a Approval, e
 		return a, err
 	}
 	if _, err = db.One(ctx, q, addedBySQL, []any{merchant, rest}, &a.By); err == nil {
-		a.Given, err = db.Approvals(ctx, q, aboutWithdrawal(w.ID), w.digest())
+		a.Approvals, err = db.Approvals(ctx, q, aboutWithdrawal(w.ID), w.digest())
 	}
 	return a, err
 }

@@ -95,11 +95,11 @@ func testReleaseMany(t *testing.T, s *Outbox) {
 			if !errors.Is(r.Err, want(i)) {
 				t.Errorf("round %d, item %d, %s: %v, want %v", round, i, asked[i].ID, r.Err, want(i))
 			}
-			if r.Err == nil && (r.Given.Permit != asked[i].Permit || r.Given.Duplicate != (round == 1) || r.Given.Withdrawal.ID != asked[i].ID || r.Given.Withdrawal.State != client.WithdrawalReleased) {
-				t.Errorf("round %d, item %d: %+v", round, i, r.Given)
+			if r.Err == nil && (r.Issued.Permit != asked[i].Permit || r.Issued.Duplicate != (round == 1) || r.Issued.Withdrawal.ID != asked[i].ID || r.Issued.Withdrawal.State != client.WithdrawalReleased) {
+				t.Errorf("round %d, item %d: %+v", round, i, r.Issued)
 			}
-			if r.Err != nil && r.Given != (Permit{}) {
-				t.Errorf("round %d, item %d: refused with %+v", round, i, r.Given)
+			if r.Err != nil && r.Issued != (Permit{}) {
+				t.Errorf("round %d, item %d: refused with %+v", round, i, r.Issued)
 			}
 		}
 	}
@@ -139,8 +139,8 @@ func testJudgedMany(t *testing.T, s *Outbox) {
 	}
 	for i, r := range must(s.ReleaseMany(ctx, asked, nil, 2000))(t) {
 		refused := i == 3
-		if errors.Is(r.Err, db.ErrConflict) != refused || !refused && r.Given.Permit != asked[i].Permit {
-			t.Errorf("%d: %+v, %v", i, r.Given, r.Err)
+		if errors.Is(r.Err, db.ErrConflict) != refused || !refused && r.Issued.Permit != asked[i].Permit {
+			t.Errorf("%d: %+v, %v", i, r.Issued, r.Err)
 		}
 		if alarmed := evidenceDiffers(t, s, list[i]); alarmed != refused {
 			t.Errorf("%d: the alarm is %v", i, alarmed)
@@ -253,14 +253,14 @@ func testBatchesBeside(t *testing.T, s *Outbox) {
 						}
 						continue
 					}
-					w := p.Given.Withdrawal
+					w := p.Issued.Withdrawal
 					mu.Lock()
-					if was := holders[w.ID]; was != "" && was != claimed || p.Given.Permit != asked[i].Permit {
-						t.Errorf("%s is held by %s, and %s got %s", w.ID, was, claimed, p.Given.Permit)
+					if was := holders[w.ID]; was != "" && was != claimed || p.Issued.Permit != asked[i].Permit {
+						t.Errorf("%s is held by %s, and %s got %s", w.ID, was, claimed, p.Issued.Permit)
 					}
 					holders[w.ID] = claimed
 					mu.Unlock()
-					mine = append(mine, executedBy(w, p.Given.Permit, "0x"+w.CallBackID, 3000))
+					mine = append(mine, executedBy(w, p.Issued.Permit, "0x"+w.CallBackID, 3000))
 				}
 				r.Shuffle(len(mine), func(i, j int) { mine[i], mine[j] = mine[j], mine[i] })
 				ended, err := node.RecordOutcomes(ctx, mine, 3000)
@@ -347,7 +347,7 @@ func testBatchAllOrNothing(t *testing.T, s *Outbox) {
 		}
 	}
 	for i, r := range must(ask(ctx))(t) {
-		if r.Err != nil || r.Given.Duplicate || r.Given.Permit != fmt.Sprint("p", i) {
+		if r.Err != nil || r.Issued.Duplicate || r.Issued.Permit != fmt.Sprint("p", i) {
 			t.Errorf("%d: %+v", i, r)
 		}
 	}

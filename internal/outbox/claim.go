@@ -348,7 +348,7 @@ func (o *Outbox) GiveBack(ctx context.Context, claimed []Claimed, now db.Millis)
 	}
 	order := sortedByID(len(claimed), func(i int) string { return claimed[i].ID })
 	return o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		given := make([]int64, len(claimed))
+		returned := make([]int64, len(claimed))
 		var backs []db.Statement
 		for _, i := range order {
 			c := &claimed[i]
@@ -356,14 +356,14 @@ func (o *Outbox) GiveBack(ctx context.Context, claimed []Claimed, now db.Millis)
 			if err != nil {
 				return err
 			}
-			backs = append(backs, db.Statement{SQL: giveBackSQL, Args: []any{merchant, id, c.Attempt, int64(now)}, N: &given[i]})
+			backs = append(backs, db.Statement{SQL: giveBackSQL, Args: []any{merchant, id, c.Attempt, int64(now)}, N: &returned[i]})
 		}
 		if err := t.Batch(ctx, backs); err != nil {
 			return err
 		}
 		changes := laneChanges{}
 		for i := range claimed {
-			if given[i] == 1 {
+			if returned[i] == 1 {
 				lane := claimed[i].Type.Lane()
 				changes.of(claimed[i].Merchant, lane).Freed++
 				changes.back(claimed[i].Merchant, lane, now)

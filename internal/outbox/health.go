@@ -96,18 +96,18 @@ func settleHealth(batch []*settling, now db.Millis) []db.Statement {
 	return keepHealth.Statements(args, nil)
 }
 
-const readHealthSQL = `SELECT merchant, reached, accepted, failing, told, failed, callback, reason, facts FROM health WHERE merchant {in}$1{end}`
+const readHealthSQL = `SELECT merchant, reached, accepted, failing, alarmed, failed, callback, reason, facts FROM health WHERE merchant {in}$1{end}`
 
 // Health returns the health of those merchants of list that have been called.
 func (o *Outbox) Health(ctx context.Context, list []string) (map[string]*client.MerchantHealth, error) {
 	all := map[string]*client.MerchantHealth{}
 	return all, db.Each(ctx, o, readHealthSQL, []any{o.Dialect().List(list)}, func(r db.Rows) error {
 		var merchant, facts string
-		var told int64
+		var alarmed int64
 		var h client.MerchantHealth
 		var f client.FailedAttempt
-		err := r.Scan(&merchant, &h.LastReached, &h.LastAccepted, &h.FailingSince, &told, &f.At, &f.Callback, &f.Reason, &facts)
-		h.Failing = told == 1
+		err := r.Scan(&merchant, &h.LastReached, &h.LastAccepted, &h.FailingSince, &alarmed, &f.At, &f.Callback, &f.Reason, &facts)
+		h.Failing = alarmed == 1
 		if f.At != 0 {
 			f.Facts, f.Text = factsOf(facts), f.Reason.Text()
 			h.LastFailure = &f
@@ -122,18 +122,18 @@ const (
 
 	// Merchants with no accepted attempt for a time, with too few of them, or with none ever.
 	failingSQL = `
-SELECT h.merchant, h.reason, h.facts FROM health h WHERE h.told = 0 AND ` + activeMerchant + `
+SELECT h.merchant, h.reason, h.facts FROM health h WHERE h.alarmed = 0 AND ` + activeMerchant + `
 	AND (h.failing > 0 AND h.failing <= $1 OR h.period >= $2 AND (h.attempts >= $3 AND 2 * h.failures >= h.attempts
 		OR h.failing > 0 AND (h.attempts >= $4 AND h.failures = h.attempts OR h.accepted = 0 AND h.failures >= $5)))`
 
 	// A merchant has recovered when its last answer was taken and fewer than a quarter of its attempts failed. With one
 	// half as the bound, the alarm would come and go. A merchant that is no longer active has nothing to recover.
 	recoveredSQL = `
-SELECT h.merchant FROM health h WHERE h.told = 1 AND (NOT ` + activeMerchant + `
+SELECT h.merchant FROM health h WHERE h.alarmed = 1 AND (NOT ` + activeMerchant + `
 	OR h.failing = 0 AND (h.period < $1 OR h.attempts < $2 OR 4 * h.failures < h.attempts))`
 
-	tellSQL   = `UPDATE health SET told = 1 WHERE merchant = $1 AND told = 0`
-	untellSQL = `UPDATE health SET told = 0 WHERE merchant = $1 AND told = 1`
+	setAlarmedSQL   = `UPDATE health SET alarmed = 1 WHERE merchant = $1 AND alarmed = 0`
+	clearAlarmedSQL = `UPDATE health SET alarmed = 0 WHERE merchant = $1 AND alarmed = 1`
 )
 
 // sweepHealth raises AlarmMerchantFailing for merchants that fail, and ends the alarms whose cause
@@ -159,10 +159,10 @@ func (o *Outbox) sweepHealth(ctx context.Context, now db.Millis) error {
 		if err := o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 			var alarms []client.Alarm
 			for _, f := range failing {
-				switch n, err := t.Exec(ctx, tellSQL, f.merchant); {
+				switch n, err := t.Exec(ctx, setAlarmedSQL, f.merchant); {
 				case err != nil:
 					return err
-				case n == 0: // another node told
+				case n == 0: // another node raised it
 					continue
 				}
 				subject := f.reason
@@ -172,7 +172,7 @@ func (o *Outbox) sweepHealth(ctx context.Context, now db.Millis) error {
 				alarms = append(alarms, client.Alarm{Merchant: f.merchant, Kind: client.AlarmMerchantFailing, Subject: subject, First: now})
 			}
 			for _, m := range recovered {
-				if _, err := t.Exec(ctx, untellSQL, m); err != nil {
+				if _, err := t.Exec(ctx, clearAlarmedSQL, m); err != nil {
 					return err
 				}
 			}

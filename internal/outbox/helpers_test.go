@@ -132,7 +132,7 @@ func (o *Outbox) Release(ctx context.Context, id string, holder Holder, permit s
 	if err != nil {
 		return Permit{}, err
 	}
-	return done[0].Given, done[0].Err
+	return done[0].Issued, done[0].Err
 }
 
 // RecordOutcome is RecordOutcomes of one.

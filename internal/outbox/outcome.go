@@ -189,8 +189,8 @@ func (e *reported) callback(n int) newRow {
 	return row
 }
 
-// toldOfSQL finds the callback that tells the merchant of a transaction.
-const toldOfSQL = `SELECT 1 FROM callbacks WHERE merchant = $1 AND call_back_id = $2 AND tx_id = $3 AND type = 3`
+// noticeOfSQL finds the callback that tells the merchant of a transaction.
+const noticeOfSQL = `SELECT 1 FROM callbacks WHERE merchant = $1 AND call_back_id = $2 AND tx_id = $3 AND type = 3`
 
 // contradict records an outcome that contradicts how its withdrawal ended, and reports whether the merchant is to be
 // told. It is told of a transaction only: after funds were reported as moved, it is never told that nothing moved.
@@ -202,8 +202,8 @@ func contradict(ctx context.Context, t *db.Tx, e *reported, now db.Millis) (tell
 		return false, err
 	}
 	var is int
-	told, err := db.One(ctx, t, toldOfSQL, []any{w.Merchant, w.CallBackID, e.TxID}, &is)
-	return !told && err == nil, err
+	found, err := db.One(ctx, t, noticeOfSQL, []any{w.Merchant, w.CallBackID, e.TxID}, &is)
+	return !found && err == nil, err
 }
 
 // RecordWaiting queues n, which says that a released withdrawal waits, and returns the withdrawal and the callback's

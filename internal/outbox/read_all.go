@@ -30,9 +30,9 @@ FROM callbacks c`
 	eachRestoredSQL   = fromWithdrawals + ` AND w.restored <> 0` + byMerchantAndID
 )
 
-// ToldDeposits lists the deposits of the merchants of, by merchant and then by time, beginning after cursor. A single
+// SentDeposits lists the deposits of the merchants of, by merchant and then by time, beginning after cursor. A single
 // empty text in of means all merchants. next is empty at the end.
-func (o *Outbox) ToldDeposits(ctx context.Context, of []string, cursor string, limit int) (list []client.ToldDeposit, next string, err error) {
+func (o *Outbox) SentDeposits(ctx context.Context, of []string, cursor string, limit int) (list []client.SentDeposit, next string, err error) {
 	var from db.Place
 	if cursor != "" {
 		if from, err = cursorPlace(cursor); err != nil {
@@ -51,7 +51,7 @@ func (o *Outbox) ToldDeposits(ctx context.Context, of []string, cursor string, l
 			text = depositsOfSQL
 		}
 		err := db.Each(ctx, o, text, append(args, limit-len(list)), func(r db.Rows) error {
-			var d client.ToldDeposit
+			var d client.SentDeposit
 			var id string
 			var payload []byte
 			var repeated int64
@@ -81,9 +81,9 @@ func (o *Outbox) ToldDeposits(ctx context.Context, of []string, cursor string, l
 }
 
 // EachDeposit calls fn for every deposit of a merchant, or of all by merchant if it is empty. fn may use o.
-func (o *Outbox) EachDeposit(ctx context.Context, merchant string, fn func(client.ToldDeposit) error) error {
-	return eachOf(func(cursor string) ([]client.ToldDeposit, string, error) {
-		return o.ToldDeposits(ctx, []string{merchant}, cursor, eachMost)
+func (o *Outbox) EachDeposit(ctx context.Context, merchant string, fn func(client.SentDeposit) error) error {
+	return eachOf(func(cursor string) ([]client.SentDeposit, string, error) {
+		return o.SentDeposits(ctx, []string{merchant}, cursor, eachMost)
 	}, fn)
 }
 

@@ -122,8 +122,8 @@ type ReleaseRequest struct {
 
 // Released is the result of a ReleaseRequest.
 type Released struct {
-	Given Permit
-	Err   error // why there is no permit; nil: there is one
+	Issued Permit
+	Err    error // why there is no permit; nil: there is one
 }
 
 // ReleaseMany issues the one permit to execute each of several confirmed withdrawals to its holder (PROTOCOL.md, D6).
@@ -180,7 +180,7 @@ type releasing struct {
 	merchant, rest string
 	found          bool
 	answer         keptAnswer
-	gave           int64 // 1: the guarded statement issued the permit
+	updated        int64 // 1: the guarded statement issued the permit
 	*Released
 }
 
@@ -216,7 +216,7 @@ func (o *Outbox) release(ctx context.Context, t *db.Tx, batch []*releasing, appr
 	if err != nil {
 		return err
 	}
-	var gives, keeps []db.Statement
+	var updates, keeps []db.Statement
 	var alarms []client.Alarm
 	for _, r := range batch {
 		alarm, err := o.refuse(ctx, t, r, &look, approved, now)
@@ -230,16 +230,16 @@ func (o *Outbox) release(ctx context.Context, t *db.Tx, batch []*releasing, appr
 			}
 			alarms = append(alarms, a)
 		}
-		if r.Err == nil && r.Given.Permit == "" {
-			gives = append(gives, db.Statement{SQL: releaseSQL, N: &r.gave, Args: []any{r.merchant, r.rest, r.Holder.Claim, r.Holder.Origin, r.Permit, int64(now)}})
+		if r.Err == nil && r.Issued.Permit == "" {
+			updates = append(updates, db.Statement{SQL: releaseSQL, N: &r.updated, Args: []any{r.merchant, r.rest, r.Holder.Claim, r.Holder.Origin, r.Permit, int64(now)}})
 		}
 	}
-	if err := t.Batch(ctx, gives); err != nil {
+	if err := t.Batch(ctx, updates); err != nil {
 		return err
 	}
-	gave := int64(0)
+	updated := int64(0)
 	for _, r := range batch {
-		p, w := &r.Given, &r.Given.Withdrawal
+		p, w := &r.Issued, &r.Issued.Withdrawal
 		switch {
 		case r.Err == nil && p.Permit != "":
 			p.Duplicate = true
@@ -247,10 +247,10 @@ func (o *Outbox) release(ctx context.Context, t *db.Tx, batch []*releasing, appr
 				w.Origin = r.Holder.Origin
 				keeps = append(keeps, db.Statement{SQL: takeOriginSQL, Args: []any{r.merchant, r.rest, r.Holder.Origin}})
 			}
-		case r.Err == nil && r.gave == 0:
+		case r.Err == nil && r.updated == 0:
 			r.Err = &db.ConflictError{Reason: stopTexts[client.ReasonPaused]}
 		case r.Err == nil:
-			gave++
+			updated++
 			p.Permit, p.Duplicate = r.Permit, false
 			w.State, w.Holder, w.Origin, w.Released = client.WithdrawalReleased, r.Holder.Claim, r.Holder.Origin, now
 		}
@@ -260,11 +260,11 @@ func (o *Outbox) release(ctx context.Context, t *db.Tx, batch []*releasing, appr
 			}
 		}
 		if r.Err != nil {
-			r.Given = Permit{}
+			r.Issued = Permit{}
 		}
 	}
-	if gave > 0 {
-		keeps = countMoved(t, keeps, client.WithdrawalConfirmed, client.WithdrawalReleased, gave)
+	if updated > 0 {
+		keeps = countMoved(t, keeps, client.WithdrawalConfirmed, client.WithdrawalReleased, updated)
 	}
 	if err := t.Batch(ctx, keeps); err != nil {
 		return err
@@ -276,14 +276,14 @@ func (o *Outbox) release(ctx context.Context, t *db.Tx, batch []*releasing, appr
 func (r *releasing) read() db.Statement {
 	return db.Statement{SQL: readPermitSQL, Args: []any{r.merchant, r.rest}, Row: func(rows db.Rows) (err error) {
 		r.found = true
-		r.Given.Withdrawal, err = scanWithdrawal(rows, &r.Given.Permit)
+		r.Issued.Withdrawal, err = scanWithdrawal(rows, &r.Issued.Permit)
 		return err
 	}}
 }
 
 // refuse sets r.Err if there is no permit for r, and returns the alarm that this raises.
 func (o *Outbox) refuse(ctx context.Context, t *db.Tx, r *releasing, look *stopLook, approved Judge, now db.Millis) (alarm client.AlarmKind, err error) {
-	p, w := &r.Given, &r.Given.Withdrawal
+	p, w := &r.Issued, &r.Issued.Withdrawal
 	if !r.found {
 		r.Err = db.ErrNotFound
 		return "", nil

@@ -73,7 +73,7 @@ func benchmarkRelease(b *testing.B, s *Outbox) {
 							b.Error(err)
 						}
 						for _, r := range done {
-							if r.Err != nil || (mode.merchant == "m1") != (r.Given.Answer != nil) {
+							if r.Err != nil || (mode.merchant == "m1") != (r.Issued.Answer != nil) {
 								b.Error(r)
 							}
 						}

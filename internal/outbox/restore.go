@@ -81,7 +81,7 @@ func (o *Outbox) Adopt(ctx context.Context, x Executed, permit string, now db.Mi
 	if d == nil {
 		return a, &db.ItemError{Member: "address", Err: fmt.Errorf("address, chainName, symbol and amount are missing, and %w here", db.ErrNotFound)}
 	}
-	holder, given := cmp.Or(x.Claim, string(client.ReasonRestored)), cmp.Or(x.Permit, permit)
+	holder, issued := cmp.Or(x.Claim, string(client.ReasonRestored)), cmp.Or(x.Permit, permit)
 	_, rest, _ := strings.Cut(known.ID, ".")
 	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		open, err := db.EpochIsOpen(ctx, t)
@@ -104,7 +104,7 @@ func (o *Outbox) Adopt(ctx context.Context, x Executed, permit string, now db.Mi
 			return nil
 		}
 		was := a.Withdrawal.State
-		n, err := t.Exec(ctx, adoptSQL+inDoubt(open), x.Merchant, rest, holder, given, int64(now),
+		n, err := t.Exec(ctx, adoptSQL+inDoubt(open), x.Merchant, rest, holder, issued, int64(now),
 			d.Address, d.ChainName, d.Symbol, d.Amount.String(), string(was))
 		if err != nil {
 			return err
@@ -119,7 +119,7 @@ func (o *Outbox) Adopt(ctx context.Context, x Executed, permit string, now db.Mi
 		if err := t.Batch(ctx, countMoved(t, insertAnswers.Statements(row, nil), was, client.WithdrawalReleased, 1)); err != nil {
 			return err
 		}
-		adopted := journal.Withdrawal{Merchant: x.Merchant, CallBackID: x.CallBackID, Was: string(a.Was), Claim: journal.Fingerprint(holder), Permit: journal.Fingerprint(given)}
+		adopted := journal.Withdrawal{Merchant: x.Merchant, CallBackID: x.CallBackID, Was: string(a.Was), Claim: journal.Fingerprint(holder), Permit: journal.Fingerprint(issued)}
 		if err := journal.AddAbout(ctx, t, journal.WithdrawalAdopted, known.ID, now, adopted); err != nil {
 			return err
 		}

@@ -109,9 +109,9 @@ func (m *Merchant) Cancel() error {
 	return nil
 }
 
-// Aged dates the keys of m: a key that was has, in either of its sets, keeps its date, any other gets now. was may be
+// DateKeys dates the keys of m: a key that prev has keeps its date, any other gets now. prev may be
 // nil. Two successive keys never have the same date, even if the clock was set back, so a date identifies a key.
-func (m *Merchant) Aged(was *Merchant, now db.Millis) {
+func (m *Merchant) DateKeys(prev *Merchant, now db.Millis) {
 	type dated struct {
 		text string
 		at   db.Millis
@@ -125,10 +125,10 @@ func (m *Merchant) Aged(was *Merchant, now db.Millis) {
 			fresh = max(fresh, *at+1)
 		}
 	}
-	if was != nil {
-		know(was.MerchantKeys, was.Since)
-		if was.Rotation != nil {
-			know(was.Rotation.Other, was.Rotation.Since)
+	if prev != nil {
+		know(prev.MerchantKeys, prev.Since)
+		if prev.Rotation != nil {
+			know(prev.Rotation.Other, prev.Rotation.Since)
 		}
 	}
 	sinceOf := func(k MerchantKeys) (s KeySince) {

@@ -277,7 +277,7 @@ func (b *settling) scan(r db.Rows) error {
 }
 
 // withdrawn returns the reason if the answer no longer counts: the keys under which it was judged are not the
-// merchant's any more. A date stands for a key (see Aged).
+// merchant's any more. A date stands for a key (see DateKeys).
 func (b *settling) withdrawn(m *keptMerchant) client.Reason {
 	switch {
 	case !b.keysCount():

@@ -83,9 +83,9 @@ func laneWord(l countersign.Lane) client.Lane { return client.Lane(l.String()) }
 const (
 	failingNowSQL = `
 SELECT merchant, failing, reason, facts FROM health
-WHERE told = 1 OR failing > 0 AND merchant IN (SELECT id FROM merchants WHERE state = 'active')` + longestFirst
+WHERE alarmed = 1 OR failing > 0 AND merchant IN (SELECT id FROM merchants WHERE state = 'active')` + longestFirst
 
-	alarmedNowSQL = `SELECT merchant, failing, reason, facts FROM health WHERE told = 1` + longestFirst
+	alarmedNowSQL = `SELECT merchant, failing, reason, facts FROM health WHERE alarmed = 1` + longestFirst
 
 	longestFirst = ` ORDER BY CASE WHEN failing > 0 THEN failing ELSE 4611686018427387904 END, merchant`
 )

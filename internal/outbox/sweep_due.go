@@ -34,7 +34,7 @@ func LongestDelay(lane countersign.Lane, own *client.Schedule) time.Duration {
 }
 
 const (
-	farCallbacksSQL = `
+	laterThanScheduledSQL = `
 SELECT merchant, id FROM outbox WHERE merchant = $1 AND lane = $2 AND state = 'pending' AND due > $3
 ORDER BY due DESC LIMIT CAST($4 AS BIGINT)`
 
@@ -54,7 +54,7 @@ func (o *Outbox) pullIn(ctx context.Context, k laneKey, last, now db.Millis, don
 	if last <= latest {
 		return nil
 	}
-	list, err := o.find(ctx, done, farCallbacksSQL, k.merchant, int64(k.lane), int64(latest), sweepMost)
+	list, err := o.find(ctx, done, laterThanScheduledSQL, k.merchant, int64(k.lane), int64(latest), sweepMost)
 	if err != nil || len(list) == 0 {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 
 // ofTwo wants the approvals of two tokens.
 func ofTwo(_ context.Context, _ db.Querier, _ outbox.Withdrawal, a outbox.Approval) (why string, err error) {
-	if len(a.Given) < 2 {
+	if len(a.Approvals) < 2 {
 		why = "one more must"
 	}
 	return why, nil
@@ -37,7 +37,7 @@ func TestApprovalsOfWithdrawals(t *testing.T) {
 	release := func(o *outbox.Outbox) (string, error) {
 		asked++
 		r := must(o.ReleaseMany(ctx, []outbox.ReleaseRequest{{ID: id(o), Holder: outbox.Holder{Claim: "execution", Origin: "core"}, Permit: fmt.Sprint("large", asked)}}, ofTwo, start+700))(t)
-		return r[0].Given.Permit, r[0].Err
+		return r[0].Issued.Permit, r[0].Err
 	}
 	var permit string
 	steps := []func(*outbox.Outbox) error{
@@ -87,11 +87,11 @@ func TestApprovalsOfWithdrawals(t *testing.T) {
 							}
 						}
 						a := must(o.WithdrawalApproval(ctx, must(o.Withdrawal(ctx, id(o)))(t)))(t)
-						if want := max(min(backed, 2), 1); len(a.Given) != want {
-							t.Errorf("%d approvals, want %d: %+v", len(a.Given), want, a.Given)
+						if want := max(min(backed, 2), 1); len(a.Approvals) != want {
+							t.Errorf("%d approvals, want %d: %+v", len(a.Approvals), want, a.Approvals)
 						}
 						if got, err := release(o); (err == nil) != (backed >= 2) {
-							t.Errorf("with %d approvals: %q, %v", len(a.Given), got, err)
+							t.Errorf("with %d approvals: %q, %v", len(a.Approvals), got, err)
 						}
 						if err := approve(o, "bob", start+680); err != nil && backed < 2 {
 							t.Fatal(err)

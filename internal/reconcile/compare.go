@@ -25,7 +25,7 @@ func (c Config) compare(ctx context.Context, s service) (ends *Index, err error)
 		return nil, err
 	}
 	defer done()
-	if err := c.told(ctx, s, b); err != nil {
+	if err := c.compareDeposits(ctx, s, b); err != nil {
 		return nil, err
 	}
 	if b.gateway != nil {
@@ -44,8 +44,8 @@ func (c Config) compare(ctx context.Context, s service) (ends *Index, err error)
 	return ends, err
 }
 
-// told compares deposits with what the merchants booked.
-func (c Config) told(ctx context.Context, s service, b books) error {
+// compareDeposits compares deposits with what the merchants booked.
+func (c Config) compareDeposits(ctx context.Context, s service, b books) error {
 	merchants := map[string]bool{c.Merchant: true} // whose books are read
 	x, err := c.indexBooked(b, merchants)
 	if err != nil {
@@ -56,18 +56,18 @@ func (c Config) told(ctx context.Context, s service, b books) error {
 			return err
 		}
 	}
-	err = s.deposits(ctx, c.only(b), func(d client.ToldDeposit) error {
+	err = s.deposits(ctx, c.only(b), func(d client.SentDeposit) error {
 		f := Finding{Merchant: d.Merchant, TrackingID: d.TrackingID, State: string(d.State), Here: Sum(d.Symbol, d.Amount)}
-		told := d.State == client.CallbackAccepted || d.Repeated
+		sent := d.State == client.CallbackAccepted || d.Repeated
 		is, found, agrees := x.Match(d.Merchant, d.TrackingID, f.Here)
-		if told && !found && b.gateway != nil {
+		if sent && !found && b.gateway != nil {
 			if is, found, agrees, err = lookUp(ctx, b.gateway, d, f.Here); err != nil {
 				return err
 			}
 		}
 		switch {
-		case !found && told:
-			f.Finding = ToldNotBooked
+		case !found && sent:
+			f.Finding = SentNotBooked
 			if c.Settle && d.State == client.CallbackAccepted && merchants[d.Merchant] {
 				if err := s.repeat(ctx, d.ID, c.Now); err != nil {
 					return fmt.Errorf("telling again what was not booked: %w", err)
@@ -76,8 +76,8 @@ func (c Config) told(ctx context.Context, s service, b books) error {
 			}
 		case found && !agrees:
 			f.Finding = AmountDiffers
-		case found && told && is&waits != 0:
-			f.Finding = ToldNotCounting
+		case found && sent && is&waits != 0:
+			f.Finding = SentNotCounting
 		default:
 			return nil
 		}
@@ -91,7 +91,7 @@ func (c Config) told(ctx context.Context, s service, b books) error {
 		if _, found, _ := x.Match(merchant, id, ""); found || b.gateway != nil {
 			return nil
 		}
-		return c.Report(Finding{Finding: ToldNotBooked, Merchant: merchant, TrackingID: id, State: string(client.CallbackAccepted)})
+		return c.Report(Finding{Finding: SentNotBooked, Merchant: merchant, TrackingID: id, State: string(client.CallbackAccepted)})
 	})
 	if err != nil {
 		return err
@@ -100,7 +100,7 @@ func (c Config) told(ctx context.Context, s service, b books) error {
 		if _, other := trackingID(l); other || x.Matched(c.merchant(l), l.TrackingID) {
 			return nil
 		}
-		return c.Report(Finding{Finding: BookedNotTold, Merchant: c.merchant(l), TrackingID: l.TrackingID, There: Sum(l.Symbol, l.Amount)})
+		return c.Report(Finding{Finding: BookedNotSent, Merchant: c.merchant(l), TrackingID: l.TrackingID, There: Sum(l.Symbol, l.Amount)})
 	})
 }
 
@@ -124,7 +124,7 @@ func (c Config) indexBooked(b books, merchants map[string]bool) (*Index, error) 
 }
 
 // lookUp asks a gateway for a deposit that came while its deposits were being read.
-func lookUp(ctx context.Context, api *client.Gateway, d client.ToldDeposit, sum string) (is flags, found, agrees bool, err error) {
+func lookUp(ctx context.Context, api *client.Gateway, d client.SentDeposit, sum string) (is flags, found, agrees bool, err error) {
 	err = eachDeposit(ctx, api, client.DepositSearch{TrackingID: d.TrackingID}, func(l Line) error {
 		is, found, agrees = l.Is, true, sameSum(sumOf(Sum(l.Symbol, l.Amount)), sumOf(sum))
 		return nil
@@ -196,7 +196,7 @@ func (c Config) added(ctx context.Context, s service) error {
 	if err != nil {
 		return err
 	}
-	err = s.deposits(ctx, "", func(d client.ToldDeposit) error {
+	err = s.deposits(ctx, "", func(d client.SentDeposit) error {
 		f := Finding{Finding: AmountDiffers, Merchant: d.Merchant, TrackingID: d.TrackingID, State: string(d.State), Here: Sum(d.Symbol, d.Amount)}
 		if _, found, agrees := x.Match(d.Merchant, "deposit "+d.TrackingID, f.Here); found && !agrees {
 			return c.Report(f)

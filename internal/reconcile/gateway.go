@@ -49,7 +49,7 @@ func Gateway(ctx context.Context, b *book.Book, c Config) (ended bool, err error
 		if _, found, _ := x.Match("", id, ""); found {
 			return nil
 		}
-		return c.Report(Finding{Finding: ToldNotBooked, TrackingID: id, State: string(client.DepositTaken)})
+		return c.Report(Finding{Finding: SentNotBooked, TrackingID: id, State: string(client.DepositTaken)})
 	})
 	if err != nil {
 		return false, err
@@ -154,7 +154,7 @@ func (c Config) lost(ctx context.Context, b *book.Book, x *Index) error {
 		if c.Settle {
 			list = append(list, l.booked())
 		}
-		if err := c.Report(Finding{Finding: BookedNotTold, TrackingID: l.TrackingID, There: Sum(l.Symbol, l.Amount), Settled: c.Settle}); err != nil {
+		if err := c.Report(Finding{Finding: BookedNotSent, TrackingID: l.TrackingID, There: Sum(l.Symbol, l.Amount), Settled: c.Settle}); err != nil {
 			return err
 		}
 		return keep(settleMost)
@@ -270,7 +270,7 @@ func (c Config) booked(ctx context.Context, b *book.Book, x *Index) error {
 			f := Finding{TrackingID: d.TrackingID, State: string(d.State), Here: Sum(d.Symbol, d.Amount)}
 			switch _, found, agrees := x.Match("", d.TrackingID, f.Here); {
 			case !found && counts:
-				f.Finding = ToldNotBooked
+				f.Finding = SentNotBooked
 			case found && !agrees:
 				f.Finding = AmountDiffers
 			case found && !counts && d.DecidedBy != book.ByReconcile:

@@ -79,13 +79,13 @@ func readLine(text []byte) (l Line, err error) {
 		return l, err
 	}
 	// If ignored, they would agree with anything.
-	if given(l.Details) || given(l.Ordered) {
+	if present(l.Details) || present(l.Ordered) {
 		return l, errors.New("details and ordered are of the service's own rows; write what the other side has in its books: address, chainName, symbol and amount beside callBackId")
 	}
 	return l, nil
 }
 
-func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
+func present(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
 // Sum returns what both sides must agree on besides the identifier: the symbol and the amount, in one spelling.
 func Sum(symbol string, amount countersign.Amount) string { return book.SumOf(symbol, amount) }

@@ -13,12 +13,12 @@ import (
 // Kind is the kind of a disagreement.
 type Kind string
 
-// The kinds of findings. "Told" is what the service knows, "booked" what the merchant says, "executed" what the wallet
+// The kinds of findings. "Sent" is what the service sent, "booked" what the merchant says, "executed" what the wallet
 // core says.
 const (
-	ToldNotBooked        Kind = "told_not_booked"        // sent and acknowledged, but not booked by the merchant
-	ToldNotCounting      Kind = "told_not_counting"      // sent and acknowledged, but held or rejected at the merchant
-	BookedNotTold        Kind = "booked_not_told"        // booked by the merchant and unknown here
+	SentNotBooked        Kind = "sent_not_booked"        // sent and acknowledged, but not booked by the merchant
+	SentNotCounting      Kind = "sent_not_counting"      // sent and acknowledged, but held or rejected at the merchant
+	BookedNotSent        Kind = "booked_not_sent"        // booked by the merchant and unknown here
 	AmountDiffers        Kind = "amount_differs"         // both have it, with another amount or symbol, or a withdrawal with another address
 	BookedTwice          Kind = "booked_twice"           // lines repeat an identifier; Count says how many
 	BookedNotCounting    Kind = "booked_not_counting"    // the merchant booked a deposit that is held or was rejected
@@ -52,7 +52,7 @@ func Left(all []Finding) (open, again []Finding) {
 		case f.Settled:
 		case f.Finding == AddedUnknown, f.Finding == OutcomeUnknown:
 			again = append(again, f)
-		case (f.Finding == BookedNotTold || f.Finding == ConfirmedUnknown) && added[key(f)]:
+		case (f.Finding == BookedNotSent || f.Finding == ConfirmedUnknown) && added[key(f)]:
 		default:
 			open = append(open, f)
 		}

@@ -351,7 +351,7 @@ func TestNoSecondCredit(t *testing.T) {
 					t.Error("the epoch is still open")
 				}
 				if !again {
-					if len(*found) != 1 || (*found)[0].Finding != BookedNotTold || (*found)[0].TrackingID != "booked" {
+					if len(*found) != 1 || (*found)[0].Finding != BookedNotSent || (*found)[0].TrackingID != "booked" {
 						t.Errorf("found %+v", *found)
 					}
 					tellAgain()
@@ -488,7 +488,7 @@ func releaseOne(ctx context.Context, o *outbox.Outbox, id string, h outbox.Holde
 	if err != nil {
 		return outbox.Permit{}, err
 	}
-	return done[0].Given, done[0].Err
+	return done[0].Issued, done[0].Err
 }
 
 func recordOne(ctx context.Context, o *outbox.Outbox, id string, x outbox.Outcome, now db.Millis) (outbox.Withdrawal, bool, error) {

@@ -32,7 +32,7 @@ func hasPermit(w client.Withdrawal) bool {
 
 // service holds the deposits and withdrawals of a service, from its database or its API.
 type service interface {
-	deposits(ctx context.Context, merchant string, fn func(client.ToldDeposit) error) error
+	deposits(ctx context.Context, merchant string, fn func(client.SentDeposit) error) error
 	// purged calls fn for the accepted deposits that are no longer in deposits. An API does not list them.
 	purged(ctx context.Context, merchant string, fn func(merchant, trackingID string) error) error
 	withdrawals(ctx context.Context, merchant string, fn func(client.Withdrawal) error) error
@@ -43,7 +43,7 @@ type service interface {
 // local is a service's database.
 type local struct{ o *outbox.Outbox }
 
-func (s local) deposits(ctx context.Context, merchant string, fn func(client.ToldDeposit) error) error {
+func (s local) deposits(ctx context.Context, merchant string, fn func(client.SentDeposit) error) error {
 	return s.o.EachDeposit(ctx, merchant, fn)
 }
 
@@ -73,7 +73,7 @@ func (s local) repeat(ctx context.Context, id string, now db.Millis) error {
 // remote is a service's API.
 type remote struct{ api *client.Service }
 
-func (s remote) deposits(ctx context.Context, merchant string, fn func(client.ToldDeposit) error) error {
+func (s remote) deposits(ctx context.Context, merchant string, fn func(client.SentDeposit) error) error {
 	for d, err := range s.api.AllDeposits(ctx, client.DepositFilter{Merchant: merchant}) {
 		if err != nil {
 			return fmt.Errorf("deposits of the service: %w", err)

@@ -195,13 +195,13 @@ func testDepositStep(c *chain, end string, backed, done int, early bool, key *en
 	if c.credited != 1 {
 		t.Errorf("credited %d times; found %+v", c.credited, *found)
 	}
-	if bookedBefore && !knew && !early && !named(*found, BookedNotTold) {
+	if bookedBefore && !knew && !early && !named(*found, BookedNotSent) {
 		t.Errorf("what the %s lost is not named: %+v", end, *found)
 	}
-	if end == "gateway" && done >= 4 && !bookedBefore && !knew && !named(*found, ToldNotBooked) {
+	if end == "gateway" && done >= 4 && !bookedBefore && !knew && !named(*found, SentNotBooked) {
 		t.Errorf("what the service will not tell again is not named: %+v", *found)
 	}
-	list := must2(c.outbox().ToldDeposits(ctx, []string{"shop"}, "", 10))
+	list := must2(c.outbox().SentDeposits(ctx, []string{"shop"}, "", 10))
 	if all, _ := list(t); len(all) != 1 || all[0].State != client.CallbackAccepted || all[0].Repeated {
 		t.Errorf("at the service: %+v", all)
 	}

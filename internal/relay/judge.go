@@ -21,7 +21,7 @@ const (
 // verdict is the meaning of an answer of the service.
 type verdict struct {
 	result  result
-	apart   bool            // send rows apart that were sent together: the answer may be about one of them
+	split   bool            // send rows apart that were sent together: the answer may be about one of them
 	wait    time.Duration   // with down: at least
 	problem *client.Problem // with refused
 }
@@ -41,19 +41,19 @@ func judge(err error) verdict {
 	switch p.Status {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
 		if p.Detail != "" || len(p.Faults) > 0 {
-			return verdict{result: refused, apart: true, problem: p}
+			return verdict{result: refused, split: true, problem: p}
 		}
 	case http.StatusConflict:
 		if len(p.Faults) > 0 { // the identifier is in use with other content
-			return verdict{result: refused, apart: true, problem: p}
+			return verdict{result: refused, split: true, problem: p}
 		}
-		return verdict{result: hold, apart: true} // a state forbids it, which may change
+		return verdict{result: hold, split: true} // a state forbids it, which may change
 	case http.StatusTooManyRequests: // with a fault fewer at once may fit into the token's limit
-		return verdict{result: down, apart: len(p.Faults) > 0, wait: p.RetryAfter}
+		return verdict{result: down, split: len(p.Faults) > 0, wait: p.RetryAfter}
 	case http.StatusForbidden: // the token's role may not add this kind
 		return verdict{result: hold}
 	case http.StatusInternalServerError: // perhaps one row is the cause
-		return verdict{result: hold, apart: true}
+		return verdict{result: hold, split: true}
 	}
 	return verdict{result: down, wait: p.RetryAfter}
 }

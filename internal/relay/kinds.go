@@ -160,18 +160,18 @@ func (t *turn) report(ctx context.Context, row Row) error {
 }
 
 // permitOf returns the permit that the service issued for a row.
-func permitOf(row Row, given *client.Permit) (permit, error) {
+func permitOf(row Row, issued *client.Permit) (permit, error) {
 	var asked client.Claim
-	if err := json.Unmarshal(row.about.rest, &asked); err != nil || given.Permit == "" || !row.isAbout(given.Withdrawal) {
+	if err := json.Unmarshal(row.about.rest, &asked); err != nil || issued.Permit == "" || !row.isAbout(issued.Withdrawal) {
 		return permit{}, fmt.Errorf("the answer to a release is no permit of withdrawal %s: %v", row.key(), err)
 	}
 	shown, err := json.Marshal(struct {
 		Details    client.Details    `json:"details"`
 		Withdrawal client.Withdrawal `json:"withdrawal"`
-	}{given.Details, given.Withdrawal})
-	p := permit{row: row, withdrawal: given.Withdrawal.ID, claim: asked.Holder, permit: given.Permit.Reveal(), body: string(shown), note: given.Note}
-	if err == nil && given.Answer != nil {
-		p.answer, err = json.Marshal(given.Answer)
+	}{issued.Details, issued.Withdrawal})
+	p := permit{row: row, withdrawal: issued.Withdrawal.ID, claim: asked.Holder, permit: issued.Permit.Reveal(), body: string(shown), note: issued.Note}
+	if err == nil && issued.Answer != nil {
+		p.answer, err = json.Marshal(issued.Answer)
 	}
 	return p, err
 }

@@ -13,14 +13,14 @@ const listenCheck = 5 * time.Second
 // listen wakes the relay at notifications until ctx ends. The poll finds what it misses.
 func (r *Relay) listen(ctx context.Context) {
 	for failures := 0; ctx.Err() == nil; {
-		heard, err := r.links.Listen(ctx, "countersign_outbox", listenCheck, func() {
+		listened, err := r.links.Listen(ctx, "countersign_outbox", listenCheck, func() {
 			r.state.set(partNotices, nil)
 			r.ring() // something may have been missed
 		}, func(*pgconn.Notification) { r.ring() })
 		if ctx.Err() != nil {
 			return
 		}
-		if heard {
+		if listened {
 			failures = 0
 		}
 		failures++

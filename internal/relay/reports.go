@@ -125,16 +125,16 @@ func readResults(kind string, list []Row, out json.RawMessage) ([]outcomeOfRow, 
 	var about []client.Withdrawal
 	for i, r := range answer.Releases.Releases {
 		one := outcomeOfRow{problem: r.Error}
-		if r.Given == nil || r.Error != nil || i >= len(list) {
+		if r.Issued == nil || r.Error != nil || i >= len(list) {
 			results, about = append(results, one), append(about, client.Withdrawal{})
 			continue
 		}
-		p, err := permitOf(list[i], r.Given)
+		p, err := permitOf(list[i], r.Issued)
 		if err != nil {
 			return nil, err
 		}
 		one.permit = &p
-		results, about = append(results, one), append(about, r.Given.Withdrawal)
+		results, about = append(results, one), append(about, r.Issued.Withdrawal)
 	}
 	for _, r := range answer.ReportedOutcomes.Outcomes {
 		one, w := outcomeOfRow{problem: r.Error}, client.Withdrawal{}

@@ -96,24 +96,24 @@ func TestForeignResults(t *testing.T) {
 	list := []Row{{Merchant: "shop", about: &about{callBackID: "w-1", rest: json.RawMessage(`{"claim":"c"}`)}},
 		{Merchant: "shop", about: &about{callBackID: "w-2", rest: json.RawMessage(`{"claim":"c"}`)}}}
 	permit := func(id string) string {
-		return `{"given":{"permit":"cpt_` + id + `","withdrawal":{"merchant":"shop","callBackId":"` + id + `"}}}`
+		return `{"issued":{"permit":"cpt_` + id + `","withdrawal":{"merchant":"shop","callBackId":"` + id + `"}}}`
 	}
 	ended := func(id string) string {
 		return `{"ended":{"merchant":"shop","callBackId":"` + id + `"}}`
 	}
 	refused := `{"error":{"title":"Conflict","status":409}}`
 	for answer, good := range map[string]string{
-		`{"releases":[` + permit("w-1") + `,` + permit("w-2") + `]}`:                                     kindRelease,
-		`{"releases":[` + permit("w-1") + `,` + refused + `]}`:                                           kindRelease,
-		`{"releases":[` + permit("w-2") + `,` + permit("w-1") + `]}`:                                     "",
-		`{"releases":[` + permit("w-1") + `]}`:                                                           "",
-		`{"releases":[` + permit("w-1") + `,` + permit("w-2") + `,` + permit("w-1") + `]}`:               "",
-		`{"releases":[` + permit("w-1") + `,{}]}`:                                                        "",
-		`{"releases":[{"given":{"withdrawal":{"merchant":"shop","callBackId":"w-1"}}},` + refused + `]}`: "",
-		`{"outcomes":[` + ended("w-1") + `,` + ended("w-2") + `]}`:                                       kindOutcome,
-		`{"outcomes":[` + refused + `,` + ended("w-2") + `]}`:                                            kindOutcome,
-		`{"outcomes":[` + ended("w-1") + `,` + ended("w-1") + `]}`:                                       "",
-		`{"outcomes":[` + ended("w-1") + `,null]}`:                                                       "",
+		`{"releases":[` + permit("w-1") + `,` + permit("w-2") + `]}`:                                      kindRelease,
+		`{"releases":[` + permit("w-1") + `,` + refused + `]}`:                                            kindRelease,
+		`{"releases":[` + permit("w-2") + `,` + permit("w-1") + `]}`:                                      "",
+		`{"releases":[` + permit("w-1") + `]}`:                                                            "",
+		`{"releases":[` + permit("w-1") + `,` + permit("w-2") + `,` + permit("w-1") + `]}`:                "",
+		`{"releases":[` + permit("w-1") + `,{}]}`:                                                         "",
+		`{"releases":[{"issued":{"withdrawal":{"merchant":"shop","callBackId":"w-1"}}},` + refused + `]}`: "",
+		`{"outcomes":[` + ended("w-1") + `,` + ended("w-2") + `]}`:                                        kindOutcome,
+		`{"outcomes":[` + refused + `,` + ended("w-2") + `]}`:                                             kindOutcome,
+		`{"outcomes":[` + ended("w-1") + `,` + ended("w-1") + `]}`:                                        "",
+		`{"outcomes":[` + ended("w-1") + `,null]}`:                                                        "",
 		`{"outcomes":[]}`: "",
 		`{}`:              "",
 		`[]`:              "",

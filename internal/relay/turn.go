@@ -167,15 +167,15 @@ func (t *turn) sendTogether(ctx context.Context, list []Row) {
 	case results != nil:
 		t.r.metrics.called(v)
 		t.reported(ctx, list, results)
-	case len(list) == 1 || !v.apart:
+	case len(list) == 1 || !v.split:
 		t.settle(list, v, err)
 	default:
-		apart(list, err, func(part []Row) { t.sendTogether(ctx, part) })
+		splitRows(list, err, func(part []Row) { t.sendTogether(ctx, part) })
 	}
 }
 
-// apart sends rows that failed together in parts: the row at fault alone, if the error names one, else in halves.
-func apart(list []Row, err error, send func([]Row)) {
+// splitRows sends rows that failed together in parts: the row at fault alone, if the error names one, else in halves.
+func splitRows(list []Row, err error, send func([]Row)) {
 	if at := faultAt(err, len(list)); at >= 0 {
 		send(list[:at])
 		send(list[at : at+1])

@@ -74,11 +74,11 @@ func (l *Look) Ask(t *client.Task, a api.Agreed) {
 
 // Voted adds to a decided task who agreed. Nobody is missing any more.
 func (l *Look) Voted(t *client.Task, a api.Agreed) {
-	for _, g := range a.Given {
+	for _, g := range a.Approvals {
 		t.Votes = append(t.Votes, client.TaskVote{Task: t.ID, Actor: g.Token, Name: g.Name, Origin: l.People.Origin(g.Token),
 			Verdict: Approve, Note: g.Reason, At: api.TimeOf(g.At), Void: g.Void})
 	}
-	t.Needs, t.Missing = len(a.Given), 0
+	t.Needs, t.Missing = len(a.Approvals), 0
 }
 
 // Vote adds what one person decided alone.

@@ -165,10 +165,10 @@ CREATE TABLE executions (
   folded_symbol  {text} NOT NULL,
   amount         {text} NOT NULL, -- empty: the service did not say it, and nothing was ordered
   counted        {text} NOT NULL,
-  told           {int} NOT NULL,
+  reported       {int} NOT NULL,
   PRIMARY KEY (call_back_id, payment)
 ){clustered};
-CREATE INDEX executions_spent ON executions (folded_symbol, told);
+CREATE INDEX executions_spent ON executions (folded_symbol, reported);
 
 -- Sums of what limits count, by the span of time: of orders that were confirmed and did not
 -- end without execution, when they were confirmed, and of executions beyond them, when they

@@ -46,7 +46,7 @@ CREATE TABLE alarms (
   ended_text TEXT NOT NULL DEFAULT '',
   -- What is posted of it; see db/alarm_posts.go.
   due        {int} NOT NULL,
-  told       {int} NOT NULL DEFAULT 0,
+  posted     {int} NOT NULL DEFAULT 0,
   attempts   {int} NOT NULL DEFAULT 0
 ){strict};
 CREATE INDEX alarms_due ON alarms (due, seq);

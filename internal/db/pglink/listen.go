@@ -15,7 +15,7 @@ const beginListening = 20 * time.Second
 // breaks. A broken connection does not report itself: if nothing came for check, it is tested, and has as long to
 // answer. begun is called once it listens: earlier notifications were missed. listened reports whether begun was
 // called.
-func (l *Links) Listen(ctx context.Context, channel string, check time.Duration, begun func(), heard func(*pgconn.Notification)) (listened bool, err error) {
+func (l *Links) Listen(ctx context.Context, channel string, check time.Duration, begun func(), notified func(*pgconn.Notification)) (listened bool, err error) {
 	start, cancel := context.WithTimeout(ctx, beginListening)
 	defer cancel()
 	conn, err := l.connect(start, true)
@@ -38,7 +38,7 @@ func (l *Links) Listen(ctx context.Context, channel string, check time.Duration,
 		cancel()
 		switch {
 		case err == nil:
-			heard(n)
+			notified(n)
 			continue
 		case ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded):
 			return true, err

@@ -21,7 +21,7 @@ var common = map[string]any{
 	"declineTasks":   map[string]any{"ids": []any{"change.chg_1"}, "reason": "seen", "dryRun": true},
 	"ackAlarm":       map[string]any{"note": "seen"},
 	"beginProvider":  map[string]any{"origin": "https://console.example", "again": true},
-	"finishProvider": map[string]any{"state": "s", "given": "g", "code": "c", "issuer": "https://issuer.example"},
+	"finishProvider": map[string]any{"state": "s", "returnedState": "g", "code": "c", "issuer": "https://issuer.example"},
 	"createToken":    map[string]any{"name": "n", "role": "viewer", "merchants": []any{"acme"}, "expires": "2031-01-01T00:00:00Z", "depositsPerHour": 100},
 }
 

@@ -276,7 +276,7 @@ CREATE TABLE health (
   callback TEXT NOT NULL,  -- of the last failure, with its reason and facts
   reason   TEXT NOT NULL,
   facts    TEXT NOT NULL,
-  told     {int} NOT NULL DEFAULT 0, -- 1: the alarm merchant_failing stands
+  alarmed  {int} NOT NULL DEFAULT 0, -- 1: the alarm merchant_failing stands
   period   {int} NOT NULL DEFAULT 0, -- of five minutes since 1970, in which an attempt last ended
   attempts {int} NOT NULL DEFAULT 0, -- that ended in it, and half of those that counted before
   failures {int} NOT NULL DEFAULT 0  -- likewise

@@ -5,15 +5,15 @@ import (
 	"testing"
 )
 
-// TestApart: reads that keep every connection of Apart keep none of the others, and
+// TestForLists: reads that keep every connection of ForLists keep none of the others, and
 // transactions go on.
-func TestApart(t *testing.T) {
+func TestForLists(t *testing.T) {
 	for _, d := range dialects {
 		t.Run(d.name, func(t *testing.T) {
 			s := openAt(t, d.url(t))
-			lists := s.Apart()
+			lists := s.ForLists()
 			var open []Rows
-			for range apartConns {
+			for range listConns {
 				r, err := lists.Query(ctx, `SELECT name FROM meta`)
 				if err != nil || !r.Next() {
 					t.Fatal(err)
