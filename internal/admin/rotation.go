@@ -169,7 +169,7 @@ func (s *Server) EndRotations(ctx context.Context, now db.Millis) error {
 	return errors.Join(errs...)
 }
 
-// rotationOf returns how far the replacement of m's keys is.
+// rotationOf returns the state of the replacement of m's keys.
 func rotationOf(m outbox.Merchant) *client.Rotation {
 	r := m.Rotation
 	if r == nil {

@@ -150,7 +150,7 @@ func (p *People) void(q Asked, v db.Approval) string {
 	return p.barred(q, t)
 }
 
-// makers returns the tokens that t comes from, the nearest first, as far as they are known.
+// makers returns the tokens that t comes from, the nearest first, up to the first that is not known.
 func (p *People) makers(t Token) (list []Token) {
 	for len(list) < len(p.list) && t.made() {
 		m, known := p.byID[t.Maker]
@@ -294,7 +294,7 @@ func (a *Agreed) Nobody() string {
 	return fmt.Sprintf("%s: make a token of role approver, with one that has not approved it%s (countersign token new)%s", who, but, a.asked.Otherwise)
 }
 
-// TellNow reports whether somebody must hear at once that approvals are missing: one counts no more,
+// TellNow reports whether people must learn at once that approvals are missing: one no longer counts,
 // or nobody can give what is missing.
 func (a *Agreed) TellNow() bool {
 	return !a.Enough() && (len(a.able) < len(a.Approvals) || a.reach < a.Needed)

@@ -33,7 +33,7 @@ type Config struct {
 	// ends. A key is the collection's name in the paths; "operation" stands for the
 	// routes outside /v1.
 	Tags map[string]string
-	// Version is told in the OpenAPI document.
+	// Version is shown in the OpenAPI document.
 	Version string
 	// Tokens keeps the end's tokens. Required.
 	Tokens TokenStore

@@ -58,7 +58,7 @@ type Changes struct {
 	kinds   map[ChangeKind]ApplyChange
 	version func(ctx context.Context, merchant string) (int64, error)
 
-	// TellOfWaiting tells of what waits for persons. Nil: nothing is told. It is set before Run.
+	// TellOfWaiting announces what waits for persons. Nil: nothing is announced. It is set before Run.
 	TellOfWaiting func(context.Context, db.Millis) error
 }
 

@@ -267,7 +267,7 @@ func awayUnlessRefused(err error) error {
 // answer does not count here.
 var errRefused = errors.New("the identity provider's answer does not sign in")
 
-// maxSkew is how far the provider's clock may be ahead of this one.
+// maxSkew is the most by which the provider's clock may be ahead of this one.
 const maxSkew = 2 * time.Minute
 
 // claims returns the provider's claims about a person, and its id of the person.

@@ -106,7 +106,7 @@ func (b *Body) Free() {
 }
 
 // Read reads r to its end and takes from budget what that needs. announced is the Content-Length, below 0 if it is not
-// known. It only limits how far the buffer grows, because a peer may announce more than it sends. The error is
+// known. It only limits the buffer's growth, because a peer may announce more than it sends. The error is
 // ErrTooLong for more than limit bytes, ErrBudget, or an error of r. The caller frees the body, after an error too.
 func Read(r io.Reader, announced int64, limit int, budget *Budget) (Body, error) {
 	b := Body{Bytes: make([]byte, 0, 1), budget: budget} // the first byte is not counted: an empty body takes nothing

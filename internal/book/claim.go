@@ -245,7 +245,7 @@ func (in *inboxTx) compare(e *merchant.Entry, row *inboxRow) {
 	}
 }
 
-// keyOf returns the stored form of a Transfer or a Payment, empty for none. Half of the digest tells them apart and
+// keyOf returns the stored form of a Transfer or a Payment, empty for none. Half of the digest distinguishes them and
 // keeps the index small.
 func keyOf(d merchant.Digest) string {
 	if d.IsZero() {

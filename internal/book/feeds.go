@@ -207,7 +207,7 @@ ON CONFLICT (name) DO UPDATE SET
 	updated = excluded.updated`
 )
 
-// Cursor returns how far a reader has acknowledged the feeds, 0 in both for an unknown reader.
+// Cursor returns the last entries that a reader has acknowledged, 0 in both feeds for an unknown reader.
 func (b *Book) Cursor(ctx context.Context, name string) (client.Cursor, error) {
 	c := client.Cursor{Name: name}
 	if db.CheckText("", name) != nil {

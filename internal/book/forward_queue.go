@@ -17,7 +17,7 @@ const (
 	beginForwardingSQL = `UPDATE forwarding SET seq = $2, begun = $3 WHERE feed = $1 AND begun = 0`
 )
 
-// positions returns how far each feed was handed over to forwarding.
+// positions returns the last entry of each feed that was handed over to forwarding.
 func positions(ctx context.Context, q db.Querier, text string) ([]client.ForwardingFeed, error) {
 	last, err := db.LastSeqs(ctx, q)
 	if err != nil {
@@ -78,7 +78,7 @@ WHERE seq > (SELECT seq FROM forwarding WHERE feed = 'deposits' AND begun > 0) O
 WHERE seq > (SELECT seq FROM forwarding WHERE feed = 'events' AND begun > 0) ORDER BY seq LIMIT 1`
 )
 
-// Forwarding returns how far the feeds were forwarded, without the failed entries. Its cost does not grow with their
+// Forwarding returns the last entry of each feed that was forwarded, without the failed ones. Its cost does not grow with their
 // number.
 func (b *Book) Forwarding(ctx context.Context) (client.Forwarding, error) {
 	var s client.Forwarding

@@ -118,8 +118,8 @@ func (in *inboxTx) readRestored(ids map[countersign.Type][]string, transfers, pa
 }
 
 // checkReconciled returns an error if the book was restored and is not reconciled. An order may have been confirmed and
-// executed meanwhile: a user told that it has ended would get the funds back too early. What the limits allow is not
-// known either.
+// executed meanwhile: a user who reads that it has ended would get the funds back too early. What the limits allow is
+// not known either.
 func checkReconciled(ctx context.Context, t *db.Tx) error {
 	open, err := db.EpochIsOpen(ctx, t)
 	if err == nil && open {

@@ -147,7 +147,7 @@ type manyPage struct {
 	Values map[string]string
 }
 
-// decideMany gives the answer in a form to the tasks that it names.
+// decideMany answers the tasks that a form names with the form's answer.
 func (v *visit) decideMany(form url.Values, dry bool) (client.DecidedTasks, error) {
 	d := client.DecideTasks{IDs: form["id"], Reason: strings.TrimSpace(form.Get("reason")), DryRun: dry}
 	if len(d.IDs) == 0 {

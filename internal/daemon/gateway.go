@@ -39,7 +39,7 @@ type GatewayConfig struct {
 	// Policy decides on orders that agree with the service's question. Nil: exactly the orders of the book are
 	// confirmed.
 	Policy *policy.Rules `kong:"-"`
-	// Grace is how long the service is told to ask again for an unknown order. Zero: 30 s. Below zero: none.
+	// Grace is how long an unknown order is answered with "ask again". Zero: 30 s. Below zero: none.
 	Grace time.Duration `kong:"-"`
 	// TakeAddresses is gateway.Config.TakeAddresses.
 	TakeAddresses bool `kong:"-"`

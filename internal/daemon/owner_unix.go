@@ -62,7 +62,7 @@ func actAsOwner(dir string) (stage string, back func() error, err error) {
 	return stage, nothing, nil
 }
 
-// become gives this process the rights of owner until back is called.
+// become has this process run with the rights of owner until back is called.
 func become(owner *syscall.Stat_t) (back func() error, err error) {
 	groups, err := syscall.Getgroups()
 	if err != nil {

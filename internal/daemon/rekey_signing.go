@@ -10,7 +10,7 @@ import (
 	"countersign/internal/journal"
 )
 
-// RekeyedSigning is how far the replacement of an end's pair of the signed link has come.
+// RekeyedSigning is the state of the replacement of an end's pair of the signed link.
 type RekeyedSigning struct {
 	State   string          `json:"state"`             // "one key" or "both keys"
 	Key     *SigningKeyPart `json:"key,omitempty"`     // the pair that signs; absent: the database was not started yet

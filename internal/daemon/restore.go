@@ -27,7 +27,7 @@ type RestoreConfig struct {
 	// From is the backup of a SQLite database. It is not used with DB: that database was already restored by its own
 	// means.
 	From string
-	// Replace moves an existing SQLite database aside, to the name in Restored. Without it Restore refuses.
+	// Replace renames an existing SQLite database to the name in Restored. Without it Restore refuses.
 	Replace bool
 	// Log gets the lines of opening the database. Nil: discards.
 	Log *slog.Logger

@@ -61,7 +61,7 @@ func (c *Clock) Run(ctx context.Context) error {
 	return nil
 }
 
-// reading returns the present offset of the database's clock, and how far off it may be.
+// reading returns the present offset of the database's clock, and the most by which it may be wrong.
 func (c *Clock) reading(ctx context.Context) (offset int64, within time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, clockTimeout)
 	defer cancel()

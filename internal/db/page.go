@@ -54,8 +54,8 @@ func NumberedText(table, columns string, c *Conditions, limit int) string {
 	return "SELECT " + columns + " FROM " + table + where + " ORDER BY seq DESC LIMIT " + c.Arg(limit+1)
 }
 
-// clockSlack is how far the times of rows may be out of the order of their numbers, in milliseconds: nodes have clocks
-// of their own.
+// clockSlack is the most by which the times of rows may be out of the order of their numbers, in milliseconds: nodes
+// have clocks of their own.
 const clockSlack Millis = 60_000
 
 // NumbersBetween finds the numbers (seq) of the rows of a time: from is the first, below the one after the last. The

@@ -15,7 +15,7 @@ import (
 	"countersign/client"
 )
 
-// phase is how far an exchange has come.
+// phase is the last step that an exchange has reached.
 type phase int32
 
 const (

@@ -252,7 +252,7 @@ func (m *merchant) exchange(asked, under *keySet, body, plain []byte, r Response
 	return e
 }
 
-// question gives the callback a new requestUUID (PROTOCOL.md, B1). It returns the Question for its response, and the
+// question puts a new requestUUID into the callback (PROTOCOL.md, B1). It returns the Question for its response, and the
 // bytes to seal.
 func question(c outbox.Claimed, m *merchant) (q Question, plain []byte, uuid string, err error) {
 	var random [6]byte
@@ -262,7 +262,7 @@ func question(c outbox.Claimed, m *merchant) (q Question, plain []byte, uuid str
 		return q, nil, "", err
 	}
 	// Parse the bytes that will be sent, so that question and plaintext agree. Lenient, because a notice of types 3 and
-	// 4 may lack members that the service was not told.
+	// 4 may lack members that the service does not know.
 	sent, err := countersign.ParseCallback(plain, countersign.ParseOptions{Lenient: true})
 	if err != nil {
 		return q, nil, "", err

@@ -33,7 +33,7 @@ var ErrURL = errors.New("URL not allowed")
 // maxURL bounds a target's URL in bytes.
 const maxURL = 2048
 
-// CheckURL returns an error if p does not allow callbacks to raw, as far as raw itself shows. Names are resolved, and
+// CheckURL returns an error if p does not allow callbacks to raw. It looks at the text alone: names are resolved, and
 // their addresses checked, when a connection is made.
 func CheckURL(raw string, p TargetRules) error {
 	_, err := parseTarget(raw, p)

@@ -36,8 +36,8 @@ type Config struct {
 	Learn bool
 	// Policy decides on orders that agree with the service's question. Nil: ExactOrders.
 	Policy *policy.Rules
-	// Grace is how long the service is told to ask again for an unknown order, from its first question on. Zero: 30 s.
-	// Below zero: none.
+	// Grace is how long an unknown order is answered with "ask again", from its first question on. Zero: 30 s. Below
+	// zero: none.
 	Grace time.Duration
 	// TakeAddresses lets a changed deposit address count at once. Otherwise it is held for a person.
 	TakeAddresses bool

@@ -54,7 +54,7 @@ type Withdrawal struct {
 	TenantUserID string          `json:"tenantUserId,omitempty"`
 	TrackingID   string          `json:"trackingId,omitempty"`
 	Business     int64           `json:"business,omitempty"`
-	Details      *client.Details `json:"details,omitempty"`  // as ordered, approved, decided or released; absent: the service was told none
+	Details      *client.Details `json:"details,omitempty"`  // as ordered, approved, decided or released; absent: the service knows none
 	Deadline     int64           `json:"deadline,omitempty"` // milliseconds since 1970, as all times below
 	Decision     string          `json:"decision,omitempty"`
 	Attempt      int             `json:"attempt,omitempty"` // whose answer decided

@@ -257,7 +257,7 @@ func (o *Outbox) insertRows(ctx context.Context, t *db.Tx, batch []newRow, done 
 	return inserted, differs, nil
 }
 
-// difference names the first member in which two payloads differ, with both values, as far as the known one is still
+// difference names the first member in which two payloads differ, with both values if the known one is still
 // kept.
 func difference(known, came []byte) string {
 	var a, b map[string]json.RawMessage

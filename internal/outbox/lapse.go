@@ -58,7 +58,7 @@ func (o *Outbox) endConfirmed(ctx context.Context, t *db.Tx, merchant, id string
 }
 
 // announceEnd queues the callback that tells the merchant that w ended without a release. The merchant may have
-// confirmed w even if the service never read that answer. Until it is told, it keeps funds frozen and limits used.
+// confirmed w even if the service never read that answer. Until it learns of the end, it keeps funds frozen and limits used.
 func (o *Outbox) announceEnd(ctx context.Context, t *db.Tx, w *Withdrawal, now db.Millis, counted ...db.Statement) error {
 	target := cmp.Or(targetOf(w.Details), targetOf(w.Ordered))
 	payload, err := (&countersign.WithdrawalEnded{

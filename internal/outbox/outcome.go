@@ -25,8 +25,8 @@ type Recorded struct {
 // RecordOutcomes ends released withdrawals and queues the Callback of each in the same transaction. The callback's
 // event id is the withdrawal's callBackId, whatever its EventID, or a new id if another callback uses that. The same
 // outcome again is a duplicate; another outcome, or another permit, is a *ConflictError. A different end or transaction
-// under the right permit is recorded and raises outcome_differs. If it names a transaction, the merchant is told, since
-// funds may have moved.
+// under the right permit is recorded and raises outcome_differs. If it names a transaction, the merchant gets it as well,
+// since funds may have moved.
 //
 // All are done in one transaction. Each has its own result, in the order of list, and is recorded or refused whatever
 // becomes of the others. An error means that nothing was recorded. If list names a withdrawal again, the result there
@@ -124,8 +124,8 @@ func (o *Outbox) recordOutcomes(ctx context.Context, t *db.Tx, batch []*reported
 	}
 	statements := make([]db.Statement, 0, 2*len(batch))
 	for _, e := range batch {
-		// A withdrawal that was executed may be released again in a backup. Nobody is told of a failure before the
-		// books of the core are compared.
+		// A withdrawal that was executed may be released again in a backup. The merchant learns of a
+		// failure only when the books of the core are compared.
 		if e.waits = open && e.state == client.WithdrawalFailed; !e.waits {
 			statements = append(statements, db.Statement{SQL: recordOutcomeSQL, N: &e.recorded,
 				Args: []any{e.merchant, e.rest, e.Permit, string(e.state), e.TxID, e.FailReason, int64(now)}})
@@ -192,8 +192,8 @@ func (e *reported) callback(n int) newRow {
 // noticeOfSQL finds the callback that tells the merchant of a transaction.
 const noticeOfSQL = `SELECT 1 FROM callbacks WHERE merchant = $1 AND call_back_id = $2 AND tx_id = $3 AND type = 3`
 
-// contradict records an outcome that contradicts how its withdrawal ended, and reports whether the merchant is to be
-// told. It is told of a transaction only: after funds were reported as moved, it is never told that nothing moved.
+// contradict records an outcome that contradicts how its withdrawal ended, and reports whether the merchant must get
+// it. It gets transactions only: after a report that funds moved, nothing says that they did not.
 func contradict(ctx context.Context, t *db.Tx, e *reported, now db.Millis) (tells bool, err error) {
 	w := &e.w
 	differs := journal.Withdrawal{Merchant: w.Merchant, CallBackID: w.CallBackID, Permit: journal.Fingerprint(e.Permit),

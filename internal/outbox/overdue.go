@@ -10,7 +10,7 @@ import (
 	"countersign/internal/db"
 )
 
-// overdueAfter is how long work waits before a person is told.
+// overdueAfter is how long work waits before an alarm is raised.
 const overdueAfter db.Millis = 900_000
 
 // A merchant that no exchange reaches has an alarm of its own.

@@ -120,7 +120,7 @@ func openTime(lane countersign.Lane, failures int) db.Millis {
 	return min(breakerFirst<<min(failures-BreakerThreshold, 10), most)
 }
 
-// BreakerStays is how long no exchange must have reached a merchant before a person is told. It is a time and not a
+// BreakerStays is how long no exchange must have reached a merchant before an alarm is raised. It is a time and not a
 // number of failures: a merchant with few callbacks has few failures.
 const BreakerStays db.Millis = 600_000
 

@@ -55,7 +55,7 @@ func (o *Outbox) CancelWithdrawal(ctx context.Context, id string, now db.Millis)
 }
 
 // endWithdrawal decides an awaiting withdrawal without an answer. The statement text sets its state to to; its callback
-// ends in any state, and a result that comes later is late. If the question was sent, the merchant is told of the end.
+// ends in any state, and a result that comes later is late. If the question was sent, a notice of the end follows.
 // It reports whether the withdrawal was awaiting.
 func (o *Outbox) endWithdrawal(ctx context.Context, t *db.Tx, merchant, id, text string, to client.WithdrawalState, state client.CallbackState, reason client.Reason, now db.Millis) (bool, error) {
 	var was client.CallbackState

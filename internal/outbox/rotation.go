@@ -170,7 +170,7 @@ func (m *Merchant) Others() []client.Key {
 
 func (r *Rotation) differ(m *Merchant) (list []client.Key) {
 	theirs, ours := r.Other.texts(), m.texts()
-	listed := r.Other.Key == nil // then the times tell API keys apart
+	listed := r.Other.Key == nil // then the times distinguish API keys
 	if listed {
 		theirs[0], theirs[1], ours[0], ours[1] = r.Fingerprint, r.ResponseFingerprint, m.Fingerprint, m.ResponseFingerprint
 	}
@@ -187,7 +187,7 @@ func (r *Rotation) differ(m *Merchant) (list []client.Key) {
 	return list
 }
 
-// RotationTexts returns, for people and records, how far a replacement of keys is: which keys are next, or old, by
+// RotationTexts returns, for people and records, the state of a replacement of keys: which keys are next, or old, by
 // their fingerprints. Nil: there is none.
 func (m *Merchant) RotationTexts() map[string]string {
 	r := m.Rotation

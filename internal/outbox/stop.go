@@ -155,7 +155,7 @@ UPDATE withdrawals SET state = 'blocked', ended = $3, blocked_reason = $4, block
 WHERE merchant = $1 AND id = $2 AND state = 'confirmed'`
 
 // BlockWithdrawal makes a confirmed withdrawal blocked for ever: it is never released. Its decision stays, and the
-// merchant is told that it has ended. Repeating it returns the same result, with the first reason. Any other state is a
+// merchant gets a notice of the end. Repeating it returns the same result, with the first reason. Any other state is a
 // *ConflictError.
 func (o *Outbox) BlockWithdrawal(ctx context.Context, id, reason, by string, now db.Millis) (Withdrawal, error) {
 	merchant, rest, err := splitID(id)

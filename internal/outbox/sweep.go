@@ -276,7 +276,7 @@ SELECT l.merchant, l.lane,
 		ORDER BY o.due DESC LIMIT 1), 0)
 FROM lanes l WHERE l.merchant > $1 ORDER BY l.merchant, l.lane LIMIT CAST($2 AS BIGINT)`
 
-// clockStep is how far clocks of nodes may differ, in milliseconds.
+// clockStep is the most by which clocks of nodes may differ, in milliseconds.
 const clockStep db.Millis = 1000
 
 // resetClockSQL resets times of a lane that lie in the future, because its callbacks would wait for them.

@@ -28,7 +28,7 @@ CREATE TABLE IF NOT EXISTS countersign_permits (
 	PRIMARY KEY (merchant, call_back_id)
 );
 
--- How far the feed has been read.
+-- The last entry of the feed that was read.
 CREATE TABLE IF NOT EXISTS countersign_relay (
 	one       boolean PRIMARY KEY DEFAULT true CHECK (one),
 	decisions bigint  NOT NULL -- seq of the last entry that was written

@@ -3,7 +3,7 @@
 //
 // The core inserts a row into a table of its own PostgreSQL, in the transaction that books the deposit, or what became
 // of a withdrawal. A relay sends the row to the service and deletes it once the service has acknowledged it. The
-// service knows a repetition of everything that can be told once, so sending a row twice is the same as sending it
+// service knows a repetition of everything that counts once, so sending a row twice is the same as sending it
 // once.
 //
 // # Order

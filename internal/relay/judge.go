@@ -21,7 +21,7 @@ const (
 // verdict is the meaning of an answer of the service.
 type verdict struct {
 	result  result
-	split   bool            // send rows apart that were sent together: the answer may be about one of them
+	split   bool            // send in parts what was sent together: the answer may be about one row
 	wait    time.Duration   // with down: at least
 	problem *client.Problem // with refused
 }

@@ -214,7 +214,7 @@ func (t *turn) judgeReport(ctx context.Context, row Row, err error) verdict {
 		return verdict{result: hold}
 	}
 	switch w.State {
-	case client.WithdrawalAwaiting: // not decided, or a node is behind: the core was told of the decision
+	case client.WithdrawalAwaiting: // not decided, or a node is behind: the core has the decision
 		return verdict{result: hold}
 	case client.WithdrawalConfirmed, client.WithdrawalReleased:
 		// The merchant is paused, the service frozen, a restore not reconciled, or a node behind.
@@ -222,7 +222,7 @@ func (t *turn) judgeReport(ctx context.Context, row Row, err error) verdict {
 			return verdict{result: hold}
 		}
 	case client.WithdrawalExecuted, client.WithdrawalFailed:
-		if row.Kind == kindWaiting { // it was told, or is past: a relay that died then has sent the outcome after it
+		if row.Kind == kindWaiting { // it was sent, or is past: a relay that died then has sent the outcome after it
 			return verdict{result: taken}
 		}
 	}

@@ -120,7 +120,7 @@ func (t *turn) leading(g group) []Row {
 }
 
 // sendMany sends deposits or withdrawals in as few requests as possible. If a row of a request is refused, nothing of
-// the request was taken. The rows before it, the row, and the rows after it are then sent apart, in this order.
+// the request was taken. The rows before it, the row, and the rows after it are then sent in separate requests, in this order.
 func (t *turn) sendMany(ctx context.Context, list []Row) {
 	for len(list) > 0 && !t.over(ctx) {
 		n := together(list, maxBatch)
@@ -269,7 +269,7 @@ func (t *turn) note(list []Row, v verdict, err error) {
 	case taken:
 		t.taken = append(t.taken, list...)
 	case refused:
-		for _, row := range list { // several rows of one request are first sent apart
+		for _, row := range list { // several rows of one request are first sent in parts
 			t.refused = append(t.refused, refusal{row, itemProblem(v.problem, 0)})
 		}
 	case hold:

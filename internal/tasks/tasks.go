@@ -350,7 +350,7 @@ func (t Tasks) many(c *api.Call, in client.DecideTasks, verdict string, do func(
 	return out, nil
 }
 
-// said returns what the caller of one task would be told; empty: the end failed.
+// said returns the text for the caller of one task; empty: the end failed.
 func said(c *api.Call, err error) string {
 	if p := c.Endpoint().ProblemOf(err); p.Status < http.StatusInternalServerError || errors.Is(err, db.ErrConflict) {
 		return cmp.Or(p.Detail, p.Title)
@@ -373,7 +373,7 @@ func place(seq int64) string { return strconv.FormatInt(seq, 10) }
 
 var errCursor = api.Invalid(api.At("query.cursor", "is not from a list of this kind"))
 
-// readCursor reads how far each source was read. A source that is not in a cursor has ended.
+// readCursor reads the place in each source. A source that is not in a cursor has ended.
 func readCursor(text string) (map[string]string, error) {
 	at := map[string]string{}
 	if text == "" {

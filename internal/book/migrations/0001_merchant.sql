@@ -18,7 +18,7 @@ CREATE TABLE inbox (
   settled        {int} NOT NULL,
   created        {int} NOT NULL,
   ended          {int} NOT NULL, -- when it was settled
-  -- What the service was told, once settled.
+  -- The answer to the service, once settled.
   code           {int} NOT NULL DEFAULT 0,
   message        {text} NOT NULL DEFAULT '',
   address        {text} NOT NULL DEFAULT '',
@@ -60,7 +60,7 @@ CREATE TABLE refused (
   reason     {text} NOT NULL,
   facts      TEXT NOT NULL, -- a JSON array
   setting    TEXT NOT NULL, -- what would let it through; may be empty
-  code       {int} NOT NULL, -- what the service was told, as message
+  code       {int} NOT NULL, -- the answer to the service, as message
   message    TEXT NOT NULL,
   first      {int} NOT NULL,
   last       {int} NOT NULL,
@@ -155,7 +155,7 @@ CREATE INDEX orders_expires ON orders (expires) WHERE state IN ('open', 'held', 
 CREATE INDEX orders_restored ON orders (seq) WHERE restored <> 0;
 CREATE INDEX orders_spent ON orders (folded_symbol, confirmed) WHERE confirmed > 0;
 
--- Every transaction that the service said executed a withdrawal, with what it told. counted is
+-- Every transaction that the service said executed a withdrawal, with its details. counted is
 -- what the limits count of it beyond what they count of its order.
 CREATE TABLE executions (
   call_back_id   {text} NOT NULL,
@@ -172,7 +172,7 @@ CREATE INDEX executions_spent ON executions (folded_symbol, reported);
 
 -- Sums of what limits count, by the span of time: of orders that were confirmed and did not
 -- end without execution, when they were confirmed, and of executions beyond them, when they
--- were told. An empty tenant_user_id is all users together.
+-- were reported. An empty tenant_user_id is all users together.
 CREATE TABLE spent (
   symbol         {text} NOT NULL,
   tenant_user_id {text} NOT NULL,
@@ -192,7 +192,7 @@ CREATE TABLE deposited_at (
 ){clustered};
 CREATE INDEX deposited_chain ON deposited_at (chain);
 
--- What the service told of users' deposit addresses.
+-- Users' deposit addresses as the service reported them.
 CREATE TABLE addresses (
 {sqlite}  seq            INTEGER NOT NULL PRIMARY KEY,
 {postgres}  seq            BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -234,7 +234,7 @@ CREATE TABLE events (
   decided_by     {text} NOT NULL
 ){strict};
 
--- How far a named reader has acknowledged each feed.
+-- The last entry of each feed that a named reader has acknowledged.
 CREATE TABLE cursors (
   name     {text} NOT NULL PRIMARY KEY,
   deposits {int} NOT NULL,
@@ -242,8 +242,8 @@ CREATE TABLE cursors (
   updated  {int} NOT NULL
 ){clustered};
 
--- What must still be told to the merchant's application. A row that is being
--- sent is due again when its lease ends; one that was told is deleted.
+-- What must still be forwarded to the merchant's application. A row that is being
+-- sent is due again when its lease ends; one that was accepted is deleted.
 CREATE TABLE forwards (
   feed     {text} NOT NULL, -- deposits or events
   seq      {int} NOT NULL,
@@ -265,7 +265,7 @@ CREATE TABLE forwarding (
 ){strict};
 INSERT INTO forwarding (feed, seq) VALUES ('deposits', 0), ('events', 0);
 
--- How far the purge of deposits (--retain-days) has come. Its one row is locked for each batch, so
+-- The state of the purge of deposits (--retain-days). Its one row is locked for each batch, so
 -- that one node works at a time, and all share the pace.
 CREATE TABLE retention (
   one    {int} NOT NULL PRIMARY KEY CHECK (one = 1),

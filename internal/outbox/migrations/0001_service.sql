@@ -62,7 +62,7 @@ CREATE TABLE lanes (
   next_due    {int} NOT NULL DEFAULT 4611686018427387904, -- of rows that are pending
   served      {int} NOT NULL DEFAULT 0, -- last claim: who waits longest comes first
   failures    {int} NOT NULL DEFAULT 0, -- exchanges in a row that reached nobody
-  failing     {int} NOT NULL DEFAULT 0, -- since when; below 0: a person was told
+  failing     {int} NOT NULL DEFAULT 0, -- since when; below 0: the alarm was raised
   open_until  {int} NOT NULL DEFAULT 0, -- breaker
   bucket      {real} NOT NULL DEFAULT 0, -- when the rate's bucket was or will be empty
   rate_ready  {int} NOT NULL DEFAULT 0, -- when it holds one more
@@ -207,7 +207,7 @@ CREATE TABLE withdrawals (
   permit         TEXT NOT NULL DEFAULT '',
   tx_id          TEXT NOT NULL DEFAULT '',
   fail_reason    TEXT NOT NULL DEFAULT '',
-  -- What the service was told; all empty where it was told nothing.
+  -- What the core said of it; all empty if it said nothing.
   ordered_address   TEXT NOT NULL DEFAULT '',
   ordered_chain     TEXT NOT NULL DEFAULT '',
   ordered_symbol    TEXT NOT NULL DEFAULT '',
@@ -311,7 +311,7 @@ CREATE TABLE purged (
   PRIMARY KEY (merchant, event_id, type)
 ){clustered};
 
--- How far the purge has come. Its one row is locked for each batch, so that one node works
+-- The state of the purge. Its one row is locked for each batch, so that one node works
 -- at a time, and all share the pace.
 CREATE TABLE retention (
   one      {int} NOT NULL PRIMARY KEY CHECK (one = 1),
