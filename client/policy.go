@@ -72,8 +72,7 @@ type PolicyStep struct {
 // OrderRuling is what the policy says now of an order of the book.
 type OrderRuling struct {
 	Ruling
-	Asked   Time `json:"asked,omitzero" doc:"when the service first asked; absent: it has not"`
-	GivesUp Time `json:"givesUp,omitzero" doc:"when the service gives up, by --confirm-within; absent: it has not asked, or another provider does not say when"`
+	Asked Time `json:"asked,omitzero" doc:"when the service first asked; absent: it has not"`
 }
 
 // Policy returns the policy that the gateway decides by.
@@ -86,8 +85,7 @@ func (g *Gateway) TryPolicy(ctx context.Context, o TryOrder) (Ruling, error) {
 	return ask[Ruling](ctx, &g.Common, http.MethodPost, "/v1/policy/try", o)
 }
 
-// OrderRuling returns what the policy decides now on an order of the book, and how long the
-// service waits for an answer.
+// OrderRuling returns what the policy decides now on an order of the book, and since when the service has asked.
 func (g *Gateway) OrderRuling(ctx context.Context, callBackID string) (OrderRuling, error) {
 	return ask[OrderRuling](ctx, &g.Common, http.MethodGet, pathOf("orders", callBackID, "/ruling"), nil)
 }

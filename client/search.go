@@ -51,7 +51,6 @@ const (
 	MatchedCallBackID  MatchedBy = "callBackId"
 	MatchedTxID        MatchedBy = "txId"
 	MatchedRequestUUID MatchedBy = "requestUUID"
-	MatchedWebhookID   MatchedBy = "webhook-id"
 	MatchedUser        MatchedBy = "tenantUserId"
 	MatchedAddress     MatchedBy = "address"
 )
@@ -62,7 +61,6 @@ var matchedBys = words[MatchedBy]{
 	{is: MatchedCallBackID, at: atService, means: "Its callBackId."},
 	{is: MatchedTxID, at: atBoth, means: "Its transaction."},
 	{is: MatchedRequestUUID, at: atService, means: "The requestUUID of one of its attempts that was not accepted."},
-	{is: MatchedWebhookID, at: atGateway, means: "The webhook-id with which the application is told of it."},
 	{is: MatchedUser, at: atBoth, means: "Its user, tenantUserId."},
 	{is: MatchedAddress, at: atBoth, means: "The address that it goes to; of a changed address the new or the old one."},
 }

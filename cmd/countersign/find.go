@@ -15,7 +15,7 @@ import (
 
 // named are the members by which a command finds the item that it shows or decides on: those that alarms, logs and the
 // other end use. Users, addresses and transactions belong to many items.
-var named = []client.MatchedBy{client.MatchedID, client.MatchedTrackingID, client.MatchedCallBackID, client.MatchedWebhookID}
+var named = []client.MatchedBy{client.MatchedID, client.MatchedTrackingID, client.MatchedCallBackID}
 
 // find returns the id for what a person has typed.
 type find = func(ctx context.Context, api *client.Service, text string) (string, error)

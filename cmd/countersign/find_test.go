@@ -45,7 +45,7 @@ func TestIdentifiers(t *testing.T) {
 	}{
 		{[]string{"deposits", "show", "dep-r-0"}, []string{`"seq": 1,`}, nil},
 		{[]string{"deposits", "show", "2"}, []string{`"trackingId": "dep-r-1"`}, nil},
-		{[]string{"deposits", "show", "deposit_3"}, []string{`"trackingId": "2"`}, nil},
+		{[]string{"deposits", "show", "3"}, []string{`"trackingId": "2"`}, nil},
 		{[]string{"deposits", "show", txID}, nil, []string{"there is no such deposit"}},
 		{[]string{"deposits", "show", "none"}, nil, []string{"there is no such deposit"}},
 		{[]string{"tasks", "approve", "deposit." + txID, "--gateway"}, nil, []string{"there is no such task"}},

@@ -1,6 +1,7 @@
 package book
 
 import (
+	"cmp"
 	"context"
 
 	"countersign"
@@ -101,16 +102,8 @@ func (in *inboxTx) takeExecution(ctx context.Context, e *merchant.Entry, c *coun
 // sentDetails returns the details that the service sent of an execution. Members that a lenient parse let it omit are
 // those of the order.
 func sentDetails(o Order, c *countersign.WithdrawalDone) countersign.Details {
-	d := countersign.Details{Address: c.ToAddress, ChainName: c.ChainName, Symbol: c.Symbol, Amount: c.Amount}
-	if d.Address == "" {
-		d.Address = o.Address
-	}
-	if d.ChainName == "" {
-		d.ChainName = o.ChainName
-	}
-	if d.Symbol == "" {
-		d.Symbol = o.Symbol
-	}
+	d := countersign.Details{Address: cmp.Or(c.ToAddress, o.Address), ChainName: cmp.Or(c.ChainName, o.ChainName),
+		Symbol: cmp.Or(c.Symbol, o.Symbol), Amount: c.Amount}
 	if !d.Amount.IsSet() {
 		d.Amount = o.Amount
 	}
@@ -190,25 +183,9 @@ func (o Order) executed(c *countersign.WithdrawalDone, at db.Millis) (Order, cau
 		to.Reason = string(notConfirmed)
 		return to, notConfirmed
 	}
-	if member := executedDiffers(o.Details(), c); member != "" {
+	if member := sentDetails(o, c).Differs(o.Details()); member != "" {
 		to.Reason = "executed with another " + member
 		return to, otherDetails
 	}
 	return to, ""
-}
-
-// executedDiffers returns the name of the first member in which c differs from the order. A member that a lenient parse
-// allowed to be absent does not differ.
-func executedDiffers(d countersign.Details, c *countersign.WithdrawalDone) string {
-	switch {
-	case c.ToAddress != "" && !countersign.SameAddress(c.ToAddress, d.Address):
-		return "toAddress"
-	case c.ChainName != "" && c.ChainName != d.ChainName:
-		return "chainName"
-	case c.Symbol != "" && c.Symbol != d.Symbol:
-		return "symbol"
-	case c.Amount.IsSet() && !c.Amount.Equal(d.Amount):
-		return "amount"
-	}
-	return ""
 }

@@ -10,8 +10,8 @@ import (
 	"countersign/internal/db"
 )
 
-// finds are the parts of a search, each served by an index. $1 is the text and $2 its beginning. $3 is the text as a
-// number; $4 and $5 are the deposit and the event whose webhook-id it is. Each is 0 if the text is none.
+// finds are the parts of a search, each served by an index. $1 is the text, $2 its beginning, and $3 the text as a
+// number, 0 if it is none.
 var finds = []struct {
 	kind  client.FoundKind
 	by    client.MatchedBy
@@ -22,10 +22,6 @@ var finds = []struct {
 	{client.FoundOrder, client.MatchedID, `call_back_id = $1`, ""},
 	{client.FoundAddress, client.MatchedID, `seq = $3`, ""},
 	{client.FoundRefused, client.MatchedID, `seq = $3`, ""},
-	{client.FoundDeposit, client.MatchedWebhookID, `seq = $4`, ""},
-	{client.FoundDeposit, client.MatchedWebhookID, `seq = (SELECT deposit FROM events WHERE seq = $5)`, ""},
-	{client.FoundOrder, client.MatchedWebhookID, `call_back_id = (SELECT call_back_id FROM events WHERE seq = $5)`, ""},
-	{client.FoundAddress, client.MatchedWebhookID, `(tenant_user_id, address) = (SELECT tenant_user_id, address FROM events WHERE seq = $5 AND call_back_id = '' AND deposit = 0)`, ""},
 	{client.FoundDeposit, client.MatchedTrackingID, `substr(tracking_id, 1, 64) = $2`, "tracking_id"},
 	{client.FoundOrder, client.MatchedTrackingID, `call_back_id IN (SELECT call_back_id FROM inbox WHERE id = $1 AND call_back_id <> '')`, ""},
 	{client.FoundRefused, client.MatchedTrackingID, `id = $1`, ""}, // no index: it is bounded
@@ -65,12 +61,7 @@ func (b *Book) Search(ctx context.Context, text string) ([]client.Found, error) 
 	if err != nil || strconv.FormatInt(n, 10) != text {
 		n = 0
 	}
-	numbers := map[client.FeedName]int64{}
-	if feed, seq, known := ParseForwardID(text); known {
-		numbers[feed] = seq
-	}
-	args := []any{text, beginning(text), n, numbers[client.FeedOfDeposits], numbers[client.FeedOfEvents]}
-	return db.List(ctx, b, searchSQL, args, func(r db.Rows) (f client.Found, err error) {
+	return db.List(ctx, b, searchSQL, []any{text, beginning(text), n}, func(r db.Rows) (f client.Found, err error) {
 		var part int
 		err = r.Scan(&part, &f.ID, &f.State, &f.At)
 		f.Kind, f.Matched = finds[part].kind, finds[part].by

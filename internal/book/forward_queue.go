@@ -3,7 +3,6 @@ package book
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"strconv"
 
 	"countersign/client"
@@ -123,18 +122,6 @@ func ForwardID(feed client.FeedName, seq int64) string {
 		return "event_" + strconv.FormatInt(seq, 10)
 	}
 	return "deposit_" + strconv.FormatInt(seq, 10)
-}
-
-var forwardIDText = regexp.MustCompile(`^(deposit|event)_([1-9][0-9]{0,17})$`)
-
-// ParseForwardID inverts ForwardID. known is false for any other text.
-func ParseForwardID(id string) (feed client.FeedName, seq int64, known bool) {
-	m := forwardIDText.FindStringSubmatch(id)
-	if m == nil {
-		return "", 0, false
-	}
-	seq, err := strconv.ParseInt(m[2], 10, 64)
-	return client.FeedName(m[1] + "s"), seq, err == nil
 }
 
 const (

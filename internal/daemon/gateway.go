@@ -30,7 +30,6 @@ type GatewayConfig struct {
 	APIListen string `first:"" name:"api-listen" help:"Private address of the API." default:"127.0.0.1:8091" placeholder:"ADDR"`
 	Learn     bool   `first:"" help:"Learn which settings fit the provider (countersign provider show): book nothing, keep every callback as refused."`
 	Common
-	ConfirmWithin time.Duration `help:"How long the service waits for a confirmation, shown to approvers. 0s: 1h, unknown with another provider." default:"0s" placeholder:"TIME"`
 	// Callbacks configures the public handler: keys, API keys, binding, paths, time-outs. Its Inbox, functions, Log,
 	// Now and Observer are ignored.
 	Callbacks merchant.Config `kong:"-"`
@@ -124,7 +123,7 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	}
 	if g.gateway, err = gateway.New(gateway.Config{
 		DB: g.db, Audit: g.journal, Keys: g.figures.keys, Callbacks: c.Callbacks, Learn: c.Learn, Policy: c.Policy, Grace: c.Grace,
-		TakeAddresses: c.TakeAddresses, ConfirmWithin: c.ConfirmWithin, ChangeApprovals: c.ChangeApprovals,
+		TakeAddresses: c.TakeAddresses, ChangeApprovals: c.ChangeApprovals,
 		OIDC: c.OIDC, Forward: c.Forward, Verify: c.Verify,
 		Bodies: g.held, TestAlarm: g.alarms.tester(), Node: g.heart.node.ID, Dial: c.World.Dial, Random: c.World.Random,
 		Metrics: onAPI, Observer: counts, Now: g.clock.Now, Log: c.Log, Version: Version,

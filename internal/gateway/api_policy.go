@@ -45,9 +45,6 @@ func (a *server) orderRuling(c *api.Call, _ api.None, _ api.None) (client.OrderR
 	out := client.OrderRuling{}
 	if asked.Since != 0 {
 		out.Asked = api.TimeOf(asked.Since)
-		if a.c.ConfirmWithin > 0 {
-			out.GivesUp = api.TimeOf(asked.Since + db.Millis(a.c.ConfirmWithin.Milliseconds()))
-		}
 	}
 	out.Ruling, err = a.ruling(c.R.Context(), asked.Order, c.Now)
 	return out, err

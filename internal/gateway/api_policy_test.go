@@ -5,13 +5,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/internal/policy"
-	"countersign/merchant"
 )
 
 const heldPolicy = `
@@ -40,7 +38,7 @@ func TestRuling(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { c.Policy, c.ConfirmWithin = rules, 2*time.Hour })
+			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { c.Policy = rules })
 			for _, o := range []client.NewOrder{first, second} {
 				if _, err := r.client.AddOrder(ctx, o); err != nil {
 					t.Fatal(err)
@@ -51,7 +49,7 @@ func TestRuling(t *testing.T) {
 				t.Errorf("%+v, %v", in, err)
 			}
 			before, err := r.client.OrderRuling(ctx, second.CallBackID)
-			if err != nil || before.Asked != 0 || before.GivesUp != 0 {
+			if err != nil || before.Asked != 0 {
 				t.Errorf("before the service asks: %+v, %v", before, err)
 			}
 			ask := func(n int, o client.NewOrder) countersign.ErrCode {
@@ -67,7 +65,7 @@ func TestRuling(t *testing.T) {
 				t.Fatalf("the second order: %d", got)
 			}
 			got, err := r.client.OrderRuling(ctx, second.CallBackID)
-			if err != nil || got.Effect != client.EffectAsk || got.Rule != "a day" || got.Asked != asked || got.GivesUp != asked+client.Time(2*time.Hour.Milliseconds()) {
+			if err != nil || got.Effect != client.EffectAsk || got.Rule != "a day" || got.Asked != asked {
 				t.Fatalf("%+v, %v", got, err)
 			}
 			if len(got.Steps) != 2 || got.Steps[0].Name != "known chain" || got.Steps[1].Kind != "limit" ||
@@ -75,10 +73,6 @@ func TestRuling(t *testing.T) {
 				t.Errorf("steps %+v", got.Steps)
 			}
 			r.state(2, "held")
-			other := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { c.Callbacks.Profile = merchant.OtherProvider() })
-			if within := other.c.ConfirmWithin; within != 0 {
-				t.Errorf("another provider is said to wait %v", within)
-			}
 			try := client.TryOrder{TenantUserID: "u", Address: "a", ChainName: "BTC", Symbol: first.Symbol, Amount: first.Amount}
 			denied, err := r.client.TryPolicy(ctx, try)
 			if err != nil || denied.Effect != client.EffectDeny || denied.Rule != "" || len(denied.Steps) != 1 {

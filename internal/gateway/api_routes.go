@@ -25,7 +25,7 @@ func (a *server) routes() []route {
 		{post, "/v1/orders", "addOrder", api.Apps, api.Whole, 201, addOrder, "Order a withdrawal; repeating an order answers 200", []int{409}},
 		{get, "/v1/orders", "orders", api.MoneyReaders, api.Whole, 200, api.Handle(a.orders), "List orders, the newest first", nil},
 		{get, "/v1/orders/{callBackId}", "order", api.MoneyReaders, api.Whole, 200, api.Handle(a.order), "Show one order", nil},
-		{get, "/v1/orders/{callBackId}/ruling", "orderRuling", api.Readers, api.Whole, 200, api.Handle(a.orderRuling), "Say what the policy decides on an order now, and how long the service waits", nil},
+		{get, "/v1/orders/{callBackId}/ruling", "orderRuling", api.Readers, api.Whole, 200, api.Handle(a.orderRuling), "Say what the policy decides on an order now, and since when the service has asked", nil},
 		{post, "/v1/orders/{callBackId}/cancel", "cancelOrder", api.Apps, api.Whole, 200, api.Handle(a.cancelOrder), "Cancel an order that is not confirmed yet", []int{409}},
 
 		{get, "/v1/deposits", "deposits", api.MoneyReaders, api.Whole, 200, api.Handle(a.deposits), "Read the feed of deposits as they were taken, in order and without gaps; after a restore numbers go on much higher", []int{409, 410}},

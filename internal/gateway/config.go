@@ -41,9 +41,6 @@ type Config struct {
 	Grace time.Duration
 	// TakeAddresses lets a changed deposit address count at once. Otherwise it is held for a person.
 	TakeAddresses bool
-	// ConfirmWithin is how long the service waits for a confirmation. It is shown to approvers and decides nothing.
-	// Zero: an hour with a service of this project; how long another one waits is not known.
-	ConfirmWithin time.Duration
 	// ChangeApprovals is how many persons must approve a change. Zero: one.
 	ChangeApprovals int
 	// OIDC is the identity provider with which people sign in. Zero: they use tokens.
@@ -123,9 +120,6 @@ func New(c Config) (*Gateway, error) {
 		c.Grace = DefaultGrace
 	case c.Grace < 0:
 		c.Grace = 0
-	}
-	if c.ConfirmWithin == 0 && c.Callbacks.Profile == (merchant.Profile{}) {
-		c.ConfirmWithin = time.Hour
 	}
 	if c.Random == nil {
 		c.Random = rand.Float64

@@ -375,7 +375,7 @@ func TestNotices(t *testing.T) {
 func testNoticesThatDiffer(t *testing.T, r *rig, alarms []client.AlarmKind) {
 	const n = 50
 	differs := map[string]func(*countersign.WithdrawalDone){
-		"toAddress": func(w *countersign.WithdrawalDone) { w.ToAddress = "elsewhere" },
+		"address":   func(w *countersign.WithdrawalDone) { w.ToAddress = "elsewhere" },
 		"chainName": func(w *countersign.WithdrawalDone) { w.ChainName = "TRON" },
 		"symbol":    func(w *countersign.WithdrawalDone) { w.Symbol = "USDC" },
 		"amount":    func(w *countersign.WithdrawalDone) { w.Amount, _ = countersign.ParseAmount("0.1") },

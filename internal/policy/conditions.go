@@ -135,7 +135,7 @@ func (f *reader) conditions(s section, effect Effect) (list []condition) {
 				return r.Now.In(h.zone).Format("Mon 15:04"), h.at(r.Now) != not, nil
 			})
 		}
-		labels := section{s.where, value[map[string]any](s, "label"+suffix, "is not written label%s.NAME = [\"value\"]", suffix), s.file, s.head, s.n}
+		labels := section{s.where, value[map[string]any](s, "label"+suffix, "is not written label%s.NAME = [\"value\"]", suffix), s.head}
 		for _, name := range labels.keys() {
 			entries := labels.some(name)
 			oneOf("label "+name, other+strings.Join(entries, " or "), not, entries, func(r *Request) (string, error) { return label(r, name) }, same, same)

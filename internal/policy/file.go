@@ -16,7 +16,7 @@ var ErrFile = errors.New("policy file")
 // Error says where and why a policy file is wrong.
 type Error struct {
 	Where   string // such as `rule 3 "large"`, with the key; empty: the file itself
-	Line    int    // from 1; 0: not known
+	Line    int    // of a text that is not TOML, from 1; 0: not known
 	Problem string // what is wrong, and what to write
 }
 
@@ -51,7 +51,7 @@ func Parse(file []byte) (p *Rules, err error) {
 }
 
 func parse(file []byte) *Rules {
-	top := section{m: readTOML(file), file: file}
+	top := section{m: readTOML(file)}
 	top.known("default", "time-zone", "self-approval", "approvals", "lists", "hours", "decimals", "rule", "limit")
 	p := &Rules{source: string(file)}
 	p.otherwise.Effect = top.effect("default", Deny, Ask, Allow)

@@ -62,9 +62,7 @@ func readTOML(file []byte) map[string]any {
 type section struct {
 	where string
 	m     map[string]any
-	file  []byte
 	head  string // of the table, as [[rule]]; empty: the top of the file
-	n     int    // which one of that head, from 1
 }
 
 func (s section) has(key string) bool { _, ok := s.m[key]; return ok }
@@ -76,30 +74,7 @@ func (s section) fail(key, format string, args ...any) {
 	if where != "" {
 		where += ": "
 	}
-	panic(&Error{Where: where + cut(key, 40), Line: s.line(key), Problem: fmt.Sprintf(format, args...)})
-}
-
-// line returns the line of a key, or of its table if the key is absent, or 0 if both are.
-func (s section) line(key string) (found int) {
-	within, left, n := s.head == "", s.n, 0
-	for line := range strings.Lines(string(s.file)) {
-		n++
-		line = strings.TrimSpace(line)
-		name, _, _ := strings.Cut(line, "=")
-		switch {
-		case strings.HasPrefix(line, "["):
-			within = s.head != "" && strings.HasPrefix(line, s.head)
-			if within {
-				if left--; left == 0 {
-					found = n
-				}
-				within = left == 0
-			}
-		case within && strings.Trim(name, " \t\"'") == key:
-			return n
-		}
-	}
-	return found
+	panic(&Error{Where: where + cut(key, 40), Problem: fmt.Sprintf(format, args...)})
 }
 
 // known refuses every key that is neither one of keys nor, in a rule or limit, of a condition: a misspelt "above" must
@@ -191,7 +166,7 @@ func (s section) texts(key string) []string {
 }
 
 func (s section) table(key string) section {
-	return section{key, value[map[string]any](s, key, "is not a table: write [%s] once", key), s.file, "[" + key + "]", 1}
+	return section{key, value[map[string]any](s, key, "is not a table: write [%s] once", key), "[" + key + "]"}
 }
 
 // tables returns the tables of a list [[key]], each named by its number and its name. No two share a name.
@@ -202,7 +177,7 @@ func (s section) tables(key string, most int) []section {
 	}
 	out, seen := make([]section, len(list)), map[string]bool{}
 	for i, m := range list {
-		t := section{fmt.Sprintf("%s %d", key, i+1), m, s.file, "[[" + key + "]]", i + 1}
+		t := section{fmt.Sprintf("%s %d", key, i+1), m, "[[" + key + "]]"}
 		t.needs("name")
 		name := t.text("name")
 		t.where += fmt.Sprintf(" %q", cut(name, 40))
