@@ -486,4 +486,3 @@ func takeOver(t *testing.T) (check func()) {
 		}
 	}
 }
-
