@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,10 +16,6 @@ import (
 	"countersign/countersigntest"
 	"countersign/merchant"
 )
-
-// NewCaller is New for Send. APIKey may be empty, and then any key is accepted. The two URLs may be equal. Order,
-// Effects, Restart and Only have no effect.
-func NewCaller(c Config) (*Checker, error) { return newChecker(c) }
 
 // Await connects to each URL until the endpoint takes connections or most has passed. It sends nothing. Its error is
 // ErrPublicAddress or ErrUnreachable.
@@ -99,34 +96,29 @@ func (k *Checker) Message(t countersign.Type, base []byte, set []countersign.Mem
 	return m.bytes(), nil
 }
 
-// NewMember returns a member. Its value is value itself if that is JSON and asJSON is true, else a string. An empty
-// value is a member that is left out.
-func NewMember(name, value string, asJSON bool) countersign.Member {
-	if value != "" && !(asJSON && json.Valid([]byte(value))) {
-		value = text(value)
-	}
-	return countersign.Member{Name: name, Value: countersign.Raw(value)}
-}
+// numbers are the members of the interface with numbers. All others are texts.
+var numbers = []string{"txIndex", "riskLevelFrom", "riskLevelTo", "business"}
 
-// ParseMember reads NAME=VALUE.
+// ParseMember reads a member: NAME=VALUE in the form of the interface, NAME:=JSON in any form, or NAME= to leave it out.
 func ParseMember(s string) (countersign.Member, error) {
 	name, value, is := strings.Cut(s, "=")
-	if !is || name == "" {
-		return countersign.Member{}, fmt.Errorf("NAME=VALUE is wanted, not %q", s)
+	name, isJSON := strings.CutSuffix(name, ":")
+	valid := json.Valid([]byte(value))
+	switch {
+	case !is || name == "", isJSON && !valid:
+		return countersign.Member{}, fmt.Errorf("NAME=VALUE or NAME:=JSON is wanted, not %q", s)
+	case value != "" && !isJSON && !(valid && slices.Contains(numbers, name)):
+		value = text(value)
 	}
-	return NewMember(name, value, true), nil
+	return countersign.Member{Name: name, Value: countersign.Raw(value)}, nil
 }
 
-// EndpointOf returns both URLs of an endpoint. base is a common prefix, or one full URL from which the other is
-// derived. If the other cannot be derived, both are base.
-func EndpointOf(base string) (notify, withdraw string) {
-	to := base
-	base = strings.TrimSuffix(base, "/")
-	for _, path := range []string{merchant.DefaultNotifyPath, merchant.DefaultWithdrawPath} {
-		base = strings.TrimSuffix(base, path)
-	}
-	u, err := url.Parse(base)
-	if err != nil || u.RawQuery != "" || u.Path != "" && base == strings.TrimSuffix(to, "/") {
+// EndpointOf returns both URLs of an endpoint. to is a common prefix, or one full URL from which the other is derived; if
+// it cannot be derived, both are to.
+func EndpointOf(to string) (notify, withdraw string) {
+	given := strings.TrimSuffix(to, "/")
+	base := strings.TrimSuffix(strings.TrimSuffix(given, merchant.DefaultNotifyPath), merchant.DefaultWithdrawPath)
+	if u, err := url.Parse(base); err != nil || u.RawQuery != "" || u.Path != "" && base == given {
 		return to, to
 	}
 	return base + merchant.DefaultNotifyPath, base + merchant.DefaultWithdrawPath

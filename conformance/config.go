@@ -16,6 +16,7 @@ import (
 	"countersign"
 	"countersign/countersigntest"
 	"countersign/envelope"
+	"countersign/merchant"
 )
 
 var (
@@ -38,10 +39,6 @@ type Order struct {
 	ChainName    string `json:"chainName"`
 	Symbol       string `json:"symbol"`
 	Amount       string `json:"amount"` // decimal, above 0 (PROTOCOL.md, Amounts)
-
-	// TrackingID of the withdrawal's callbacks. Empty: it is made from
-	// CallBackID, so that every run asks about the same withdrawal.
-	TrackingID string `json:"trackingId,omitempty"`
 }
 
 // Details returns the details of o. It fails if they are not valid.
@@ -56,8 +53,7 @@ func (o Order) Details() (countersign.Details, error) {
 
 // Config says which endpoint is checked, and as which service.
 type Config struct {
-	// NotifyURL and WithdrawURL are the endpoint. Required, absolute, http or
-	// https, and not equal.
+	// NotifyURL and WithdrawURL are the endpoint. Required, absolute, http or https. The cases need two.
 	NotifyURL, WithdrawURL string
 
 	// Key is the service's part of the key of requests: the private part in
@@ -68,7 +64,7 @@ type Config struct {
 	// Padding of requests and of answers. Zero: PKCS #1 v1.5.
 	Padding, ResponsePadding envelope.Padding
 
-	// APIKey is what the member apiKey of every response must be. Required.
+	// APIKey is what the member apiKey of every response must be. Empty: any is right.
 	APIKey countersign.APIKey
 	// CallbackAPIKey goes into the header X-API-KEY. Empty: no header, and the
 	// cases about it are skipped.
@@ -82,10 +78,6 @@ type Config struct {
 	// AnswerKey is the public part of the merchant's, which must sign every response. Nil: signatures of responses are
 	// not checked. It needs Sign.
 	AnswerKey *envelope.SigningKey
-
-	// Interface holds the endpoint to the published interface alone. Of the other cases only those on which money
-	// depends run, as advice.
-	Interface bool
 
 	// Order is a withdrawal that the endpoint knows and confirms. Nil: the cases
 	// about known withdrawals are skipped.
@@ -106,9 +98,7 @@ type Config struct {
 	// need not show that theirs belong to it (PROTOCOL.md, Decision, D7).
 	Ordered bool
 
-	// Form and Field are those of what a Caller sends: the form of the body, and the form field or
-	// JSON member that carries it. Zero: bare Base64, data.
-	Form  envelope.BodyForm
+	// Field is the form field that carries what Send sends. Empty, or data: the body is bare.
 	Field string
 
 	// AllowPublic allows requests to addresses outside this machine and private
@@ -118,9 +108,6 @@ type Config struct {
 	// Timeout of one exchange: how long the service waits for an answer. Zero: 15 seconds, or 40 if Other, since such a
 	// merchant may keep the exchange about a withdrawal open (PROTOCOL.md, P1).
 	Timeout time.Duration
-	// SlowBody is how long the endpoint may wait for the rest of a body that is
-	// never sent. Zero: 30 seconds.
-	SlowBody time.Duration
 
 	// Effects returns every credit that the endpoint's application booked for the deposits of trackingIDs; a deposit
 	// that was credited twice is there twice. Credits of other deposits are ignored. It is called after each case for
@@ -152,25 +139,10 @@ type Checker struct {
 	prefix  string            // of every identifier
 	made    atomic.Int64      // numbers the samples, which differ from those of earlier runs
 	settled map[string]effect // by trackingId: what the cases that passed have seen
-	waits   int               // how many cases waited in vain for credits
 }
 
 // New checks c and connects to nothing.
 func New(c Config) (*Checker, error) {
-	k, err := newChecker(c)
-	switch {
-	case err != nil:
-		return nil, err
-	case c.NotifyURL == c.WithdrawURL:
-		return nil, fmt.Errorf("%w: the withdraw URL must differ from the notify URL", ErrConfig)
-	case c.APIKey == "":
-		return nil, fmt.Errorf("%w: no API key", ErrConfig)
-	}
-	return k, nil
-}
-
-// newChecker checks what a Caller needs too.
-func newChecker(c Config) (*Checker, error) {
 	k := &Checker{cfg: c, dialer: newDialer(c.AllowPublic), prefix: "cs" + randomHex(5)}
 	k.made.Store(time.Now().UnixMilli())
 	for to, raw := range []string{toNotify: c.NotifyURL, toWithdraw: c.WithdrawURL} {
@@ -192,6 +164,10 @@ func newChecker(c Config) (*Checker, error) {
 		return nil, fmt.Errorf("%w: an endpoint signs only what answers a signed request: "+
 			"give the key that signs requests too", ErrConfig)
 	}
+	form := envelope.FormBare
+	if c.Field != "" && c.Field != merchant.DefaultBodyField {
+		form = envelope.FormField
+	}
 	var err error
 	if k.raw, err = newRawKey(c.Key); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
@@ -212,10 +188,10 @@ func newChecker(c Config) (*Checker, error) {
 		timeout = 40 * time.Second
 	}
 	k.cfg.Timeout = cmp.Or(c.Timeout, timeout)
-	k.cfg.SlowBody, k.cfg.EffectsWait = cmp.Or(c.SlowBody, 30*time.Second), cmp.Or(c.EffectsWait, 5*time.Second)
+	k.cfg.EffectsWait = cmp.Or(c.EffectsWait, 5*time.Second)
 	k.fakes, err = countersigntest.MakeService(countersigntest.ServiceConfig{Key: k.cfg.ResponseKey, RequestKey: c.Key,
 		Padding: c.Padding, ResponsePadding: c.ResponsePadding, Sign: c.Sign, Unbound: k.cfg.Unbound,
-		Form: c.Form, Field: c.Field})
+		Form: form, Field: c.Field})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}

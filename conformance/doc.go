@@ -7,16 +7,9 @@
 // PROTOCOL.md. A Checker reaches the endpoint by HTTP only, so the endpoint may
 // be written in any language.
 //
-// # Which cases apply
-//
-// Every merchant must pass every case, except those that depend on the service
-// (PROTOCOL.md, Binding). With Config.Unbound false the service binds: requests
-// carry a bound requestUUID, and the cases of NeedBound expect the merchant to
-// refuse requests that are not bound or were spliced. With Config.Unbound true
-// requests carry random identifiers, and the cases of NeedUnbound expect the rule
-// of seen blocks (B5) instead. With Config.Other true the service is not of this
-// project either: the cases of NeedOther expect the merchant to take other forms of
-// members, and those of NeedUsual, which expect the opposite, are skipped.
+// Every merchant must pass every case, except those that depend on the service (PROTOCOL.md, Binding), which have a
+// Need. With Config.Unbound false the service binds, and the merchant must refuse requests that are not bound or were
+// spliced. With Config.Other true the service is not of this project, and the merchant takes other forms of members.
 //
 // The codes 1001 to 1004 must be those of the protocol. A merchant may choose
 // its own codes from 2000 up: an unusual one passes with a note.

@@ -6,13 +6,10 @@ import (
 )
 
 func TestParseCredits(t *testing.T) {
-	got, err := ParseCredits("tracking_id | amount\n------+----\n a-1 | 2.50\n\na-2\t7\r\n\"a-3\",\"1E-7\"\na-1|2.50\na-4\n(4 rows)\n")
+	got := ParseCredits("tracking_id | amount\n------+----\n a-1 | 2.50\n\na-2\t7\r\n\"a-3\",\"1E-7\"\na-1|2.50\na-4\n(4 rows)\n")
 	want := []Credit{{"tracking_id", "amount"}, {TrackingID: "------+----"}, {"a-1", "2.50"}, {"a-2", "7"}, {"a-3", "1E-7"}, {"a-1", "2.50"}, {TrackingID: "a-4"}, {"(4", "rows)"}}
-	if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("%v, %v", got, err)
-	}
-	if _, err := ParseCredits("a-1 1\na-2 1 2.50\n"); err == nil || err.Error() != "line 2 has 3 columns: print the trackingId and the amount, one line a credit" {
-		t.Errorf("%v", err)
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%v", got)
 	}
 }
 

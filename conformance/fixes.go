@@ -28,7 +28,7 @@ var fixes = map[string]string{
 	"form/": "Read the raw body: bare Base64, a form field, a JSON string, or a JSON object (PROTOCOL.md, Body " +
 		"forms). Decode standard Base64 strictly; mend nothing.",
 	"message/": "Parse strictly: no member twice at any depth, exact names and types, standard JSON in UTF-8.",
-	"binding/": bindingFix,
+	"binding/": countersigntest.FaultSpliced.Fix(),
 	"other/": "Take other forms that say the same (PROTOCOL.md, M12 and A4): convert them when you parse, the amount " +
 		"as a text and never by a floating-point number; refuse what does not say which withdrawal.",
 	"restart/": "Write to the disk, in one transaction, the trackingId, what it stands for (what moved to where, or " +
@@ -42,10 +42,6 @@ const (
 	contentFix = "Keep what an accepted trackingId stood for. A repeat that says something else is refused with " +
 		"errCode 2002, and a person looks at it. Amounts are compared as exact decimals: as floating-point numbers two " +
 		"are equal that differ in the 18th digit or later."
-	bindingFix = "Recompute the binding from the opened bytes, unchanged, before parsing them, and refuse every " +
-		"request whose binding does not hold. Against a service that does not bind, keep the digest of every block that " +
-		"holds the requestUUID, or half of a random one, beside the digest of the whole body, on the disk, and refuse " +
-		"the same block in another body."
 )
 
 func fixOf(name string) string {

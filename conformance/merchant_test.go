@@ -33,8 +33,8 @@ func TestMerchantLibraryPasses(t *testing.T) {
 		unbound, other bool
 		skips          string
 	}{
-		{"required", merchant.Profile{}, false, false, needsUnbound},
-		{"signed", merchant.Profile{}, false, false, needsUnbound},
+		{"required", merchant.Profile{}, false, false, "none"},
+		{"signed", merchant.Profile{}, false, false, "none"},
 		{"when present, of a service that does not bind", merchant.Profile{Binding: merchant.BindingWhenPresent}, true, false, needsBound},
 		{"off, of a service that does not bind", merchant.Profile{Binding: merchant.BindingOff}, true, false, needsBound},
 		{"another provider", merchant.OtherProvider(), false, true, needsBound},
@@ -54,7 +54,7 @@ func TestMerchantLibraryPasses(t *testing.T) {
 			var err error
 			h, err = merchant.New(merchant.Config{
 				Key: testKey().Public(), APIKey: testAPIKey, CallbackAPIKeys: []countersign.APIKey{testCallbackKey},
-				Sign: own, ServiceSigner: signer, PublicURL: srv.URL, Profile: tc.profile, BodyTimeout: stall,
+				Sign: own, ServiceSigner: signer, PublicURL: srv.URL, Profile: tc.profile,
 				OnDeposit: func(_ context.Context, d merchant.Deposit) error {
 					mu.Lock()
 					defer mu.Unlock()
@@ -131,8 +131,8 @@ func TestBindingOnlyWhenPresent(t *testing.T) {
 	t.Parallel()
 	h, err := merchant.New(merchant.Config{
 		Key: testKey().Public(), APIKey: testAPIKey, CallbackAPIKeys: []countersign.APIKey{testCallbackKey},
-		Profile: merchant.Profile{Binding: merchant.BindingWhenPresent}, BodyTimeout: stall,
-		Inbox: merchant.NewMemoryInbox(), Log: slog.New(slog.DiscardHandler),
+		Profile: merchant.Profile{Binding: merchant.BindingWhenPresent},
+		Inbox:   merchant.NewMemoryInbox(), Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -221,11 +220,7 @@ func (s *session) known() message {
 	if s.cfg.Other {
 		return m
 	}
-	id := o.TrackingID
-	if id == "" {
-		id = "withdrawal-" + o.CallBackID
-	}
-	return m.set("trackingId", text(id)).set("tenantUserId", text(o.TenantUserID))
+	return m.set("trackingId", text("withdrawal-"+o.CallBackID)).set("tenantUserId", text(o.TenantUserID))
 }
 
 // subject is callback about the known order, if it asks about one and there is one.
@@ -236,19 +231,14 @@ func (s *session) subject(t countersign.Type) message {
 	return s.callback(t)
 }
 
-// unbound matches the member requestUUID while it is not bound. The zeros alone also occur in other members: the zero
-// address, from which tokens are minted, has forty.
-var unbound = regexp.MustCompile(`"requestUUID"\s*:\s*"(` + countersign.UnboundUUID + `)"`)
-
 // bind replaces the unbound requestUUID with one that is bound to the rest (PROTOCOL.md, Binding) or with a random
 // one of version 4. It also works on bytes that are not JSON, as countersign.Bind does not: a case about duplicate
 // members proves nothing if the endpoint refuses the message for its binding.
 func bind(plain []byte, bound bool) ([]byte, string) {
-	all := unbound.FindAllSubmatchIndex(plain, -1)
-	if len(all) == 0 {
+	i := bytes.LastIndex(plain, []byte(`"`+countersign.UnboundUUID+`"`)) + 1 // a message ends with it
+	if i == 0 {
 		return plain, ""
 	}
-	i := all[len(all)-1][2] // a message ends with it; one before is inside another member
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // never fails
 	version := byte(0x40)

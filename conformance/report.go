@@ -1,8 +1,6 @@
 package conformance
 
 import (
-	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -48,17 +46,6 @@ func (e Exchange) explain(line func(what, text string)) {
 	line("answer", e.Answer)
 }
 
-// WriteJSON writes a summary and results as one JSON object.
-func WriteJSON(w io.Writer, sum Summary, results []Result) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(struct {
-		Summary Summary  `json:"summary"`
-		Results []Result `json:"results"`
-	}{sum, results})
-}
-
 // Printer prints results for people, as they come, to Out.
 type Printer struct{ Out io.Writer }
 
@@ -82,22 +69,14 @@ func (p Printer) Result(r Result) {
 	}
 }
 
-// Summary prints the counts, how long the run took, and what became of the cases that only the protocol demands and on
-// which money depends.
+// Summary prints the counts, and how long the run took.
 func (p Printer) Summary(sum Summary, took time.Duration) {
 	fmt.Fprintf(p.Out, "%s in %.1f s\n", sum, took.Seconds())
-	if n := sum.MoneyPassed + len(sum.MoneyFailed) + len(sum.MoneySkipped); n > 0 {
-		fmt.Fprintf(p.Out, "advice on which money depends: %d of %d followed; not: %s; skipped: %s\n", sum.MoneyPassed, n,
-			cmp.Or(strings.Join(sum.MoneyFailed, ", "), "none"), cmp.Or(strings.Join(sum.MoneySkipped, ", "), "none"))
-	}
-	for _, unseen := range sum.NotLookedAt {
-		fmt.Fprintf(p.Out, "not looked at: %s\n", unseen)
-	}
 }
 
 // Case prints a case and what it needs.
 func (p Printer) Case(k Case) {
-	fmt.Fprintf(p.Out, "%d  %-6s  %-9s  %-30s  %s\n     %s\n", k.Number, k.Severity, k.Basis, k.Name, k.Rule, k.About)
+	fmt.Fprintf(p.Out, "%d  %-6s  %-30s  %s\n     %s\n", k.Number, k.Severity, k.Name, k.Rule, k.About)
 	for _, n := range k.Needs {
 		fmt.Fprintf(p.Out, "     needs %s\n", n)
 	}

@@ -20,20 +20,12 @@ func (k *Checker) Run(ctx context.Context, report func(Result)) (Summary, error)
 	if err := k.reach(ctx); err != nil {
 		return sum, err
 	}
-	k.settled, k.waits = map[string]effect{}, 0
+	k.settled = map[string]effect{}
 	for _, c := range Cases() {
-		if k.cfg.Interface {
-			switch c.Basis {
-			case ByProtocol:
-				continue
-			case ForMoney:
-				c.Severity = Should
-			}
-		}
 		if k.cfg.Only != nil && !k.cfg.Only(c) {
 			continue
 		}
-		r := k.runCase(ctx, c, &sum)
+		r := k.runCase(ctx, c)
 		if err := ctx.Err(); err != nil {
 			return sum, err // the case was cut short, so its result means nothing
 		}
@@ -79,14 +71,14 @@ func (k *Checker) session(ctx context.Context) *session {
 // maxExchanges is the most exchanges in a Result; a kill can interrupt hundreds.
 const maxExchanges = 50
 
-// runCase runs c, and notes in sum what it could not look at.
-func (k *Checker) runCase(ctx context.Context, c Case, sum *Summary) Result {
+func (k *Checker) runCase(ctx context.Context, c Case) Result {
 	s := k.session(ctx)
 	s.number = c.Number
 	v := catch(func() {
-		if need := s.lacking(c); need != nil {
-			sum.lacks(need)
-			skip("needs %s", need)
+		for _, need := range c.Needs {
+			if !need.met(k) {
+				skip("needs %s", need)
+			}
 		}
 		c.run(s)
 		if len(s.effects) > 0 {
@@ -94,9 +86,6 @@ func (k *Checker) runCase(ctx context.Context, c Case, sum *Summary) Result {
 			maps.Copy(s.settled, s.effects)
 		}
 	})
-	if k.cfg.Effects == nil && len(s.effects) > 0 {
-		sum.lacks(NeedEffects)
-	}
 	c.run = nil
 	last := s.exchanges[max(0, len(s.exchanges)-maxExchanges):]
 	res := Result{Case: c, Ending: Pass, Exchanges: last, Note: strings.Join(s.notes, "; ")}

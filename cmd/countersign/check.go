@@ -21,8 +21,7 @@ type checkCmd struct {
 	NotifyURL   string `name:"notify-url" help:"Where every type but 2 goes." placeholder:"URL"`
 	WithdrawURL string `name:"withdraw-url" help:"Where type 2 goes." placeholder:"URL"`
 
-	Profile string `help:"What the endpoint is held to. interface: the published interface, and no more; countersign: PROTOCOL.md." enum:"interface,countersign" default:"countersign"`
-	Unbound bool   `help:"Check as a service that does not bind its requests."`
+	Unbound bool `help:"Check as a service that does not bind its requests."`
 	serviceFlags
 
 	Order          string `help:"JSON file of a withdrawal that the endpoint knows: callBackId, tenantUserId, address, chainName, symbol, amount." placeholder:"FILE"`
@@ -33,10 +32,9 @@ type checkCmd struct {
 	EffectsWait time.Duration `help:"How long after the answer a deposit may be credited." default:"5s"`
 	Restart     string        `help:"Shell command that kills the endpoint (SIGKILL, no orderly end) and starts it again with its data; it may leave it in the background." placeholder:"COMMAND"`
 
-	Cases    string        `name:"run" help:"Run only the cases whose number or name matches." placeholder:"REGEXP"`
-	List     bool          `help:"List the cases and run none."`
-	JSON     bool          `name:"json" help:"Write the results as one JSON object."`
-	SlowBody time.Duration `help:"How long the endpoint may wait for the rest of a body." default:"30s"`
+	Cases string `name:"run" help:"Run only the cases whose number or name matches." placeholder:"REGEXP"`
+	List  bool   `help:"List the cases and run none."`
+	JSON  bool   `name:"json" help:"Write the results as one JSON object."`
 }
 
 // Help is the long help of the subcommand.
@@ -44,7 +42,6 @@ func (checkCmd) Help() string {
 	return "Plays the service against a merchant's endpoint, right and wrong, and holds each response to one rule of PROTOCOL.md. " +
 		"Use a test system: the endpoint takes deposits from it and confirms the order. " +
 		"Each case has a severity. must: money can be lost or a stranger can get in, or callbacks never settle. should: advice. " +
-		"With --profile interface only the cases of the published interface count; those on which money depends run as advice. " +
 		"Exit status 1 if a case of must fails. Every failure says what was sent, what came back and what to fix."
 }
 
@@ -71,8 +68,6 @@ func (c *checkCmd) Validate() error {
 		return errors.New("--withdraw-url must differ from --notify-url: type 2 has a URL of its own")
 	case c.EffectsWait <= 0:
 		return errors.New("--effects-wait must be above 0")
-	case c.SlowBody <= 0:
-		return errors.New("--slow-body must be above 0")
 	}
 	return c.validate()
 }
@@ -115,7 +110,10 @@ func (c *checkCmd) Run(std streams) error {
 	case err != nil && len(results) == 0:
 		return explainRun(err)
 	case c.JSON:
-		_ = conformance.WriteJSON(std.out, sum, results)
+		_ = printJSON(std.out, struct {
+			Summary conformance.Summary  `json:"summary"`
+			Results []conformance.Result `json:"results"`
+		}{sum, results}, "  ")
 	default:
 		printer.Summary(sum, time.Since(began))
 	}
@@ -169,8 +167,7 @@ func (c *checkCmd) config(std streams) (conformance.Config, error) {
 		return config, err
 	}
 	config.NotifyURL, config.WithdrawURL, config.User, config.DepositAddress = c.NotifyURL, c.WithdrawURL, c.User, c.DepositAddress
-	config.Order, config.Unbound, config.Interface = order, c.Unbound, c.Profile == "interface"
-	config.SlowBody, config.EffectsWait = c.SlowBody, c.EffectsWait
+	config.Order, config.Unbound, config.EffectsWait = order, c.Unbound, c.EffectsWait
 	if c.Effects != "" {
 		config.Effects = effectsBy(c.Effects)
 	}

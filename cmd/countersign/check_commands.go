@@ -22,9 +22,7 @@ func effectsBy(command string) func(context.Context, []string) ([]conformance.Cr
 		err = runShell(ctx, command, func(cmd *exec.Cmd) error {
 			cmd.Env = append(os.Environ(), "TRACKING_IDS="+strings.Join(trackingIDs, " "))
 			out, err := cmd.Output()
-			if err == nil {
-				credits, err = conformance.ParseCredits(string(out))
-			}
+			credits = conformance.ParseCredits(string(out))
 			return err
 		})
 		if err != nil {

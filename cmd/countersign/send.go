@@ -5,37 +5,29 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
 	"countersign"
 	"countersign/conformance"
 	"countersign/countersigntest"
-	"countersign/envelope"
-	"countersign/merchant"
 )
 
 type sendCmd struct {
 	What  string   `arg:"" optional:"" help:"deposit, withdrawal (asks whether to execute it), executed, ended, address, or waiting." enum:"deposit,withdrawal,executed,ended,address,waiting" default:"deposit"`
-	Words []string `arg:"" optional:"" name:"name=value" help:"Members of the callback, such as amount=1.5 or callBackId=order-1; a word alone is a file that has them as a JSON object, - standard input. The others are made."`
+	Words []string `arg:"" optional:"" name:"name=value" help:"Members of the callback, such as amount=1.5 or callBackId=order-1, NAME:=JSON in another form, NAME= to leave it out; a word alone is a file that has them as a JSON object, - standard input. The others are made."`
 
 	To   string        `help:"The endpoint. Without a path the callback goes to /callbacks/notify, and a withdrawal to /callbacks/withdraw." default:"http://127.0.0.1:8090" placeholder:"URL"`
 	Wait time.Duration `help:"How long to wait until the endpoint takes connections." default:"0s"`
 	serviceFlags
-	BodyForm  string `help:"Form of the body: bare Base64, a form's field, a JSON string, or a JSON object. Empty: bare, or field with --body-field." enum:",bare,field,string,object" default:""`
-	BodyField string `help:"Form field or JSON member that carries the body." default:"data" placeholder:"NAME"`
+	BodyField string `help:"Form field that carries the body, if it is not the whole body." default:"data" placeholder:"NAME"`
 
-	For string   `help:"What a withdrawal waits for: funds or fees." enum:"funds,fees" default:"funds"`
-	Set []string `sep:"none" help:"A member in another form: a JSON value, or a text; without a value it is left out. May be repeated." placeholder:"NAME=VALUE"`
+	For string `help:"What a withdrawal waits for: funds or fees." enum:"funds,fees" default:"funds"`
 
 	Repeat int    `help:"Send it so many times, each time with a new requestUUID." default:"1" placeholder:"N"`
 	Fault  string `help:"One fault of the network, of the service or of a thief; the names stand above." placeholder:"NAME"`
 	JSON   bool   `name:"json" help:"Write a line of JSON for each callback."`
 }
-
-// numbers are the members with numbers; all others are texts.
-var numbers = []string{"txIndex", "riskLevelFrom", "riskLevelTo", "business"}
 
 // Help is the long help of the subcommand.
 func (sendCmd) Help() string {
@@ -69,22 +61,16 @@ func (c *sendCmd) Validate() error {
 	return c.validate()
 }
 
-// members returns the members set by words and flags, and the file of the others, if any.
+// members returns the members that the words set, and the file of the others, if any.
 func (c *sendCmd) members() (list []countersign.Member, file string, err error) {
 	for _, word := range c.Words {
-		switch name, value, is := strings.Cut(word, "="); {
-		case is:
-			list = append(list, conformance.NewMember(name, value, slices.Contains(numbers, name)))
-		case file != "":
-			return nil, "", fmt.Errorf("%q: give NAME=VALUE, or one file", word)
-		default:
+		if !strings.Contains(word, "=") && file == "" {
 			file = word
+			continue
 		}
-	}
-	for _, s := range c.Set {
-		m, err := conformance.ParseMember(s)
+		m, err := conformance.ParseMember(word)
 		if err != nil {
-			return nil, "", fmt.Errorf("--set: %w", err)
+			return nil, "", err
 		}
 		list = append(list, m)
 	}
@@ -153,11 +139,6 @@ func (c *sendCmd) caller(std streams) (*conformance.Checker, error) {
 		return nil, err
 	}
 	config.NotifyURL, config.WithdrawURL = conformance.EndpointOf(c.To)
-	config.User = "65515" // unless a flag or the file says otherwise
-	form := envelope.BodyForm(max(0, slices.Index([]string{"bare", "field", "string", "object"}, c.BodyForm)))
-	if c.BodyForm == "" && c.BodyField != merchant.DefaultBodyField {
-		form = envelope.FormField
-	}
-	config.Form, config.Field = form, c.BodyField
-	return conformance.NewCaller(config)
+	config.User, config.Field = "65515", c.BodyField // the user unless a word or the file says otherwise
+	return conformance.New(config)
 }

@@ -152,17 +152,18 @@ func (t *tryer) send(ctx context.Context, page *tried) error {
 		to = page.To
 	}
 	notify, withdraw := conformance.EndpointOf(to)
-	caller, err := conformance.NewCaller(conformance.Config{
+	caller, err := conformance.New(conformance.Config{
 		NotifyURL: notify, WithdrawURL: withdraw, Key: t.d.key, APIKey: t.d.apiKey, User: page.User,
 	})
 	if err != nil {
 		return err
 	}
+	members := page.Members
 	var set []countersign.Member
 	if page.Type != countersign.TypeDeposited && page.Type != countersign.TypeAddress && page.CallBackID != "" {
-		set = append(set, conformance.NewMember("callBackId", page.CallBackID, false))
+		members = "callBackId=" + page.CallBackID + "\n" + members
 	}
-	for line := range strings.Lines(page.Members) {
+	for line := range strings.Lines(members) {
 		if line = strings.TrimSpace(line); line != "" {
 			m, err := conformance.ParseMember(line)
 			if err != nil {
