@@ -142,10 +142,10 @@ func (c *merchantsRotateCmd) Run(ctx context.Context, std streams) error {
 
 type callbacksCmd struct {
 	List   listCmd[atService] `cmd:"" help:"List callbacks, the newest first." op:"callbacks" columns:"ID|CREATED|MERCHANT|TYPE|STATE|ATTEMPTS=attempt|TRACKING ID|LAST REASON"`
-	Resend oneCmd[atService]  `cmd:"" help:"Send a refused or exhausted callback again, a pending one now, and with accepted=true one that was accepted. api resendCallbacks takes many." op:"resendCallback" set:"what=Its id, trackingId or callBackId; MERCHANT/ before it where several merchants have it."`
+	Resend oneCmd[atService]  `cmd:"" help:"Send a refused or exhausted callback again, a pending one now, and with accepted=true one that was accepted. api resendCallbacks takes many." op:"resendCallback" set:"what=Its id, as callbacks list trackingId=ID shows it."`
 }
 
-const withdrawalText = "Its id, MERCHANT/CALLBACKID, or its callBackId where one merchant has it."
+const withdrawalText = "Its id, or MERCHANT/CALLBACKID."
 
 type withdrawalsCmd struct {
 	Add     callCmd[atService] `cmd:"" help:"Ask merchants to confirm withdrawals, given as a JSON object or an array of them: a file, or - for standard input." op:"createWithdrawal"`
@@ -161,7 +161,7 @@ type ordersCmd struct {
 
 type depositsCmd struct {
 	List listCmd[atGateway] `cmd:"" help:"List deposits, the newest first." op:"searchDeposits" columns:"SEQ|TAKEN|STATE|USER=tenantUserId|AMOUNT|SYMBOL|CHAIN=chainName|TRANSACTION=txId|TRACKING ID"`
-	Show oneCmd[atGateway]  `cmd:"" help:"Show one deposit." op:"deposit" set:"what=Its number in the feed of deposits, or its trackingId."`
+	Show oneCmd[atGateway]  `cmd:"" help:"Show one deposit." op:"deposit" set:"what=Its number in the feed of deposits, as search shows it."`
 }
 
 const taskText = "Its id, such as deposit.17, or release.MERCHANT/CALLBACKID."

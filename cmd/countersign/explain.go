@@ -26,6 +26,8 @@ func explain(called string, err error) error {
 		return &hintedError{err, []string{"the token is not of this API, or was revoked: give --token or --data."}}
 	case errors.As(err, &p) && p.Status == http.StatusNotFound && p.Detail == "there is no such path":
 		return &hintedError{err, []string{fmt.Sprintf("--api %s may be the other end's API.", called)}}
+	case errors.As(err, &p) && p.Status == http.StatusNotFound:
+		return &hintedError{err, []string{"countersign search TEXT has the ids of what another identifier names; a callback's, callbacks list trackingId=TEXT."}}
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return &hintedError{err, []string{fmt.Sprintf("the API at %s has no TLS: give --api http://…", called)}}
 	case errors.As(err, &p) && p.Status == http.StatusBadRequest && p.Detail == "" && strings.HasPrefix(called, "http:"):

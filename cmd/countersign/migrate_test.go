@@ -68,7 +68,7 @@ func confirmOne(t *testing.T, d *process, data string) {
 	})
 	await(t, d, func() bool {
 		var is struct{ State string }
-		call(&is, "", "api", "callback", "d-1")
+		call(&is, "", "callbacks", "list", "trackingId=d-1")
 		return is.State == "accepted"
 	})
 	call(nil, "", "withdrawals", "release", "shop/"+w.CallBackID, "claim=wallet-7")

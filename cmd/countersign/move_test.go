@@ -83,7 +83,7 @@ func TestMoveService(t *testing.T) {
 	}
 	await(t, d, func() bool {
 		var is struct{ State string }
-		mustShell(t, &is, "", append([]string{"api", "callback", "shop/d-2"}, api...)...)
+		mustShell(t, &is, "", append([]string{"callbacks", "list", "trackingId=d-2"}, api...)...)
 		return is.State == "accepted"
 	})
 	status, key, errOut := shell(t, "", append([]string{"audit", "key"}, api...)...)

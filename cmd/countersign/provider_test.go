@@ -301,7 +301,7 @@ func TestLearn(t *testing.T) {
 		}
 		return out
 	}
-	settings, note, shown := ask("provider", "show"), ask("provider", "note"), ask("api", "refusedCallback", "d-1")
+	settings, note, shown := ask("provider", "show"), ask("provider", "note"), ask("api", "refusedCallback", "1")
 	for text, wants := range map[string][]string{
 		settings: {"3 callbacks, of which 1 would be refused.\n#   1  type 1: member \"txId\" is missing (such as d-2)\n", "notify-path = \"/api/v1/uu/notify\"\n",
 			"withdraw-path = \"/api/v1/uu/withdraw/info\"\n", "\n[gateway.profile]\napi-key-header = \"Provider-Key\"\nbody-field = \"payload\"\nprovider = \"other\"\n"},

@@ -273,15 +273,8 @@ func valueOf(t reflect.Type, name, text string) (any, error) {
 // send makes the call and returns its answer.
 func (r *request) send(ctx context.Context) (json.RawMessage, error) {
 	path := r.op.Path
-	for i, name := range r.parameters() {
-		id := r.path[name]
-		if f := r.finder(); f != nil && i == 0 {
-			var err error
-			if id, err = f(ctx, r.api, id); err != nil {
-				return nil, err
-			}
-		}
-		path = strings.Replace(path, "{"+name+"}", url.PathEscape(id), 1)
+	for _, name := range r.parameters() {
+		path = strings.Replace(path, "{"+name+"}", url.PathEscape(r.path[name]), 1)
 	}
 	if len(r.query) > 0 {
 		path += "?" + r.query.Encode()
@@ -294,16 +287,6 @@ func (r *request) send(ctx context.Context) (json.RawMessage, error) {
 		}
 	}
 	return r.api.Call(ctx, r.op.Method, path, body)
-}
-
-// finder returns the find for the item that the path names, or nil if only its id will do.
-func (r *request) finder() find {
-	_, rest, _ := strings.Cut(strings.TrimPrefix(r.op.Path, "/"), "/")
-	collection, _, _ := strings.Cut(rest, "/")
-	if collection == "tasks" {
-		return findTask
-	}
-	return finders[collection]
 }
 
 // call completes a request with members, names and values in turn, and sends it. If the answer waits for an approver,
@@ -379,8 +362,8 @@ type apiCmd struct {
 
 // Help is the long help of the subcommand.
 func (apiCmd) Help() string {
-	return "Parts of the path, parameters of the query and members of the body are name=value; a word alone is the next part of the path, which also takes what a command takes " +
-		"in place of an id, such as MERCHANT/CALLBACKID; where the path has none, the file of the body. The body whole: -d. The answer is printed as JSON. " +
+	return "Parts of the path, parameters of the query and members of the body are name=value; a word alone is the next part of the path; " +
+		"where the path has none, the file of the body. The body whole: -d. The answer is printed as JSON. " +
 		"countersign api lists the operations of an end, countersign api OPERATION --members what one takes."
 }
 

@@ -36,7 +36,7 @@ var left = []struct {
 	{"0.1.0", "serve", []string{"tasks", "note", "release.shop/order", "text=kept 1"}, []string{"tasks", "show", "release.shop/order"}, "kept 1"},
 	{"0.1.0", "gateway", []string{"token", "new", "app", "role=app"}, []string{"api", "tokens"}, `"app"`},
 	{"0.1.0", "gateway", []string{"tasks", "note", "order.order", "text=kept 2"}, []string{"tasks", "show", "order.order"}, "kept 2"},
-	{"0.1.0", "gateway", []string{"tasks", "note", "deposit.before", "text=kept 3"}, []string{"tasks", "show", "deposit.before"}, "kept 3"},
+	{"0.1.0", "gateway", []string{"tasks", "note", "deposit.1", "text=kept 3"}, []string{"tasks", "show", "deposit.1"}, "kept 3"},
 }
 
 // TestUpgrade: the databases that each release left open with this program, which brings them
