@@ -142,22 +142,6 @@ func BenchmarkUniform(b *testing.B) {
 	}
 }
 
-// BenchmarkReseal seals a retry, of which all but the last block is as before,
-// next to sealing it whole.
-func BenchmarkReseal(b *testing.B) {
-	for _, bits := range []int{1024, 2048} {
-		key := testKey(b, fmt.Sprint(bits), bits)
-		plain := sample(payload)
-		body := mustSeal(b, key, PKCS1v15, plain)
-		next := append([]byte(nil), plain...)
-		next[payload-1] ^= 1
-		b.Run(fmt.Sprint(bits), func(b *testing.B) {
-			compare(b, 1, func() error { _, err := Reseal(key, PKCS1v15, plain, body, next); return err },
-				func() error { _, err := Seal(key, PKCS1v15, next); return err })
-		})
-	}
-}
-
 // BenchmarkPublicOperation measures both ways to raise one block, from which
 // bigmodBits is taken.
 func BenchmarkPublicOperation(b *testing.B) {

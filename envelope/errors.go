@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// The errors of Seal, Open, Reseal and Unwrap. Each of their errors wraps one of these; opening with
+// The errors of Seal, Open and Unwrap. Each of their errors wraps one of these; opening with
 // the private part returns ErrOpen itself.
 var (
 	// ErrEmpty: there is nothing to seal or to open.

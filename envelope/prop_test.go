@@ -48,38 +48,6 @@ func TestOpenSealIsIdentity(t *testing.T) {
 	})
 }
 
-func TestResealIsSeal(t *testing.T) {
-	key := key1024(t)
-	rapid.Check(t, func(t *rapid.T) {
-		before := plaintexts(key, PKCS1v15).Draw(t, "")
-		after := slices.Clone(before)
-		switch rapid.IntRange(0, 3).Draw(t, "change") {
-		case 0:
-			after[rapid.IntRange(0, len(after)-1).Draw(t, "at")] ^= rapid.Byte().Draw(t, "by")
-		case 1:
-			after = after[:rapid.IntRange(1, len(after)).Draw(t, "cut")]
-		case 2:
-			after = append(after, rapid.SliceOfN(rapid.Byte(), 1, 200).Draw(t, "more")...)
-		case 3:
-			after = plaintexts(key, PKCS1v15).Draw(t, "another")
-		}
-		prev, err := Seal(key, PKCS1v15, before)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if rapid.Bool().Draw(t, "damaged") {
-			prev[rapid.IntRange(0, len(prev)-1).Draw(t, "character")] = rapid.Byte().Draw(t, "to")
-		}
-		want, err := Seal(key, PKCS1v15, after)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, err := Reseal(key, PKCS1v15, before, prev, after); err != nil || !bytes.Equal(got, want) {
-			t.Fatalf("Reseal differs from Seal: %v", err)
-		}
-	})
-}
-
 // TestOpenedWasSealed: what the public part opens, the private part sealed. So
 // whatever happens to blocks, each one that is left is one that was made; and
 // where every chunk but the last is full, sealing the plaintext again gives the

@@ -1,7 +1,6 @@
 package envelope
 
 import (
-	"bytes"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha256"
@@ -25,36 +24,7 @@ func (w Worker) Seal(key *Key, p Padding, plaintext []byte) ([]byte, error) {
 	if err := sealable(key, p, plaintext); err != nil {
 		return nil, err
 	}
-	sealed, err := w.sealBlocks(key, p, plaintext, nil, nil)
-	if err != nil {
-		return nil, err
-	}
-	return base64.StdEncoding.AppendEncode(nil, sealed), nil
-}
-
-// Reseal returns the same bytes as Seal for less work, if the private part seals:
-// it reuses those blocks of prevBody, which Seal made of prevPlain with the same
-// key, whose chunk has not changed (PROTOCOL.md, S8). It reuses a block only after
-// the public part has opened it to that chunk, so a wrong or damaged prevBody
-// only costs time. If the public part seals, Reseal does what Seal does, because
-// such blocks must be new every time.
-func Reseal(key *Key, p Padding, prevPlain, prevBody, plaintext []byte) ([]byte, error) {
-	return Worker{}.Reseal(key, p, prevPlain, prevBody, plaintext)
-}
-
-// Reseal is the function Reseal with the goroutines of w.
-func (w Worker) Reseal(key *Key, p Padding, prevPlain, prevBody, plaintext []byte) ([]byte, error) {
-	if err := sealable(key, p, plaintext); err != nil {
-		return nil, err
-	}
-	var prev []byte
-	if key.HasPrivate() && len(prevPlain) > 0 {
-		// A prevBody whose length is not that of Seal's result is not used.
-		if b, err := decodeBody(prevBody); err == nil && len(b) == key.Blocks(p, len(prevPlain))*key.p().size {
-			prev = b
-		}
-	}
-	sealed, err := w.sealBlocks(key, p, plaintext, prevPlain, prev)
+	sealed, err := w.sealBlocks(key, p, plaintext)
 	if err != nil {
 		return nil, err
 	}
@@ -77,56 +47,30 @@ func sealable(key *Key, p Padding, plaintext []byte) error {
 	return nil
 }
 
-// sealBlocks returns the blocks of plaintext. prev is nil or the blocks of
-// prevPlain.
-func (w Worker) sealBlocks(key *Key, p Padding, plaintext, prevPlain, prev []byte) ([]byte, error) {
+// sealBlocks returns the blocks of plaintext.
+func (w Worker) sealBlocks(key *Key, p Padding, plaintext []byte) ([]byte, error) {
 	size, step := key.p().size, key.MaxChunk(p)
 	sealed := make([]byte, key.Blocks(p, len(plaintext))*size)
-	chunk := func(of []byte, i int) []byte { return of[min(i*step, len(of)):min((i+1)*step, len(of))] }
-	if !key.HasPrivate() {
-		return sealed, w.each(1, func(int) error {
-			op := newPublicOperation(key.p())
-			for i := 0; i*size < len(sealed); i++ {
-				block, err := sealBlock(key, p, op, chunk(plaintext, i))
-				if err != nil {
-					return fmt.Errorf("block %d: %w: %w", i, ErrSeal, err)
-				}
-				copy(sealed[i*size:], block)
-			}
-			return nil
-		})
-	}
-	fresh := make([]int, 0, len(sealed)/size) // blocks to be made
-	var op *publicOperation
-	for i := range cap(fresh) {
-		if c := chunk(plaintext, i); prev != nil && len(c) > 0 && bytes.Equal(c, chunk(prevPlain, i)) {
-			if op == nil {
-				op = newPublicOperation(key.p())
-			}
-			if block := prev[i*size : (i+1)*size]; opensTo(op, block, c) {
-				copy(sealed[i*size:], block)
-				continue
-			}
-		}
-		fresh = append(fresh, i)
-	}
-	return sealed, w.each(len(fresh), func(n int) error {
-		i := fresh[n]
-		block, err := sealBlock(key, p, nil, chunk(plaintext, i))
+	block := func(op *publicOperation, i int) error {
+		made, err := sealBlock(key, p, op, plaintext[min(i*step, len(plaintext)):min((i+1)*step, len(plaintext))])
 		if err != nil {
 			return fmt.Errorf("block %d: %w: %w", i, ErrSeal, err)
 		}
-		copy(sealed[i*size:], block)
+		copy(sealed[i*size:], made)
+		return nil
+	}
+	if key.HasPrivate() {
+		return sealed, w.each(len(sealed)/size, func(i int) error { return block(nil, i) })
+	}
+	return sealed, w.each(1, func(int) error {
+		op := newPublicOperation(key.p())
+		for i := range len(sealed) / size {
+			if err := block(op, i); err != nil {
+				return err
+			}
+		}
 		return nil
 	})
-}
-
-func opensTo(op *publicOperation, block, chunk []byte) bool {
-	if !op.inRange(block) {
-		return false
-	}
-	data, reason := type1Data(op.raise(block))
-	return reason == "" && bytes.Equal(data, chunk)
 }
 
 // sealBlock makes one block, which is valid until op is used again. crypto/rsa

@@ -131,9 +131,6 @@ func TestSealRefuses(t *testing.T) {
 			if body, err := Seal(c.key, c.p, c.plain); !errors.Is(err, c.want) || body != nil {
 				t.Errorf("Seal gave %d bytes, %v; want %v", len(body), err, c.want)
 			}
-			if body, err := Reseal(c.key, c.p, []byte("x"), []byte("AAAA"), c.plain); !errors.Is(err, c.want) || body != nil {
-				t.Errorf("Reseal gave %d bytes, %v; want %v", len(body), err, c.want)
-			}
 		})
 	}
 	body := mustSeal(t, key.Public(), PKCS1v15, make([]byte, limit))
@@ -143,61 +140,6 @@ func TestSealRefuses(t *testing.T) {
 	if _, err := Open(key, OAEP, body[:1]); errors.Is(err, ErrTooLarge) {
 		t.Error("a short body is too large")
 	}
-}
-
-func TestReseal(t *testing.T) {
-	key := key1024(t)
-	chunk := key.MaxChunk(PKCS1v15)
-	plain := sample(3*chunk + 40)
-	body := mustSeal(t, key, PKCS1v15, plain)
-	changed := bytes.Clone(plain)
-	changed[len(changed)-3] ^= 1
-	damaged := unb64(t, body)
-	damaged[0] ^= 0x10
-	for _, c := range []struct {
-		name                string
-		prevPlain, prevBody []byte
-		plain               []byte
-	}{
-		{"unchanged", plain, body, plain},
-		{"tail changed", plain, body, changed},
-		{"grown", plain, body, sample(5 * chunk)},
-		{"cut within the last block", plain, body, plain[:3*chunk+1]},
-		{"cut at a block", plain, body, plain[:2*chunk]},
-		{"last block full before", plain[:chunk], mustSeal(t, key, PKCS1v15, plain[:chunk]), plain},
-		{"shifted", plain, body, plain[1:]},
-		{"no previous", nil, nil, plain},
-		{"body of another plaintext", changed, body, changed},
-		{"body of another key", plain, mustSeal(t, other1024(t), PKCS1v15, plain), plain},
-		{"body of the public part", plain, mustSeal(t, key.Public(), PKCS1v15, plain), plain},
-		{"body damaged", plain, b64(damaged), plain},
-		{"body above the modulus", plain, b64(bytes.Repeat([]byte{0xFF}, 4*128)), plain},
-		{"body cut", plain, body[:len(body)-172], plain},
-		{"body is no Base64", plain, []byte("{}"), plain},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			got, err := Reseal(key, PKCS1v15, c.prevPlain, c.prevBody, c.plain)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !bytes.Equal(got, mustSeal(t, key, PKCS1v15, c.plain)) {
-				t.Error("Reseal differs from Seal")
-			}
-		})
-	}
-	t.Run("public part seals anew", func(t *testing.T) {
-		before := mustSeal(t, key.Public(), PKCS1v15, plain)
-		got, err := Reseal(key.Public(), PKCS1v15, plain, before, plain)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if bytes.Equal(got[:100], before[:100]) {
-			t.Error("a block of the public part was used twice")
-		}
-		if opened, err := Open(key, PKCS1v15, got); err != nil || !bytes.Equal(opened, plain) {
-			t.Errorf("it does not open: %v", err)
-		}
-	})
 }
 
 // TestSeveralGoroutines is for the race detector: one key, every operation.
@@ -212,7 +154,7 @@ func TestSeveralGoroutines(t *testing.T) {
 				if got, err := Open(key.Public(), PKCS1v15, body); err != nil || !bytes.Equal(got, plain) {
 					t.Errorf("public part: %v", err)
 				}
-				if got, err := Reseal(key, PKCS1v15, plain, body, plain); err != nil || !bytes.Equal(got, body) {
+				if got, err := Seal(key, PKCS1v15, plain); err != nil || !bytes.Equal(got, body) {
 					t.Errorf("private part: %v", err)
 				}
 				back, err := Seal(key.Public(), PKCS1v15, plain)

@@ -2,7 +2,7 @@ package envelope
 
 import "sync"
 
-// Worker seals and opens as the functions [Seal], [Reseal] and [Open] do. Its
+// Worker seals and opens as the functions [Seal] and [Open] do. Its
 // Each decides when, and on which goroutines, the RSA operations of a message
 // run. So a sender of many messages can bound them, order them, and spread the
 // blocks of one message over idle cores. The zero Worker runs them in order.

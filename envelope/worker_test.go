@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"errors"
-	"slices"
 	"sync"
 	"testing"
 )
@@ -56,14 +55,6 @@ func TestWorkerGivesWhatTheFunctionsGive(t *testing.T) {
 		if !bytes.Equal(sealed, mustSeal(t, key, PKCS1v15, plain)) {
 			t.Errorf("%d bytes: sealed otherwise", length)
 		}
-		next := append(slices.Clone(plain), '.')
-		resealed, err := w.Reseal(key, PKCS1v15, plain, sealed, next)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(resealed, mustSeal(t, key, PKCS1v15, next)) {
-			t.Errorf("%d bytes: sealed again otherwise", length)
-		}
 		for _, k := range [][2]*Key{{key, key.Public()}, {key.Public(), key}} {
 			body, err := w.Seal(k[0], PKCS1v15, plain)
 			if err != nil {
@@ -81,31 +72,6 @@ func TestWorkerGivesWhatTheFunctionsGive(t *testing.T) {
 			if len(lengths) != key.Blocks(PKCS1v15, length) {
 				t.Errorf("%d bytes: lengths of %d blocks", length, len(lengths))
 			}
-		}
-	}
-}
-
-// A retry costs the blocks that changed, and no call where nothing has.
-func TestWorkerRunsOnlyBlocksThatChanged(t *testing.T) {
-	key := key1024(t)
-	plain := sample(500) // 5 blocks
-	sealed := mustSeal(t, key, PKCS1v15, plain)
-	calls := 0
-	w := Worker{Each: func(n int, f func(int)) error {
-		calls += n
-		return backwards(n, f)
-	}}
-	for at, want := range map[int]int{-1: 0, 499: 1, 0: 1} {
-		next := slices.Clone(plain)
-		if at >= 0 {
-			next[at] ^= 1
-		}
-		calls = 0
-		if _, err := w.Reseal(key, PKCS1v15, plain, sealed, next); err != nil {
-			t.Fatal(err)
-		}
-		if calls != want {
-			t.Errorf("byte %d changed: %d calls, want %d", at, calls, want)
 		}
 	}
 }
