@@ -92,9 +92,7 @@ func TestAccess(t *testing.T) {
 	if err != nil || len(list) != 1 {
 		t.Fatal(list, err)
 	}
-	if err := h.store.RaiseAlarm(t.Context(), client.Alarm{Merchant: "mine", Kind: "answer_differs", Subject: w.ID, First: 1}); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, h.store.RaiseAlarm(t.Context(), client.Alarm{Merchant: "mine", Kind: "answer_differs", Subject: w.ID, First: 1}))
 	h.decide(w.ID, countersign.DecisionConfirmed)
 	victim := api.NewStoreToken("victim", client.RoleViewer, 1)
 	victim.Merchants = "mine"
@@ -148,15 +146,9 @@ func TestWrongTokens(t *testing.T) {
 		"without prefix": {"Bearer " + strings.TrimPrefix(good, "cst_")},
 		"two":            {"Bearer " + good, "Bearer " + good},
 	} {
-		req, err := http.NewRequestWithContext(t.Context(), get, h.url+"/v1/stats", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := must(http.NewRequestWithContext(t.Context(), get, h.url+"/v1/stats", nil))(t)
 		req.Header["Authorization"] = headers
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must(http.DefaultClient.Do(req))(t)
 		_ = resp.Body.Close()
 		if resp.StatusCode != 401 {
 			t.Errorf("%s: %d, want 401", name, resp.StatusCode)
@@ -170,21 +162,13 @@ func TestWrongTokens(t *testing.T) {
 func TestRevocationHoldsAtOnce(t *testing.T) {
 	h := sqlite(t)
 	op := h.client(client.RoleAdmin)
-	made, err := op.CreateToken(t.Context(), client.NewToken{Name: "eyes", Role: "viewer"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := must(op.CreateToken(t.Context(), client.NewToken{Name: "eyes", Role: "viewer"}))(t)
 	secrets.add("token", made.Secret.Reveal())
-	c, err := client.NewService(client.Config{URL: h.url, Token: made.Secret})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must(client.NewService(client.Config{URL: h.url, Token: made.Secret}))(t)
 	if _, err := c.Stats(t.Context()); err != nil { // also fills the cache
 		t.Fatal(err)
 	}
-	if _, err := op.RevokeToken(t.Context(), made.ID); err != nil {
-		t.Fatal(err)
-	}
+	must(op.RevokeToken(t.Context(), made.ID))(t)
 	var p *client.Problem
 	if _, err := c.Stats(t.Context()); !errors.As(err, &p) || p.Status != 401 {
 		t.Errorf("a revoked token: %v, want 401", err)
@@ -194,10 +178,7 @@ func TestRevocationHoldsAtOnce(t *testing.T) {
 func TestLastAdminTokenStays(t *testing.T) {
 	h := sqlite(t)
 	op := h.client(client.RoleAdmin)
-	list, err := op.Tokens(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must(op.Tokens(t.Context()))(t)
 	for _, tok := range list {
 		_, err := op.RevokeToken(t.Context(), tok.ID)
 		if last := tok.Role == "admin"; last != errors.Is(err, client.ErrConflict) {

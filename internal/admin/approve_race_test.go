@@ -87,9 +87,7 @@ func TestApprovalsAtTheSameMoment(t *testing.T) {
 			} {
 				for range 4 {
 					n++
-					if err := limit("USDT 12"); err != nil {
-						t.Fatal(err)
-					}
+					ok(t, limit("USDT 12"))
 					w, err := core.CreateWithdrawal(ctx, newWithdrawal("acme", n))
 					if err != nil {
 						t.Fatal(err)
@@ -122,9 +120,7 @@ func TestApprovalsAtTheSameMoment(t *testing.T) {
 					if want := map[bool]int{true: 1}[c.gives]; len(permits) != want {
 						t.Errorf("%s: %d permits, want %d", c.name, len(permits), want)
 					}
-					if _, err := atB.Thaw(ctx); err != nil {
-						t.Fatal(err)
-					}
+					must(atB.Thaw(ctx))(t)
 				}
 			}
 		})

@@ -22,18 +22,13 @@ func TestLargeWithdrawal(t *testing.T) {
 		ctx := t.Context()
 		h.merchant("acme")
 		admin := h.client(client.RoleAdmin)
-		if _, err := admin.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{ApproveAbove: limitsOf(t, "usdt 12, BTC 1")}}); err != nil {
-			t.Fatal(err)
-		}
+		must(admin.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{ApproveAbove: limitsOf(t, "usdt 12, BTC 1")}}))(t)
 		coreToken, annToken := api.NewStoreToken("core", client.RoleAdmin, 1), api.NewStoreToken("ann", client.RoleApprover, 1)
 		kinToken := api.NewStoreToken("kin", client.RoleAdmin, 1)
 		kinToken.Root = coreToken.Root
 		core, ann, kin := h.with(coreToken), h.with(annToken), h.with(kinToken)
 		accept := func(n int) client.Withdrawal {
-			w, err := core.CreateWithdrawal(ctx, newWithdrawal("acme", n))
-			if err != nil {
-				t.Fatal(err)
-			}
+			w := must(core.CreateWithdrawal(ctx, newWithdrawal("acme", n)))(t)
 			return w.Withdrawal
 		}
 		waits := func(id string) {
@@ -58,10 +53,7 @@ func TestLargeWithdrawal(t *testing.T) {
 			t.Helper()
 			var got []string
 			for o := (client.PageOptions{Limit: 1}); ; {
-				page, err := admin.Tasks(ctx, client.TaskFilter{Kind: client.TaskRelease}, o)
-				if err != nil {
-					t.Fatal(err)
-				}
+				page := must(admin.Tasks(ctx, client.TaskFilter{Kind: client.TaskRelease}, o))(t)
 				for _, x := range page.Tasks {
 					if got = append(got, x.About); x.Missing != 1 || x.Merchant != "acme" || x.State != client.TaskOpen {
 						t.Errorf("%+v", x)
@@ -105,10 +97,7 @@ func TestLargeWithdrawal(t *testing.T) {
 			t.Errorf("%+v, %v", task, err)
 		}
 		h.wantToldOf(2 * time.Hour)
-		p, err := core.ReleaseWithdrawal(ctx, w.ID, "one")
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must(core.ReleaseWithdrawal(ctx, w.ID, "one"))(t)
 		secrets.add("permit", p.Permit.Reveal())
 		if again, err := core.ReleaseWithdrawal(ctx, w.ID, "one"); err != nil || !again.Duplicate {
 			t.Errorf("%+v, %v", again, err)
@@ -121,9 +110,7 @@ func TestLargeWithdrawal(t *testing.T) {
 		h.decide(w.ID, countersign.DecisionConfirmed)
 		waits(w.ID)
 		// One that blocks it declines it.
-		if _, err := ann.BlockWithdrawal(ctx, w.ID, "not ours"); err != nil {
-			t.Fatal(err)
-		}
+		must(ann.BlockWithdrawal(ctx, w.ID, "not ours"))(t)
 		if _, err := core.ReleaseWithdrawal(ctx, w.ID, "one"); !errors.Is(err, client.ErrConflict) {
 			t.Errorf("released what was blocked: %v", err)
 		}
@@ -139,13 +126,8 @@ func TestLargeWithdrawal(t *testing.T) {
 func (h *harness) wantToldOf(after time.Duration, ids ...string) {
 	h.t.Helper()
 	ctx := context.Background()
-	if err := h.control.TellOfWaiting(ctx, db.MillisOf(h.now().Add(after))); err != nil {
-		h.t.Fatal(err)
-	}
-	list, err := h.store.StandingAlarms(ctx, client.AlarmApprovalWaits)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	ok(h.t, h.control.TellOfWaiting(ctx, db.MillisOf(h.now().Add(after))))
+	list := must(h.store.StandingAlarms(ctx, client.AlarmApprovalWaits))(h.t)
 	var got []string
 	for _, a := range list {
 		if got = append(got, strings.TrimPrefix(a.Subject, "withdrawal ")); a.Merchant != "acme" || a.Number != 1 {
@@ -165,9 +147,7 @@ func TestAllWithdrawalsThatWaitAreToldOf(t *testing.T) {
 		ctx := t.Context()
 		h.merchant("acme")
 		admin := h.client(client.RoleAdmin)
-		if _, err := admin.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{ApproveAbove: limitsOf(t, "USDT 12")}}); err != nil {
-			t.Fatal(err)
-		}
+		must(admin.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{ApproveAbove: limitsOf(t, "USDT 12")}}))(t)
 		var list []client.NewWithdrawal
 		for n := range 410 {
 			list = append(list, newWithdrawal("acme", n))
@@ -190,9 +170,7 @@ func TestAllWithdrawalsThatWaitAreToldOf(t *testing.T) {
 		h.wantToldOf(0)
 		h.wantToldOf(2*time.Hour, ids...)
 		for _, i := range []int{0, 250, len(ids) - 3} {
-			if _, err := admin.DeclineTask(ctx, releaseTask(ids[i]), "no"); err != nil {
-				t.Fatal(err)
-			}
+			must(admin.DeclineTask(ctx, releaseTask(ids[i]), "no"))(t)
 			ids = slices.Delete(ids, i, i+1)
 			h.wantToldOf(2*time.Hour, ids...)
 		}
@@ -206,9 +184,7 @@ func limitsOf(t *testing.T, text string) client.AmountLimits {
 		if s.Name != "approveAbove" {
 			continue
 		}
-		if err := s.Set(&p, text); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, s.Set(&p, text))
 		if is := s.Text(&p); is != text {
 			t.Errorf("%q is shown as %q", text, is)
 		}
@@ -230,13 +206,8 @@ func TestStuckWithdrawal(t *testing.T) {
 		if err := h.kept.Revoke(ctx, h.id(client.RoleAdmin), 3, nil); err != nil { // only boss could approve
 			t.Fatal(err)
 		}
-		if _, err := admin.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{ApproveAbove: limitsOf(t, "USDT 12")}}); err != nil {
-			t.Fatal(err)
-		}
-		w, err := core.CreateWithdrawal(ctx, newWithdrawal("acme", 1))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(admin.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{ApproveAbove: limitsOf(t, "USDT 12")}}))(t)
+		w := must(core.CreateWithdrawal(ctx, newWithdrawal("acme", 1)))(t)
 		h.decide(w.ID, countersign.DecisionConfirmed)
 		looks := func(missing int, nobody, told bool, could ...string) {
 			t.Helper()
@@ -263,28 +234,19 @@ func TestStuckWithdrawal(t *testing.T) {
 		ann.Maker = boss.ID
 		second := h.with(ann)
 		looks(1, false, false, "ann")
-		if _, err := approveWithdrawal(second, ctx, w.ID, "called"); err != nil {
-			t.Fatal(err)
-		}
+		must(approveWithdrawal(second, ctx, w.ID, "called"))(t)
 		looks(0, false, false)
 		// Her token is stolen and revoked: what was said with it is not worth a permit any more.
-		if err := h.kept.Revoke(ctx, ann.ID, db.MillisOf(h.now()), nil); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, h.kept.Revoke(ctx, ann.ID, db.MillisOf(h.now()), nil))
 		looks(1, true, true)
 		if _, err := core.ReleaseWithdrawal(ctx, w.ID, "one"); !errors.Is(err, client.ErrConflict) {
 			t.Fatalf("the approval of a revoked token releases: %v", err)
 		}
 		third := h.with(api.NewStoreToken("bob", client.RoleApprover, 5))
 		looks(1, false, true, "bob") // an approval has lost its token
-		if _, err := approveWithdrawal(third, ctx, w.ID, ""); err != nil {
-			t.Fatal(err)
-		}
+		must(approveWithdrawal(third, ctx, w.ID, ""))(t)
 		looks(0, false, false)
-		p, err := core.ReleaseWithdrawal(ctx, w.ID, "one")
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must(core.ReleaseWithdrawal(ctx, w.ID, "one"))(t)
 		secrets.add("permit", p.Permit.Reveal())
 	})
 }
@@ -306,9 +268,7 @@ func TestAllChangesThatWaitAreToldOf(t *testing.T) {
 			h.wantToldOf(time.Hour, subjects...)
 		}
 		for _, i := range []int{0, 202} {
-			if _, err := bob.DeclineTask(ctx, changeTask(subjects[i]), "no"); err != nil {
-				t.Fatal(err)
-			}
+			must(bob.DeclineTask(ctx, changeTask(subjects[i]), "no"))(t)
 			subjects = slices.Delete(subjects, i, i+1)
 			h.wantToldOf(time.Hour, subjects...)
 		}

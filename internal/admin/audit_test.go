@@ -22,16 +22,9 @@ func TestAuditTellsWho(t *testing.T) {
 			t.Fatal(err)
 		}
 		secrets.add("apiKey", "a-new-key-of-acme")
-		w, err := core.CreateWithdrawal(t.Context(), client.NewWithdrawal{Merchant: "acme", CallBackID: "w-1", TenantUserID: "u-1"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := core.CancelWithdrawal(t.Context(), w.ID); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := operator.PauseMerchant(t.Context(), "acme", "after the fact"); err != nil {
-			t.Fatal(err)
-		}
+		w := must(core.CreateWithdrawal(t.Context(), client.NewWithdrawal{Merchant: "acme", CallBackID: "w-1", TenantUserID: "u-1"}))(t)
+		must(core.CancelWithdrawal(t.Context(), w.ID))(t)
+		must(operator.PauseMerchant(t.Context(), "acme", "after the fact"))(t)
 		list, err := viewer.AuditAbout(t.Context(), client.AuditAboutOptions{ID: w.ID})
 		if err != nil || len(list.Entries) != 2 {
 			t.Fatalf("%+v, %v", list, err)
@@ -41,10 +34,7 @@ func TestAuditTellsWho(t *testing.T) {
 			t.Fatalf("%+v, %v", changed, err)
 		}
 		for _, r := range append(list.Entries, changed.Entries...) {
-			told, err := journal.Read(r.Record)
-			if err != nil {
-				t.Fatal(err)
-			}
+			told := must(journal.Read(r.Record))(t)
 			switch {
 			case told.Kind == "token.created":
 			case told.By == nil || told.By.Address != "127.0.0.1" || !strings.HasPrefix(told.By.Token, "tok_") ||
@@ -63,21 +53,13 @@ func TestAuditTellsWho(t *testing.T) {
 		if err != nil || len(page.Entries) != 2 || page.Entries[0].Seq != 4 || page.Next != 5 || len(page.Edge) != 2*32 {
 			t.Errorf("page %+v, %v", page, err)
 		}
-		first, err := viewer.AuditCheckpoint(t.Context(), 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		first := must(viewer.AuditCheckpoint(t.Context(), 0))(t)
 		if size, err := journal.SizeOf(first.Checkpoint); err != nil || size != 10 {
 			t.Errorf("a checkpoint of %d records, %v", size, err)
 		}
-		p, err := viewer.AuditProve(t.Context(), 4)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must(viewer.AuditProve(t.Context(), 4))(t)
 		var text bytes.Buffer
-		if err := journal.WriteProof(&text, p); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, journal.WriteProof(&text, p))
 		if v, err := journal.Verify(&text, p.Key, nil); err != nil || v.Record == nil || v.Record.Seq != 4 {
 			t.Errorf("the proof of a record: %+v, %v", v, err)
 		}

@@ -11,10 +11,7 @@ import (
 
 // stored counts pending callbacks.
 func (h *harness) stored() (n int64) {
-	stats, err := h.store.Stats(context.Background())
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	stats := must(h.store.Stats(context.Background()))(h.t)
 	for _, l := range stats.Lanes {
 		if l.State == client.CallbackPending {
 			n += l.Count
@@ -27,10 +24,7 @@ func (h *harness) stored() (n int64) {
 // revoked.
 func TestWaitingReaderOfARevokedToken(t *testing.T) {
 	h := sqlite(t)
-	list, err := h.kept.List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must(h.kept.List(t.Context()))(t)
 	ended := make(chan error, 1)
 	go func() {
 		_, err := h.client(client.RoleViewer).Decisions(t.Context(), client.FeedOptions{Wait: time.Minute})
@@ -39,9 +33,7 @@ func TestWaitingReaderOfARevokedToken(t *testing.T) {
 	time.Sleep(100 * time.Millisecond) // most likely it waits
 	for _, k := range list {
 		if k.Role == client.RoleViewer {
-			if err := h.kept.Revoke(t.Context(), k.ID, 1, nil); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, h.kept.Revoke(t.Context(), k.ID, 1, nil))
 		}
 	}
 	select {
@@ -68,9 +60,7 @@ func BenchmarkBatchOverHTTP(b *testing.B) {
 			list[i] = newDeposit("acme", n)
 		}
 		start := time.Now()
-		if _, err := c.AddDeposits(b.Context(), list...); err != nil {
-			b.Fatal(err)
-		}
+		must(c.AddDeposits(b.Context(), list...))(b)
 		worst = max(worst, time.Since(start))
 	}
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "deposits/s")

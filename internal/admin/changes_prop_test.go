@@ -24,10 +24,7 @@ import (
 // approvers only become others by an approval of one of them.
 func TestNobodyAloneMovesMoney(t *testing.T) {
 	h := sqlite(t, func(c *Config) { c.RatePerSecond = 1e9 })
-	spare, err := envelope.GenerateKey(1024)
-	if err != nil {
-		t.Fatal(err)
-	}
+	spare := must(envelope.GenerateKey(1024))(t)
 	round := 0
 	rapid.Check(t, func(r *rapid.T) {
 		if dbtest.Race && round == 15 {
@@ -47,10 +44,7 @@ func TestNobodyAloneMovesMoney(t *testing.T) {
 		ids := []string{k.ID, honest.id, other.id, alice.id}
 		var changes []string
 		guardedNow := func() string {
-			m, err := h.store.Merchant(t.Context(), merchant)
-			if err != nil {
-				r.Fatal(err)
-			}
+			m := must(h.store.Merchant(t.Context(), merchant))(r)
 			members := m.Texts()
 			maps.DeleteFunc(members, func(name, _ string) bool { return !slices.Contains(guarded, name) })
 			return fmt.Sprint(members)
@@ -119,9 +113,7 @@ func TestNobodyAloneMovesMoney(t *testing.T) {
 			},
 			"wait": func(r *rapid.T) {
 				h.pass(time.Minute)
-				if err := h.control.EndOld(t.Context(), db.MillisOf(h.now())); err != nil {
-					r.Fatal(err)
-				}
+				ok(r, h.control.EndOld(t.Context(), db.MillisOf(h.now())))
 			},
 			"": func(r *rapid.T) {
 				if now := guardedNow(); now != before {
@@ -145,10 +137,7 @@ func TestNobodyAloneMovesMoney(t *testing.T) {
 			},
 		})
 		// The same proposal by another goes through: the rule stops one alone and not all.
-		m, err := h.store.Merchant(t.Context(), merchant)
-		if err != nil {
-			r.Fatal(err)
-		}
+		m := must(h.store.Merchant(t.Context(), merchant))(r)
 		if m.State == client.MerchantPaused {
 			h.as(alice.secret, post, "/v1/merchants/"+merchant+"/resume", "", nil)
 		}
@@ -165,7 +154,5 @@ func TestNobodyAloneMovesMoney(t *testing.T) {
 }
 
 func decodeInto(r *rapid.T, body string, v any) {
-	if err := json.Unmarshal([]byte(body), v); err != nil {
-		r.Fatal(err)
-	}
+	ok(r, json.Unmarshal([]byte(body), v))
 }

@@ -28,20 +28,28 @@ func (h *harness) person(role client.Role, merchants string) person {
 
 func (h *harness) holder(id, secret string) person {
 	h.t.Helper()
-	c, err := client.NewService(client.Config{URL: h.url, Token: client.Secret(secret)})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	c := must(client.NewService(client.Config{URL: h.url, Token: client.Secret(secret)}))(h.t)
 	return person{c, id, secret}
 }
 
-func must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
+// failer is a test, or one round of a property.
+type failer interface {
+	Helper()
+	Fatal(...any)
+}
+
+func must[T any](v T, err error) func(failer) T {
+	return func(t failer) T {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		return v
+	}
+}
+
+func ok(t failer, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -10,10 +10,7 @@ import (
 
 func TestClientOfOpenRoutes(t *testing.T) {
 	h := sqlite(t)
-	c, err := client.NewService(client.Config{URL: h.url + "/", Token: ""})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must(client.NewService(client.Config{URL: h.url + "/", Token: ""}))(t)
 	if err := errors.Join(c.Healthz(t.Context()), c.Readyz(t.Context())); err != nil {
 		t.Error(err)
 	}

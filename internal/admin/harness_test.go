@@ -167,14 +167,8 @@ func newHarness(t testing.TB, url string, opts ...setup) *harness {
 	t.Cleanup(func() { _ = d.Close() })
 	h := &harness{t: t, dbURL: url, store: outbox.New(d), kept: api.NewTokens(d), clock: time.UnixMilli(1_750_000_000_000), tokens: map[client.Role]string{}}
 	log := slog.New(slog.NewTextHandler(&everything, nil))
-	trail, err := journal.Open(t.Context(), journal.Config{DB: d, End: "service", Now: h.now, Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	changes, err := api.NewChanges(api.ChangesConfig{DB: d, Now: h.now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	trail := must(journal.Open(t.Context(), journal.Config{DB: d, End: "service", Now: h.now, Log: log}))(t)
+	changes := must(api.NewChanges(api.ChangesConfig{DB: d, Now: h.now}))(t)
 	h.control = changes
 	c := Config{
 		Outbox:  h.store,
@@ -230,9 +224,7 @@ func (h *harness) keep(k api.Token) string {
 	h.t.Helper()
 	secret, hash := api.MintToken()
 	secrets.add("token", secret.Reveal())
-	if err := h.kept.Create(h.t.Context(), k, hash); err != nil {
-		h.t.Fatal(err)
-	}
+	ok(h.t, h.kept.Create(h.t.Context(), k, hash))
 	return secret.Reveal()
 }
 
@@ -244,9 +236,7 @@ func (h *harness) end() apitest.End {
 			return apitest.Answer{Status: a.status, Header: a.header, Body: a.body}
 		},
 		Revoke: func(id string) {
-			if err := h.kept.Revoke(h.t.Context(), id, 5, nil); err != nil {
-				h.t.Fatal(err)
-			}
+			ok(h.t, h.kept.Revoke(h.t.Context(), id, 5, nil))
 		}}
 }
 
@@ -305,29 +295,20 @@ func (h *harness) records(r *http.Request) (n int64) {
 // with keeps a token, and returns a client that has it.
 func (h *harness) with(k api.Token) *client.Service {
 	h.t.Helper()
-	c, err := client.NewService(client.Config{URL: h.url, Token: client.Secret(h.keep(k))})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	c := must(client.NewService(client.Config{URL: h.url, Token: client.Secret(h.keep(k))}))(h.t)
 	return c
 }
 
 // id returns the id of the token of a role.
 func (h *harness) id(role client.Role) string {
 	h.t.Helper()
-	t, err := h.kept.ByHash(h.t.Context(), api.HashToken(h.tokens[role]))
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	t := must(h.kept.ByHash(h.t.Context(), api.HashToken(h.tokens[role])))(h.t)
 	return t.ID
 }
 
 // client returns a client with the token of a role.
 func (h *harness) client(role client.Role) *client.Service {
-	c, err := client.NewService(client.Config{URL: h.url, Token: client.Secret(h.tokens[role])})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	c := must(client.NewService(client.Config{URL: h.url, Token: client.Secret(h.tokens[role])}))(h.t)
 	return c
 }
 
@@ -357,36 +338,22 @@ func (h *harness) as(secret, method, path, contentType string, body any) answer 
 	case io.Reader:
 		r = b
 	default:
-		text, err := json.Marshal(b)
-		if err != nil {
-			h.t.Fatal(err)
-		}
+		text := must(json.Marshal(b))(h.t)
 		r = bytes.NewReader(text)
 	}
-	req, err := http.NewRequestWithContext(h.t.Context(), method, h.url+path, r)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	req := must(http.NewRequestWithContext(h.t.Context(), method, h.url+path, r))(h.t)
 	if secret != "" {
 		req.Header.Set("Authorization", "Bearer "+secret)
 	}
 	if contentType != "" {
 		req.Header.Set("Content-Type", contentType)
 	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	resp := must(http.DefaultClient.Do(req))(h.t)
 	defer func() { _ = resp.Body.Close() }()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	b := must(io.ReadAll(resp.Body))(h.t)
 	a := answer{status: resp.StatusCode, header: resp.Header, body: string(b)}
 	if resp.Header.Get("Content-Type") == "application/problem+json" {
-		if err := json.Unmarshal(b, &a.Problem); err != nil {
-			h.t.Fatal(err)
-		}
+		ok(h.t, json.Unmarshal(b, &a.Problem))
 	}
 	return a
 }
@@ -419,19 +386,14 @@ func (h *harness) counts() (c counts) {
 	ws, _, err3 := h.store.Withdrawals(ctx, nil, client.WithdrawalFilter{}, 1000, "")
 	ts, err4 := h.kept.List(ctx)
 	as, err5 := ready.Alarms(ctx, h.store)
-	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
-		h.t.Fatal(err)
-	}
+	ok(h.t, errors.Join(err1, err2, err3, err4, err5))
 	return counts{len(ms), len(cs), len(ws), len(ts), len(as)}
 }
 
 // merchant makes a merchant with little work: its key is shared by the suite.
 func (h *harness) merchant(id string) client.CreatedMerchant {
 	h.t.Helper()
-	m, err := h.client(client.RoleAdmin).CreateMerchant(h.t.Context(), newMerchant(id))
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	m := must(h.client(client.RoleAdmin).CreateMerchant(h.t.Context(), newMerchant(id)))(h.t)
 	h.remember(m)
 	return m
 }
@@ -521,10 +483,7 @@ func (h *harness) decide(id string, d countersign.Decision) {
 	h.t.Helper()
 	ctx := context.Background()
 	now := db.MillisOf(h.now())
-	claimed, err := h.store.Claim(ctx, outbox.ClaimRequest{Lane: countersign.LaneWithdraw, Node: "test", Now: now, LeaseUntil: now + 45_000, Max: 100})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	claimed := must(h.store.Claim(ctx, outbox.ClaimRequest{Lane: countersign.LaneWithdraw, Node: "test", Now: now, LeaseUntil: now + 45_000, Max: 100}))(h.t)
 	for _, c := range claimed {
 		if c.Withdrawal == nil || c.Withdrawal.ID != id {
 			continue
@@ -540,9 +499,7 @@ func (h *harness) decide(id string, d countersign.Decision) {
 		if d == countersign.DecisionConfirmed && c.Withdrawal.Ordered != nil {
 			s.Details = countersign.Details(*c.Withdrawal.Ordered)
 		}
-		if _, err := h.store.Settle(ctx, []outbox.Settlement{s}, now); err != nil {
-			h.t.Fatal(err)
-		}
+		must(h.store.Settle(ctx, []outbox.Settlement{s}, now))(h.t)
 		return
 	}
 	h.t.Fatalf("withdrawal %s is not due", id)

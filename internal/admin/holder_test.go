@@ -22,10 +22,7 @@ func TestAPermitBelongsToItsToken(t *testing.T) {
 		heir.Root, reader.Root = core.Root, core.Root
 		with := map[string]*client.Service{}
 		for _, k := range []api.Token{core, heir, stranger, reader} {
-			c, err := client.NewService(client.Config{URL: h.url, Token: client.Secret(h.keep(k))})
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must(client.NewService(client.Config{URL: h.url, Token: client.Secret(h.keep(k))}))(t)
 			with[k.Name] = c
 		}
 		for _, role := range []client.Role{client.RoleViewer, client.RoleOperator, client.RoleAdmin} {

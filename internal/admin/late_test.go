@@ -20,10 +20,7 @@ func TestRevokedBeforeTheBody(t *testing.T) {
 	token := api.NewStoreToken("late", client.RoleAdmin, 1)
 	secret := h.keep(token)
 	for _, revoked := range []bool{false, true} {
-		conn, err := net.Dial("tcp", strings.TrimPrefix(h.url, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must(net.Dial("tcp", strings.TrimPrefix(h.url, "http://")))(t)
 		defer conn.Close()
 		_ = conn.SetDeadline(time.Now().Add(2 * time.Minute))
 		body := `{"reason": "an exercise"}`
@@ -33,37 +30,23 @@ func TestRevokedBeforeTheBody(t *testing.T) {
 		if line, err := from.ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") { // it waits for the body
 			t.Fatalf("%q, %v", line, err)
 		}
-		if _, err := from.ReadString('\n'); err != nil {
-			t.Fatal(err)
-		}
+		must(from.ReadString('\n'))(t)
 		h.pass(25 * time.Second)
 		if revoked {
-			if _, err := h.client(client.RoleAdmin).RevokeToken(t.Context(), token.ID); err != nil {
-				t.Fatal(err)
-			}
+			must(h.client(client.RoleAdmin).RevokeToken(t.Context(), token.ID))(t)
 		}
-		if _, err := io.WriteString(conn, body); err != nil {
-			t.Fatal(err)
-		}
-		res, err := http.ReadResponse(from, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(io.WriteString(conn, body))(t)
+		res := must(http.ReadResponse(from, nil))(t)
 		if want := map[bool]int{false: 200, true: 401}[revoked]; res.StatusCode != want {
 			t.Errorf("revoked %v: status %d, want %d", revoked, res.StatusCode, want)
 		}
-		f, err := h.store.Frozen(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must(h.store.Frozen(t.Context()))(t)
 		switch at := f.At.Time(); {
 		case revoked && f.At != 0:
 			t.Error("a revoked token froze the service")
 		case !revoked && !at.Equal(h.now()):
 			t.Errorf("it was frozen at %v, and the body came at %v", at, h.now())
 		}
-		if err := h.store.Thaw(t.Context(), f.At+1); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, h.store.Thaw(t.Context(), f.At+1))
 	}
 }

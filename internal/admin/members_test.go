@@ -14,14 +14,9 @@ import (
 // asMembers returns v as members that a test can spoil.
 func asMembers(t testing.TB, v any) map[string]any {
 	t.Helper()
-	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must(json.Marshal(v))(t)
 	var m map[string]any
-	if err := json.Unmarshal(b, &m); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, json.Unmarshal(b, &m))
 	return m
 }
 
@@ -108,19 +103,13 @@ func fullMerchant(id string) map[string]any {
 
 func acceptWithdrawal(h *harness, w client.NewWithdrawal) client.AcceptedWithdrawal {
 	h.t.Helper()
-	out, err := h.client(client.RoleCore).CreateWithdrawal(h.t.Context(), w)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	out := must(h.client(client.RoleCore).CreateWithdrawal(h.t.Context(), w))(h.t)
 	return out
 }
 
 func addDeposit(h *harness, d client.NewDeposit) client.Accepted {
 	h.t.Helper()
-	out, err := h.client(client.RoleCore).AddDeposits(h.t.Context(), d)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	out := must(h.client(client.RoleCore).AddDeposits(h.t.Context(), d))(h.t)
 	return out[0]
 }
 
@@ -130,9 +119,7 @@ func TestWrongByMeaning(t *testing.T) {
 	h.merchant("acme")
 	w := acceptWithdrawal(h, newWithdrawal("acme", 1))
 	decided := acceptWithdrawal(h, newWithdrawal("acme", 3))
-	if _, err := h.client(client.RoleAdmin).CancelWithdrawal(t.Context(), decided.ID); err != nil {
-		t.Fatal(err)
-	}
+	must(h.client(client.RoleAdmin).CancelWithdrawal(t.Context(), decided.ID))(t)
 	pub, priv := testKey().PublicBase64(), privatePEM(testKey())
 	before := h.counts()
 	type edit func(m map[string]any)
@@ -350,9 +337,6 @@ func TestBodiesThatAreNone(t *testing.T) {
 
 func encode(t testing.TB, v any) []byte {
 	t.Helper()
-	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must(json.Marshal(v))(t)
 	return b
 }

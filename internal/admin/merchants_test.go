@@ -29,10 +29,7 @@ func TestMerchantIsMade(t *testing.T) {
 			len(made.FinalCodes) != 0 || made.FinalCodes == nil || len(made.Warnings) != 0 || made.Created.Time() != h.now().UTC() {
 			t.Errorf("%+v", made.Merchant)
 		}
-		kept, err := h.store.Merchant(ctx, "acme")
-		if err != nil {
-			t.Fatal(err)
-		}
+		kept := must(h.store.Merchant(ctx, "acme"))(t)
 		key, err := envelope.ParseKey([]byte(made.PublicKey))
 		if err != nil || key.Bits() != 2048 || key.HasPrivate() || key.Fingerprint() != made.Fingerprint || made.ResponseFingerprint != made.Fingerprint ||
 			!kept.Key.HasPrivate() || kept.Key.Fingerprint() != made.Fingerprint || made.ResponsePublicKey != "" {
@@ -77,10 +74,7 @@ func TestMerchantSchemes(t *testing.T) {
 	}
 	in := newMerchant("small")
 	in.Key = &client.KeySpec{Bits: 1024}
-	made, err := c.CreateMerchant(ctx, in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := must(c.CreateMerchant(ctx, in))(t)
 	h.remember(made)
 	if len(made.Warnings) != 1 || !strings.Contains(made.Warnings[0], "1024 bits") {
 		t.Errorf("warnings %v", made.Warnings)
@@ -117,10 +111,7 @@ func TestKeysRotate(t *testing.T) {
 
 	in := newMerchant("theirs")
 	in.Scheme, in.Key, in.ResponseKey = "merchant", &client.KeySpec{PublicKey: testKey().PublicBase64()}, &client.KeySpec{PrivateKey: client.Secret(privatePEM(testKey()))}
-	other, err := c.CreateMerchant(ctx, in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := must(c.CreateMerchant(ctx, in))(t)
 	answers, answering := replace("theirs", client.NewRotation{})
 	if answering.Fingerprint != other.Fingerprint || answering.ResponseFingerprint == other.ResponseFingerprint || answers.PublicKey != "" {
 		t.Errorf("the empty request in scheme merchant: %+v", answering)
@@ -138,13 +129,10 @@ func TestMerchantIsPatched(t *testing.T) {
 		h.merchant("acme")
 		h.pass(time.Second)
 		h.server.DefaultAllowPrivate = true // as a service that was started so; then one that was not
-		changed, err := c.UpdateMerchant(ctx, "acme", client.MerchantPatch{
+		changed := must(c.UpdateMerchant(ctx, "acme", client.MerchantPatch{
 			MerchantSettings: client.MerchantSettings{Name: "New name", NotifyURL: "https://new.example/n", Concurrency: 3, RatePerSecond: 2.5, ConfirmWithin: client.Duration(time.Minute), FinalCodes: []client.CodeRange{{From: 5000, To: 5001}}, Body: client.BodyJSON, ContentType: "text/plain", AllowPrivate: new(true), Retry: &client.Retry{Notify: &client.Schedule{Delays: []client.Duration{0, client.Duration(time.Second)}, Every: client.Duration(time.Minute)}, Withdraw: &client.Schedule{Delays: []client.Duration{0}}}},
 			Clear:            []string{"callbackApiKey"},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		if changed.Name != "New name" || changed.NotifyURL != "https://new.example/n" || changed.Concurrency != 3 || changed.RatePerSecond != 2.5 ||
 			changed.ConfirmWithin != client.Duration(time.Minute) || changed.FinalCodes[0] != (client.CodeRange{From: 5000, To: 5001}) || changed.Body != "json" || changed.ContentType != "text/plain" ||
 			!changed.Private() || changed.Version != 2 || changed.Updated == changed.Created || changed.WithdrawURL != "https://acme.example/withdraw" ||
@@ -192,10 +180,7 @@ func TestCollectIsBoundUnlessAnyIsNamed(t *testing.T) {
 		expect("acme", made.Collect, made.Warnings, client.CollectBound)
 		in := newMerchant("loose")
 		in.Collect = client.CollectAny
-		made, err := c.CreateMerchant(ctx, in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		made = must(c.CreateMerchant(ctx, in))(t)
 		h.remember(made)
 		expect("loose", made.Collect, made.Warnings, client.CollectAny)
 		for _, step := range []struct {
@@ -207,10 +192,7 @@ func TestCollectIsBoundUnlessAnyIsNamed(t *testing.T) {
 			{client.MerchantPatch{MerchantSettings: client.MerchantSettings{Collect: client.CollectAny}}, client.CollectAny},
 			{client.MerchantPatch{MerchantSettings: client.MerchantSettings{Collect: client.CollectBound}}, client.CollectBound},
 		} {
-			m, err := c.UpdateMerchant(ctx, "loose", step.patch)
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := must(c.UpdateMerchant(ctx, "loose", step.patch))(t)
 			expect("loose", m.Collect, m.Warnings, step.want)
 		}
 		for _, wrong := range []string{`"loose"`, `""`, `true`, `"ANY"`} {
@@ -285,10 +267,7 @@ func TestSecretsDoNotPrint(t *testing.T) {
 			}
 		}
 	}
-	c, err := client.NewService(client.Config{URL: "http://127.0.0.1:1", Token: secret})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must(client.NewService(client.Config{URL: "http://127.0.0.1:1", Token: secret}))(t)
 	if s := fmt.Sprintf("%+v", c); strings.Contains(s, secret) {
 		t.Error("a client shows its token")
 	}

@@ -32,9 +32,7 @@ func TestDepositBecomesItsCallback(t *testing.T) {
 		if !strings.Contains(a.body, "is a number; amounts are texts") {
 			t.Error(a.body)
 		}
-		if _, err := c.AddDeposits(t.Context(), newDeposit("acme", 1)); err != nil {
-			t.Fatal(err)
-		}
+		must(c.AddDeposits(t.Context(), newDeposit("acme", 1)))(t)
 		list, err := c.AddDeposits(t.Context(), newDeposit("acme", 1), newDeposit("acme", 2))
 		if err != nil {
 			t.Fatal(err)
@@ -42,22 +40,13 @@ func TestDepositBecomesItsCallback(t *testing.T) {
 		if !list[0].Duplicate || list[1].Duplicate || list[1].State != "pending" || list[1].TrackingID != "dep-2" {
 			t.Errorf("%+v", list)
 		}
-		kept, err := h.store.Callback(t.Context(), list[0].ID)
-		if err != nil {
-			t.Fatal(err)
-		}
-		parsed, err := countersign.ParseCallback(bound(t, kept.Payload), countersign.ParseOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		kept := must(h.store.Callback(t.Context(), list[0].ID))(t)
+		parsed := must(countersign.ParseCallback(bound(t, kept.Payload), countersign.ParseOptions{}))(t)
 		d, ok := parsed.(*countersign.Deposit)
 		if !ok || d.Amount.String() != "2.500000" || d.NewAddress != "TTo" || d.TxIndex != -1 || d.Business != 0 || d.TrackingID != "dep-1" {
 			t.Errorf("the callback says %+v", parsed)
 		}
-		shown, err := h.client(client.RoleViewer).Callback(t.Context(), list[0].ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		shown := must(h.client(client.RoleViewer).Callback(t.Context(), list[0].ID))(t)
 		var payload map[string]any
 		if err := json.Unmarshal(shown.Payload, &payload); err != nil || payload["txId"] != "0xabc1" || payload["requestUUID"] != nil {
 			t.Errorf("the payload is shown as %s, %v", shown.Payload, err)
@@ -105,10 +94,7 @@ func TestWithdrawalToItsEnd(t *testing.T) {
 		if err != nil || len(feed.Decisions) != 1 || feed.Decisions[0].Withdrawal.ID != w.ID || feed.Decisions[0].Withdrawal.Decision != "confirmed" || feed.Next != feed.Decisions[0].Seq {
 			t.Fatalf("%+v, %v", feed, err)
 		}
-		permit, err := c.ReleaseWithdrawal(ctx, w.ID, "core-1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		permit := must(c.ReleaseWithdrawal(ctx, w.ID, "core-1"))(t)
 		secrets.add("permit", permit.Permit.Reveal())
 		if permit.Details.Amount.String() != "12.5" || permit.Details.Address != "TTarget" || permit.Withdrawal.State != "released" {
 			t.Errorf("%+v", permit)
@@ -159,14 +145,8 @@ func TestWithdrawalToItsEnd(t *testing.T) {
 		if err != nil || len(told.Callbacks) != 1 {
 			t.Fatalf("%+v, %v", told, err)
 		}
-		kept, err := h.store.Callback(ctx, told.Callbacks[0].ID)
-		if err != nil {
-			t.Fatal(err)
-		}
-		parsed, err := countersign.ParseCallback(bound(t, kept.Payload), countersign.ParseOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		kept := must(h.store.Callback(ctx, told.Callbacks[0].ID))(t)
+		parsed := must(countersign.ParseCallback(bound(t, kept.Payload), countersign.ParseOptions{}))(t)
 		if d, ok := parsed.(*countersign.WithdrawalDone); !ok || d.TxID != "0xdone" || d.ToAddress != "TTarget" || d.FromAddress != "THot" || d.Amount.String() != "12.5" || d.CallBackID != "w-1" {
 			t.Errorf("the merchant is told %+v", parsed)
 		}
@@ -258,9 +238,7 @@ func TestDecisionsWait(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	w2 := acceptWithdrawal(h, newWithdrawal("acme", 2))
-	if _, err := h.client(client.RoleCore).CancelWithdrawal(t.Context(), w2.ID); err != nil {
-		t.Fatal(err)
-	}
+	must(h.client(client.RoleCore).CancelWithdrawal(t.Context(), w2.ID))(t)
 	if d := <-got; d.Seq != 2 || d.Withdrawal.State != "cancelled" {
 		t.Errorf("%+v", d)
 	}
@@ -288,9 +266,7 @@ func TestAlarms(t *testing.T) {
 	h := sqlite(t)
 	h.merchant("acme")
 	for _, kind := range []client.AlarmKind{client.AlarmAnswerDiffers, client.AlarmAnswerUnusable} {
-		if err := h.store.RaiseAlarm(t.Context(), client.Alarm{Merchant: "acme", Kind: kind, Subject: "acme.x", First: db.MillisOf(h.now())}); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, h.store.RaiseAlarm(t.Context(), client.Alarm{Merchant: "acme", Kind: kind, Subject: "acme.x", First: db.MillisOf(h.now())}))
 	}
 	c := h.client(client.RoleViewer)
 	p, err := c.Alarms(t.Context(), client.AlarmFilter{}, client.PageOptions{Limit: 1})
@@ -333,9 +309,7 @@ func TestResend(t *testing.T) {
 			Attempt: outbox.Attempt{Attempt: client.Attempt{Number: cb.Attempt, Started: now, HTTPStatus: 200, Result: "refused", Reason: "merchant_refused"}},
 		})
 	}
-	if _, err := h.store.Settle(ctx, list, now); err != nil {
-		t.Fatal(err)
-	}
+	must(h.store.Settle(ctx, list, now))(t)
 	filter := client.CallbackFilter{Merchant: "acme", State: "refused"}
 	if r, err := c.ResendCallbacks(ctx, client.Resend{Filter: filter, DryRun: true}); err != nil || r != (client.Resent{Count: 3, DryRun: true}) {
 		t.Errorf("%+v, %v", r, err)
@@ -368,12 +342,10 @@ func TestResendPending(t *testing.T) {
 		if err != nil || len(claimed) != 1 {
 			t.Fatalf("%d are due, %v", len(claimed), err)
 		}
-		if _, err := h.store.Settle(ctx, []outbox.Settlement{{
+		must(h.store.Settle(ctx, []outbox.Settlement{{
 			Merchant: "acme", CallbackID: claimed[0].ID, State: client.CallbackPending, Due: now + 24*3_600_000, Reached: true, Counts: true,
 			Attempt: outbox.Attempt{Attempt: client.Attempt{Number: claimed[0].Attempt, Started: now, Result: "retry", Reason: "connect"}},
-		}}, now); err != nil {
-			t.Fatal(err)
-		}
+		}}, now))(t)
 		return claimed[0].ID
 	}
 	id := fail()
@@ -389,12 +361,8 @@ func TestResendPending(t *testing.T) {
 	}
 	fail()
 	for _, r := range []client.Resume{{}, {Resend: true}} {
-		if _, err := c.PauseMerchant(ctx, "acme", ""); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.ResumeMerchant(ctx, "acme", r); err != nil {
-			t.Fatal(err)
-		}
+		must(c.PauseMerchant(ctx, "acme", ""))(t)
+		must(c.ResumeMerchant(ctx, "acme", r))(t)
 		pending.DryRun = true
 		if left, err := c.ResendCallbacks(ctx, pending); err != nil || (left.Count == 0) != r.Resend {
 			t.Errorf("%+v: %d are not due, %v", r, left.Count, err)
@@ -415,15 +383,10 @@ func TestPages(t *testing.T) {
 		list = append(list, newDeposit("m-a", i))
 		acceptWithdrawal(h, newWithdrawal("m-b", i))
 	}
-	if _, err := h.client(client.RoleCore).AddDeposits(ctx, list...); err != nil {
-		t.Fatal(err)
-	}
+	must(h.client(client.RoleCore).AddDeposits(ctx, list...))(t)
 	ids := map[string]int{}
 	for cursor, pages := "", 0; ; pages++ {
-		p, err := c.Callbacks(ctx, client.CallbackFilter{Merchant: "m-a"}, client.PageOptions{Limit: 10, Cursor: cursor})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must(c.Callbacks(ctx, client.CallbackFilter{Merchant: "m-a"}, client.PageOptions{Limit: 10, Cursor: cursor}))(t)
 		for _, cb := range p.Callbacks {
 			ids[cb.ID]++
 		}

@@ -48,10 +48,7 @@ func TestNotes(t *testing.T) {
 		if err != nil || len(got.Votes) != 9 || got.Votes[0] != first {
 			t.Fatalf("%d notes, %v", len(got.Votes), err)
 		}
-		proof, err := viewer.AuditAbout(ctx, client.AuditAboutOptions{ID: w.ID})
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof := must(viewer.AuditAbout(ctx, client.AuditAboutOptions{ID: w.ID}))(t)
 		noted := 0
 		for _, r := range proof.Entries {
 			if strings.Contains(string(r.Record), `"withdrawal.noted"`) {
@@ -93,9 +90,7 @@ func TestNotesAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	operator := h.client(client.RoleOperator)
-	if _, err := operator.NoteTask(t.Context(), releaseTask(w.ID), "x"); err != nil {
-		t.Fatal(err)
-	}
+	must(operator.NoteTask(t.Context(), releaseTask(w.ID), "x"))(t)
 	err = h.store.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error { // each answer has all notes: by calls it is a minute
 		_, err := tx.Exec(ctx, `UPDATE notes SET seq = 999`)
 		return err

@@ -20,10 +20,7 @@ func (h *harness) says(id string) countersign.Callback {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	cb, err := countersign.ParseCallback(b, countersign.ParseOptions{Lenient: true})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	cb := must(countersign.ParseCallback(b, countersign.ParseOptions{Lenient: true}))(h.t)
 	return cb
 }
 
@@ -118,10 +115,7 @@ func TestWaiting(t *testing.T) {
 		refused("awaiting")
 		h.decide(w.ID, countersign.DecisionConfirmed)
 		refused("confirmed")
-		permit, err := c.ReleaseWithdrawal(ctx, w.ID, "core-1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		permit := must(c.ReleaseWithdrawal(ctx, w.ID, "core-1"))(t)
 		secrets.add("permit", permit.Permit.Reveal())
 		told := map[string]bool{}
 		for _, what := range []client.WaitingFor{"funds", "fees", "funds", "funds"} {
@@ -136,9 +130,7 @@ func TestWaiting(t *testing.T) {
 				t.Errorf("for %s the merchant is told %+v", what, f)
 			}
 		}
-		if _, err := c.ReportOutcome(ctx, w.ID, client.Outcome{Permit: permit.Permit, Executed: &client.Executed{TxID: "0xdone"}}); err != nil {
-			t.Fatal(err)
-		}
+		must(c.ReportOutcome(ctx, w.ID, client.Outcome{Permit: permit.Permit, Executed: &client.Executed{TxID: "0xdone"}}))(t)
 		refused("executed")
 		for typ, want := range map[countersign.Type]int{6: 3, 7: 1} {
 			found, err := h.client(client.RoleViewer).Callbacks(ctx, client.CallbackFilter{Merchant: "acme", CallBackID: "w-1", Type: typ}, client.PageOptions{})

@@ -18,10 +18,7 @@ func (h *harness) bound(role client.Role, merchants string) *client.Service {
 	h.t.Helper()
 	k := api.NewStoreToken("bound", role, 1)
 	k.Merchants = merchants
-	c, err := client.NewService(client.Config{URL: h.url, Token: client.Secret(h.keep(k))})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	c := must(client.NewService(client.Config{URL: h.url, Token: client.Secret(h.keep(k))}))(h.t)
 	return c
 }
 
@@ -37,14 +34,9 @@ func TestBoundTokenReadsItsPart(t *testing.T) {
 		for i := range 9 {
 			m := owners[i%3]
 			addDeposit(h, newDeposit(m, i))
-			w, err := core.CreateWithdrawal(ctx, newWithdrawal(m, i))
-			if err != nil {
-				t.Fatal(err)
-			}
+			w := must(core.CreateWithdrawal(ctx, newWithdrawal(m, i)))(t)
 			h.decide(w.ID, countersign.DecisionConfirmed)
-			if err := h.store.RaiseAlarm(ctx, client.Alarm{Merchant: m, Kind: client.AlarmWalletDiffers, Subject: w.ID, First: 1}); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, h.store.RaiseAlarm(ctx, client.Alarm{Merchant: m, Kind: client.AlarmWalletDiffers, Subject: w.ID, First: 1}))
 			h.pass(time.Second)
 		}
 		some, other := h.bound(client.RoleViewer, "a c"), h.bound(client.RoleViewer, "none")
@@ -54,10 +46,7 @@ func TestBoundTokenReadsItsPart(t *testing.T) {
 		}{{some, []string{"c", "a", "c", "a", "c", "a"}}, {other, nil}} {
 			var withdrawals, callbacks, merchants []string
 			for o := (client.PageOptions{Limit: 2}); ; {
-				p, err := c.by.Withdrawals(ctx, client.WithdrawalFilter{}, o)
-				if err != nil {
-					t.Fatal(err)
-				}
+				p := must(c.by.Withdrawals(ctx, client.WithdrawalFilter{}, o))(t)
 				for _, w := range p.Withdrawals {
 					withdrawals = append(withdrawals, w.Merchant)
 				}
@@ -85,10 +74,7 @@ func TestBoundTokenReadsItsPart(t *testing.T) {
 		// In parts of two: 1 3, 4 6, 7 9, and then nothing is left.
 		var seqs []int64
 		for after := int64(0); ; {
-			p, err := some.Decisions(ctx, client.FeedOptions{After: after, Limit: 2})
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := must(some.Decisions(ctx, client.FeedOptions{After: after, Limit: 2}))(t)
 			if after = p.Next; len(p.Decisions) == 0 {
 				break
 			}
@@ -114,10 +100,7 @@ func TestBoundTokenReadsItsPart(t *testing.T) {
 		} {
 			var seqs []int64
 			for o := (client.PageOptions{Limit: 2}); ; {
-				p, err := c.by.Alarms(ctx, c.f, o)
-				if err != nil {
-					t.Fatal(err)
-				}
+				p := must(c.by.Alarms(ctx, c.f, o))(t)
 				for _, a := range p.Alarms {
 					seqs = append(seqs, a.Seq)
 				}
@@ -168,10 +151,7 @@ func TestBoundReaderWaits(t *testing.T) {
 		}
 	}()
 	for i, m := range []string{"a", "a", "b"} {
-		w, err := core.CreateWithdrawal(ctx, newWithdrawal(m, i))
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must(core.CreateWithdrawal(ctx, newWithdrawal(m, i)))(t)
 		h.decide(w.ID, countersign.DecisionDeclined)
 	}
 	if d := <-told; d.Seq != 3 || d.Withdrawal.Merchant != "b" {
@@ -254,10 +234,7 @@ func TestPathsTakeMerchantAndName(t *testing.T) {
 		ctx, admin := t.Context(), h.client(client.RoleAdmin)
 		h.merchant("a")
 		h.merchant("b")
-		made, err := admin.CreateWithdrawal(ctx, newWithdrawal("a", 1))
-		if err != nil {
-			t.Fatal(err)
-		}
+		made := must(admin.CreateWithdrawal(ctx, newWithdrawal("a", 1)))(t)
 		addDeposit(h, newDeposit("a", 1))
 		deposit := newDeposit("a", 1).TrackingID
 		both := newDeposit("a", 2)
@@ -320,14 +297,8 @@ func TestMerchantsOwnToken(t *testing.T) {
 			t.Fatal(err)
 		}
 		secrets.add("token", made.Secret.Reveal())
-		own, err := client.NewService(client.Config{URL: h.url, Token: made.Secret})
-		if err != nil {
-			t.Fatal(err)
-		}
-		sent, err := own.TestDeposit(ctx, "mine")
-		if err != nil {
-			t.Fatal(err)
-		}
+		own := must(client.NewService(client.Config{URL: h.url, Token: made.Secret}))(t)
+		sent := must(own.TestDeposit(ctx, "mine"))(t)
 		cb, err := own.Callback(ctx, sent.ID)
 		if err != nil || cb.Merchant != "mine" || cb.State != client.CallbackPending {
 			t.Fatalf("%+v, %v", cb, err)

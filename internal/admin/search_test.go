@@ -42,14 +42,9 @@ func TestSearch(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.decide(w.ID, countersign.DecisionConfirmed)
-		permit, err := core.ReleaseWithdrawal(ctx, w.ID, "one")
-		if err != nil {
-			t.Fatal(err)
-		}
+		permit := must(core.ReleaseWithdrawal(ctx, w.ID, "one"))(t)
 		h.pass(time.Second)
-		if _, err := core.ReportOutcome(ctx, w.ID, client.Outcome{Permit: permit.Permit, Executed: &client.Executed{TxID: "0xdone", FromAddress: "TFrom"}}); err != nil {
-			t.Fatal(err)
-		}
+		must(core.ReportOutcome(ctx, w.ID, client.Outcome{Permit: permit.Permit, Executed: &client.Executed{TxID: "0xdone", FromAddress: "TFrom"}}))(t)
 		// An attempt that failed.
 		now := db.MillisOf(h.now())
 		claimed, err := h.store.Claim(ctx, outbox.ClaimRequest{Lane: countersign.LaneNotify, Node: "test", Now: now, LeaseUntil: now + 45_000, Max: 1})
@@ -57,10 +52,8 @@ func TestSearch(t *testing.T) {
 			t.Fatal(claimed, err)
 		}
 		failed := claimed[0].ID
-		if _, err := h.store.Settle(ctx, []outbox.Settlement{{Merchant: claimed[0].Merchant, CallbackID: failed, State: client.CallbackPending, Due: now + 1000, MerchantVersion: claimed[0].MerchantVersion,
-			Attempt: outbox.Attempt{Attempt: client.Attempt{Number: 1, RequestUUID: "11111111-0000-8000-8000-00000000000f", Started: now, Result: "retry", Reason: "connect", Node: "test"}}}}, now); err != nil {
-			t.Fatal(err)
-		}
+		must(h.store.Settle(ctx, []outbox.Settlement{{Merchant: claimed[0].Merchant, CallbackID: failed, State: client.CallbackPending, Due: now + 1000, MerchantVersion: claimed[0].MerchantVersion,
+			Attempt: outbox.Attempt{Attempt: client.Attempt{Number: 1, RequestUUID: "11111111-0000-8000-8000-00000000000f", Started: now, Result: "retry", Reason: "connect", Node: "test"}}}}, now))(t)
 		bound := h.bound(client.RoleViewer, "a")
 		cb, of := "callback "+first.ID, "withdrawal "+w.ID
 		for _, c := range []struct {

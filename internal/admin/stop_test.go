@@ -19,9 +19,7 @@ func TestFreezeAndBlock(t *testing.T) {
 	w, blocked := acceptWithdrawal(h, newWithdrawal("acme", 1)), acceptWithdrawal(h, newWithdrawal("acme", 2))
 	h.decide(w.ID, countersign.DecisionConfirmed)
 	h.pass(45_000_000_000) // the leases that decide left
-	if _, err := h.store.Sweep(ctx, 1_750_000_045_000); err != nil {
-		t.Fatal(err)
-	}
+	must(h.store.Sweep(ctx, 1_750_000_045_000))(t)
 	h.decide(blocked.ID, countersign.DecisionConfirmed)
 
 	if f, err := c.Frozen(ctx); err != nil || f != (client.Freeze{}) {
@@ -73,18 +71,14 @@ func TestResumeWithdrawal(t *testing.T) {
 	c, ctx := h.client(client.RoleAdmin), t.Context()
 	w := acceptWithdrawal(h, newWithdrawal("acme", 1))
 	now := db.MillisOf(h.now())
-	if _, err := h.store.Restored(ctx, 0, now); err != nil {
-		t.Fatal(err)
-	}
+	must(h.store.Restored(ctx, 0, now))(t)
 	if got, err := c.Withdrawal(ctx, w.ID); err != nil || !got.Restored {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if _, err := resumeWithdrawal(c, ctx, w.ID, "nothing became of it"); !errors.Is(err, client.ErrConflict) {
 		t.Errorf("while it is not reconciled: %v", err)
 	}
-	if _, err := h.store.Reconcile(ctx, now); err != nil {
-		t.Fatal(err)
-	}
+	must(h.store.Reconcile(ctx, now))(t)
 	for range 2 {
 		if got, err := resumeWithdrawal(c, ctx, w.ID, "nothing became of it"); err != nil || got.Restored || got.State != client.WithdrawalAwaiting {
 			t.Errorf("%+v, %v", got, err)

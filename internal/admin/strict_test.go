@@ -14,10 +14,7 @@ import (
 
 // depositsReader returns what checks and decodes requests with deposits.
 func depositsReader(t testing.TB) func(body []byte, in *oneOrMany[client.NewDeposit]) error {
-	s, err := New(Config{Outbox: &outbox.Outbox{DB: &db.DB{}}, Tokens: &api.Tokens{}, Changes: &api.Changes{}, CheckURL: func(string, bool) error { return nil }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must(New(Config{Outbox: &outbox.Outbox{DB: &db.DB{}}, Tokens: &api.Tokens{}, Changes: &api.Changes{}, CheckURL: func(string, bool) error { return nil }}))(t)
 	schema := s.api.Registry().Schema(reflect.TypeFor[oneOrMany[client.NewDeposit]](), true, "")
 	return func(body []byte, in *oneOrMany[client.NewDeposit]) error { return s.api.Decode(schema, body, in) }
 }
@@ -52,21 +49,14 @@ func BenchmarkCheckAndDecodeBatch(b *testing.B) {
 	for i := range list {
 		list[i] = newDeposit("acme", i)
 	}
-	body, err := json.Marshal(list)
-	if err != nil {
-		b.Fatal(err)
-	}
+	body := must(json.Marshal(list))(b)
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
 		var in oneOrMany[client.NewDeposit]
-		if err := read(body, &in); err != nil {
-			b.Fatal(err)
-		}
+		ok(b, read(body, &in))
 		for i := range in.list {
-			if _, err := callbackOf(&in.list[i], 1); err != nil {
-				b.Fatal(err)
-			}
+			must(callbackOf(&in.list[i], 1))(b)
 		}
 	}
 }

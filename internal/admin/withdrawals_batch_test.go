@@ -18,9 +18,7 @@ func TestReleasesAndOutcomes(t *testing.T) {
 		h.merchant("acme")
 		h.merchant("other")
 		admin := h.client(client.RoleAdmin)
-		if _, err := admin.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{ApproveAbove: limitsOf(t, "USDT 100")}}); err != nil {
-			t.Fatal(err)
-		}
+		must(admin.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{ApproveAbove: limitsOf(t, "USDT 100")}}))(t)
 		core := h.client(client.RoleCore)
 		var claims []client.WithdrawalClaim
 		for i := range 8 {

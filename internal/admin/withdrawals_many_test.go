@@ -82,10 +82,7 @@ func TestWithdrawalsOfACallBackID(t *testing.T) {
 		find := func(c *client.Service, f client.WithdrawalFilter) (ids []string) {
 			t.Helper()
 			for cursor := ""; ; {
-				p, err := c.Withdrawals(t.Context(), f, client.PageOptions{Limit: 2, Cursor: cursor})
-				if err != nil {
-					t.Fatal(err)
-				}
+				p := must(c.Withdrawals(t.Context(), f, client.PageOptions{Limit: 2, Cursor: cursor}))(t)
 				for _, w := range p.Withdrawals {
 					ids = append(ids, w.ID)
 				}

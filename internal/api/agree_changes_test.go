@@ -25,10 +25,7 @@ type quorumRig struct {
 
 func newQuorumRig(t *testing.T, d *db.DB, c ChangesConfig) *quorumRig {
 	c.DB = d
-	k, err := NewChanges(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := must(NewChanges(c))(t)
 	r := &quorumRig{t: t, d: d, k: k}
 	r.op = r.token("operator", client.RoleOperator, nil)
 	return r
@@ -42,9 +39,7 @@ func (r *quorumRig) token(name string, role client.Role, maker *Token) Token {
 		token.Maker, token.Root = maker.ID, maker.Root
 	}
 	r.made++
-	if err := r.k.tokens.Create(r.t.Context(), token, [32]byte{byte(r.made), byte(r.made >> 8)}); err != nil {
-		r.t.Fatal(err)
-	}
+	ok(r.t, r.k.tokens.Create(r.t.Context(), token, [32]byte{byte(r.made), byte(r.made >> 8)}))
 	return token
 }
 
@@ -101,9 +96,7 @@ func testQuorumOfChanges(t *testing.T, d *db.DB) {
 	made := NewStoreToken("by bob", client.RoleAdmin, db.Millis(r.made+1))
 	made.Maker = bob.ID
 	r.made++
-	if err := r.k.tokens.Create(ctx, made, [32]byte{byte(r.made)}); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, r.k.tokens.Create(ctx, made, [32]byte{byte(r.made)}))
 
 	id, token := r.propose(100)
 	r.is(id, 100, client.TaskOpen, 2, "ann", "bob", "ann again", "by bob")
@@ -139,9 +132,7 @@ func testQuorumOfChanges(t *testing.T, d *db.DB) {
 
 	// One who says no ends it, also one who had said yes.
 	id, _ = r.propose(200)
-	if _, err := r.k.Approve(ctx, id, ann, "", 210); err != nil {
-		t.Fatal(err)
-	}
+	must(r.k.Approve(ctx, id, ann, "", 210))(t)
 	if c, err := r.k.Decline(ctx, id, ann, "I was wrong", 220); err != nil || c.State != client.TaskDeclined {
 		t.Errorf("%+v, %v", c, err)
 	}
@@ -151,12 +142,8 @@ func testQuorumOfChanges(t *testing.T, d *db.DB) {
 	// The approval of a token that was revoked meanwhile is none.
 	id, token = r.propose(300)
 	carl := r.token("carl", client.RoleApprover, nil)
-	if _, err := r.k.Approve(ctx, id, carl, "", 310); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.k.tokens.Revoke(ctx, carl.ID, 320, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(r.k.Approve(ctx, id, carl, "", 310))(t)
+	ok(t, r.k.tokens.Revoke(ctx, carl.ID, 320, nil))
 	r.is(id, 330, client.TaskOpen, 2, "ann", "bob", "ann again", "by bob")
 	if c, err := r.k.Approve(ctx, id, ann, "", 330); err != nil || c.State != client.TaskOpen {
 		t.Errorf("%+v, %v: an approval of a revoked token counts", c, err)
@@ -176,15 +163,9 @@ func TestQuorumOnTwoNodes(t *testing.T) {
 	url := dbtest.Postgres(t)
 	var rigs [2]*quorumRig
 	for i := range rigs {
-		d, err := db.Open(t.Context(), db.Config{URL: url, Keys: db.NewMasterKey([32]byte{7})}, outbox.End())
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must(db.Open(t.Context(), db.Config{URL: url, Keys: db.NewMasterKey([32]byte{7})}, outbox.End()))(t)
 		defer d.Close()
-		k, err := NewChanges(ChangesConfig{DB: d, Approvals: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
+		k := must(NewChanges(ChangesConfig{DB: d, Approvals: 2}))(t)
 		rigs[i] = &quorumRig{t: t, d: d, k: k}
 	}
 	r := rigs[0]
@@ -240,9 +221,7 @@ func testRevokedPersonComesAgain(t *testing.T, d *db.DB) {
 	}
 	revoke := func(id string, at db.Millis) {
 		t.Helper()
-		if err := r.k.tokens.Revoke(ctx, id, at, nil); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, r.k.tokens.Revoke(ctx, id, at, nil))
 	}
 	eve := person{Subject: "https://idp eve", Name: "eve", Role: client.RoleApprover}
 	ann := signsIn(eve, 50)
@@ -250,9 +229,7 @@ func testRevokedPersonComesAgain(t *testing.T, d *db.DB) {
 	olga := signsIn(op, 51)
 
 	id, _ := r.propose(100)
-	if _, err := r.k.Approve(ctx, id, ann, "", 110); err != nil {
-		t.Fatal(err)
-	}
+	must(r.k.Approve(ctx, id, ann, "", 110))(t)
 	r.op = olga
 	proposed, _ := r.propose(111)
 	revoke(ann.ID, 120)

@@ -168,10 +168,7 @@ func killApproving(t *testing.T, given string, steps int, after time.Duration) {
 	cmd := osexec.Command(path)
 	cmd.Env = append(os.Environ(), approvingChild+"="+given)
 	cmd.Stderr = t.Output()
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must(cmd.StdoutPipe())(t)
 	in, err := cmd.StdinPipe() // it stays open: the child waits until it is killed
 	if err == nil {
 		err = cmd.Start()

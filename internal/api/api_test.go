@@ -69,13 +69,9 @@ type end struct {
 func newEnd(t *testing.T, routes ...Route) *end {
 	t.Helper()
 	e := &end{tokens: &tokenList{byHash: map[[sha256.Size]byte]Token{}}, at: time.UnixMilli(1_750_000_000_000)}
-	var err error
-	e.API, err = New(Config{
+	e.API = must(New(Config{
 		Self: "the end", Tags: map[string]string{"operation": "what the tests call"}, Tokens: e.tokens, Now: func() time.Time { return e.at }, Log: slog.New(slog.DiscardHandler), MaxBody: 1000,
-	}, routes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, routes))(t)
 	return e
 }
 
@@ -97,9 +93,7 @@ func (e *end) call(method, path, secret string) int {
 func TestRevokedTokenEndsWithTheCache(t *testing.T) {
 	e := newEnd(t)
 	id, secret := e.tokens.add("viewer")
-	if err := e.ask(secret); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, e.ask(secret))
 	e.tokens.revoke(id, 5)
 	if err := e.ask(secret); err != nil {
 		t.Errorf("within the cache's time: %v", err)

@@ -25,9 +25,7 @@ func testChangesGoOnWaiting(t *testing.T, d *db.DB) {
 	keep := func(token Token) Token {
 		t.Helper()
 		made++
-		if err := s.Create(ctx, token, [32]byte{made}); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, s.Create(ctx, token, [32]byte{made}))
 		return token
 	}
 	approver := func(expires db.Millis) Token {
@@ -51,9 +49,7 @@ func testChangesGoOnWaiting(t *testing.T, d *db.DB) {
 	propose(20, client.TaskOpen)
 	propose(4*week+10, client.TaskOpen)
 	for _, token := range []Token{first, last} {
-		if err := s.Revoke(ctx, token.ID, 4*week+20, nil); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, s.Revoke(ctx, token.ID, 4*week+20, nil))
 	}
 	propose(4*week+30, client.TaskOpen)
 	third := approver(0)

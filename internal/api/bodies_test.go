@@ -41,13 +41,8 @@ func TestAnnouncedBodies(t *testing.T) {
 	head := "POST /act HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nAuthorization: Bearer " + secret + "\r\nContent-Length: %d\r\n\r\n"
 	var open []net.Conn
 	dial := func(announced int, text string) net.Conn {
-		c, err := net.Dial("tcp", server.Listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := fmt.Fprintf(c, head+text, announced); err != nil {
-			t.Fatal(err)
-		}
+		c := must(net.Dial("tcp", server.Listener.Addr().String()))(t)
+		must(fmt.Fprintf(c, head+text, announced))(t)
 		return c
 	}
 	for range callers {

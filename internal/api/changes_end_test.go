@@ -21,17 +21,12 @@ func TestChangesEnd(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer d.Close()
-			k, err := NewChanges(ChangesConfig{DB: d})
-			if err != nil {
-				t.Fatal(err)
-			}
+			k := must(NewChanges(ChangesConfig{DB: d}))(t)
 			proposer, approver := NewStoreToken("proposer", client.RoleOperator, 1), NewStoreToken("approver", client.RoleApprover, 1)
 			short := NewStoreToken("short", client.RoleOperator, 1)
 			short.Expires = 1000
 			for i, token := range []Token{proposer, approver, short} {
-				if err := k.tokens.Create(ctx, token, [32]byte{byte(i)}); err != nil {
-					t.Fatal(err)
-				}
+				ok(t, k.tokens.Create(ctx, token, [32]byte{byte(i)}))
 			}
 			propose := func(by Token, at db.Millis) string {
 				t.Helper()
@@ -71,20 +66,14 @@ func TestChangesEnd(t *testing.T) {
 
 			// What was acknowledged is told again when it happens again.
 			for range 3 {
-				if err := d.RaiseAlarm(ctx, client.Alarm{Kind: client.AlarmFrozen, Subject: "x", First: 100}); err != nil {
-					t.Fatal(err)
-				}
+				ok(t, d.RaiseAlarm(ctx, client.Alarm{Kind: client.AlarmFrozen, Subject: "x", First: 100}))
 			}
 			list, err := ready.Alarms(ctx, d)
 			if err != nil || len(list) != 1 {
 				t.Fatalf("%+v, %v", list, err)
 			}
-			if _, err := d.AckAlarm(ctx, client.Alarm{Seq: list[0].Seq, AckedBy: "tok", Acked: 150}); err != nil {
-				t.Fatal(err)
-			}
-			if err := d.RaiseAlarm(ctx, client.Alarm{Kind: client.AlarmFrozen, Subject: "x", First: 200}); err != nil {
-				t.Fatal(err)
-			}
+			must(d.AckAlarm(ctx, client.Alarm{Seq: list[0].Seq, AckedBy: "tok", Acked: 150}))(t)
+			ok(t, d.RaiseAlarm(ctx, client.Alarm{Kind: client.AlarmFrozen, Subject: "x", First: 200}))
 			if list, err = ready.Alarms(ctx, d); err != nil || len(list) != 2 {
 				t.Errorf("%+v, %v", list, err)
 			}

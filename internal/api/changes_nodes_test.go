@@ -33,14 +33,10 @@ func TestDecisionsOnTwoNodes(t *testing.T) {
 	approver := [2]Token{}
 	for i := range approver {
 		approver[i] = NewStoreToken("approver", client.RoleApprover, 1)
-		if err := tokens[0].Create(t.Context(), approver[i], [32]byte{byte(i)}); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, tokens[0].Create(t.Context(), approver[i], [32]byte{byte(i)}))
 	}
 	proposer := NewStoreToken("operator", client.RoleOperator, 1)
-	if err := tokens[0].Create(t.Context(), proposer, [32]byte{9}); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, tokens[0].Create(t.Context(), proposer, [32]byte{9}))
 	approved := 0
 	for round := range 40 {
 		made := NewStoreToken(fmt.Sprint("made ", round), client.RoleViewer, 1)

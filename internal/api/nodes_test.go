@@ -18,9 +18,7 @@ func TestNodes(t *testing.T) {
 		const start db.Millis = 1_750_000_000_000
 		beat := func(id string, at db.Millis) {
 			t.Helper()
-			if err := d.Beat(t.Context(), db.Node{ID: id, Name: "host-" + id, Version: "v1", Started: start, Seen: at}); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, d.Beat(t.Context(), db.Node{ID: id, Name: "host-" + id, Version: "v1", Started: start, Seen: at}))
 		}
 		want := func(what string, now db.Millis, want ...client.Node) {
 			t.Helper()
@@ -42,14 +40,10 @@ func TestNodes(t *testing.T) {
 		} else {
 			want("both", start+40_000, a, b)
 			again := db.Node{ID: "c", Name: "host-a", Version: "v1", Started: start + 35_000, Seen: start + 35_000}
-			if err := d.Beat(t.Context(), again); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, d.Beat(t.Context(), again))
 			c := client.Node{Name: "host-a", Version: "v1", Started: TimeOf(start + 35_000), Seen: TimeOf(start + 35_000)}
 			want("host-a was started again", start+40_000, c, b)
-			if err := d.LeaveNode(t.Context(), "c"); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, d.LeaveNode(t.Context(), "c"))
 			const day = 24 * 3_600_000
 			beat("b", start+day)
 			b.Seen = TimeOf(start + day)
@@ -58,9 +52,7 @@ func TestNodes(t *testing.T) {
 			b.Seen = TimeOf(start + day + 1)
 			want("more than a day later", start+day+1, b)
 		}
-		if err := d.LeaveNode(t.Context(), "b"); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, d.LeaveNode(t.Context(), "b"))
 		if list, err := d.Nodes(t.Context(), start); err != nil || len(list) > 0 {
 			t.Errorf("after it stopped: %+v, %v", list, err)
 		}

@@ -15,20 +15,14 @@ import (
 // TestSigningKey: each end has one pair, and one at most that will take its place.
 func TestSigningKey(t *testing.T) {
 	eachEnd(t, func(t *testing.T, d *db.DB) {
-		old, err := OpenSigningKey(t.Context(), d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		old := must(OpenSigningKey(t.Context(), d))(t)
 		refused := errors.New("refused")
 		if _, err := StageSigningKey(t.Context(), d, func(context.Context, *db.Tx, *envelope.SigningKey) error { return refused }); !errors.Is(err, refused) {
 			t.Errorf("a record that failed: %v", err)
 		}
 		records := 0
 		stage := func() *envelope.SigningKey {
-			k, err := StageSigningKey(t.Context(), d, func(context.Context, *db.Tx, *envelope.SigningKey) error { records++; return nil })
-			if err != nil {
-				t.Fatal(err)
-			}
+			k := must(StageSigningKey(t.Context(), d, func(context.Context, *db.Tx, *envelope.SigningKey) error { records++; return nil }))(t)
 			return k
 		}
 		next := stage()
@@ -68,10 +62,7 @@ func TestSigningKeyOnTwoNodes(t *testing.T) {
 	url := dbtest.Postgres(t)
 	var nodes [2]*db.DB
 	for i := range nodes {
-		d, err := db.Open(t.Context(), db.Config{URL: url, Keys: db.NewMasterKey([32]byte{7})}, outbox.End())
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must(db.Open(t.Context(), db.Config{URL: url, Keys: db.NewMasterKey([32]byte{7})}, outbox.End()))(t)
 		defer d.Close()
 		nodes[i] = d
 	}

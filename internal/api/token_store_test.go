@@ -26,15 +26,27 @@ func TestMain(m *testing.M) {
 	os.Exit(dbtest.Run(m))
 }
 
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		ok(t, err)
+		return v
+	}
+}
+
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // eachEnd runs test with a database of each end, of each kind.
 func eachEnd(t *testing.T, test func(*testing.T, *db.DB)) {
 	for _, end := range []db.End{outbox.End(), book.End()} {
 		for name, url := range ready.Kinds(end) {
 			t.Run(end.Name+"/"+name, func(t *testing.T) {
-				d, err := db.Open(t.Context(), db.Config{URL: url(t), Keys: db.NewMasterKey([32]byte{7})}, end)
-				if err != nil {
-					t.Fatal(err)
-				}
+				d := must(db.Open(t.Context(), db.Config{URL: url(t), Keys: db.NewMasterKey([32]byte{7})}, end))(t)
 				defer d.Close()
 				test(t, d)
 			})
@@ -52,23 +64,16 @@ func TestRevocationsOnTwoNodes(t *testing.T) {
 	url := dbtest.Postgres(t)
 	var nodes [2]*Tokens
 	for i := range nodes {
-		d, err := db.Open(t.Context(), db.Config{URL: url, Keys: db.NewMasterKey([32]byte{7})}, outbox.End())
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must(db.Open(t.Context(), db.Config{URL: url, Keys: db.NewMasterKey([32]byte{7})}, outbox.End()))(t)
 		defer d.Close()
 		nodes[i] = NewTokens(d)
 	}
 	guarded := func(r client.Role) bool { return r == "operator" }
 	last := "o0"
-	if err := nodes[0].Create(t.Context(), Token{ID: last, Role: "operator"}, [32]byte{1}); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, nodes[0].Create(t.Context(), Token{ID: last, Role: "operator"}, [32]byte{1}))
 	for round := range 50 {
 		pair := [2]string{last, fmt.Sprint("o", round+1)}
-		if err := nodes[0].Create(t.Context(), Token{ID: pair[1], Role: "operator"}, [32]byte{2, byte(round)}); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, nodes[0].Create(t.Context(), Token{ID: pair[1], Role: "operator"}, [32]byte{2, byte(round)}))
 		var errs [2]error
 		var both sync.WaitGroup
 		for i := range nodes {
@@ -94,9 +99,7 @@ func testTokens(t *testing.T, s *Tokens) {
 	a := Token{ID: "a", Name: "first", Role: "operator", Created: 100}
 	b := Token{ID: "b", Name: "second", Role: "viewer", Merchants: "m1 m2", Maker: "a", Root: "a", Created: 50, Expires: 5000}
 	for i, token := range []Token{a, b} {
-		if err := s.Create(ctx, token, [32]byte{byte(i)}); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, s.Create(ctx, token, [32]byte{byte(i)}))
 	}
 	for name, c := range map[string]struct {
 		token Token
@@ -120,9 +123,7 @@ func testTokens(t *testing.T, s *Tokens) {
 		t.Errorf("an unknown hash gives %v", err)
 	}
 	for i := range 2 {
-		if err := s.Revoke(ctx, "a", db.Millis(200+i), nil); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, s.Revoke(ctx, "a", db.Millis(200+i), nil))
 	}
 	a.Revoked = 200
 	if got, err := s.ByHash(ctx, [32]byte{0}); got != a || err != nil {
@@ -137,9 +138,7 @@ func testTokens(t *testing.T, s *Tokens) {
 	// Of the guarded roles one valid token stays.
 	guarded := func(r client.Role) bool { return r == "operator" }
 	for i, id := range []string{"o1", "o2"} {
-		if err := s.Create(ctx, Token{ID: id, Role: "operator", Created: 300}, [32]byte{20, byte(i)}); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, s.Create(ctx, Token{ID: id, Role: "operator", Created: 300}, [32]byte{20, byte(i)}))
 	}
 	for _, c := range []struct {
 		id string
