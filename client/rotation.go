@@ -106,7 +106,7 @@ func (StagedKeys) LogValue() slog.Value { return slog.StringValue("staged keys")
 
 // Activation says how long the older keys stay valid.
 type Activation struct {
-	Overlap Duration `json:"overlap,omitzero" doc:"how long after the activation answers under the older keys still count, 1s to 2160h; absent: 168h"`
+	Overlap Duration `json:"overlap,omitzero" within:"1s to 2160h" doc:"how long after the activation answers under the older keys still count, 1s to 2160h; absent: 168h"`
 }
 
 // StageRotation makes a second set of keys of a merchant. The present ones still seal, and answers under either set are

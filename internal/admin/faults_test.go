@@ -95,18 +95,18 @@ func TestTwiceWithinABatch(t *testing.T) {
 func TestNewRefusesAHalfConfig(t *testing.T) {
 	check := func(string, bool) error { return nil }
 	for name, c := range map[string]Config{
-		"no outbox":      {Tokens: &api.Tokens{}, Changes: &api.Changes{}, CheckURL: check},
-		"no tokens":      {Outbox: &outbox.Outbox{DB: &db.DB{}}, CheckURL: check},
-		"no CheckURL":    {Outbox: &outbox.Outbox{DB: &db.DB{}}, Tokens: &api.Tokens{}},
-		"body below 0":   {Outbox: &outbox.Outbox{DB: &db.DB{}}, Tokens: &api.Tokens{}, Changes: &api.Changes{}, CheckURL: check, MaxBody: -1},
-		"rate below 0":   {Outbox: &outbox.Outbox{DB: &db.DB{}}, Tokens: &api.Tokens{}, Changes: &api.Changes{}, CheckURL: check, RatePerSecond: -1},
+		"no outbox":      {Changes: &api.Changes{}, CheckURL: check},
+		"no changes":     {Outbox: &outbox.Outbox{DB: &db.DB{}}, CheckURL: check},
+		"no CheckURL":    {Outbox: &outbox.Outbox{DB: &db.DB{}}, Changes: &api.Changes{}},
+		"body below 0":   {Outbox: &outbox.Outbox{DB: &db.DB{}}, Changes: &api.Changes{}, CheckURL: check, MaxBody: -1},
+		"rate below 0":   {Outbox: &outbox.Outbox{DB: &db.DB{}}, Changes: &api.Changes{}, CheckURL: check, RatePerSecond: -1},
 		"nothing at all": {},
 	} {
 		if _, err := New(c); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	if _, err := New(Config{Outbox: &outbox.Outbox{DB: &db.DB{}}, Tokens: &api.Tokens{}, Changes: &api.Changes{}, CheckURL: check}); err != nil {
+	if _, err := New(Config{Outbox: &outbox.Outbox{DB: &db.DB{}}, Changes: &api.Changes{}, CheckURL: check}); err != nil {
 		t.Error(err)
 	}
 }

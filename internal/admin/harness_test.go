@@ -171,12 +171,13 @@ func newHarness(t testing.TB, url string, opts ...setup) *harness {
 	changes := must(api.NewChanges(api.ChangesConfig{DB: d, Now: h.now}))(t)
 	h.control = changes
 	c := Config{
+		Process: api.Process{Audit: trail, Now: h.now, Log: log,
+			TestAlarm: func(context.Context) (client.AlarmTest, error) {
+				return client.AlarmTest{Taken: true, Status: 204}, nil
+			},
+			Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "countersign_up 1\n") })},
 		Outbox:  h.store,
 		Changes: changes,
-		Audit:   trail,
-		Tokens:  h.kept,
-		Now:     h.now,
-		Log:     log,
 		CheckURL: func(raw string, allowPrivate bool) error {
 			if strings.Contains(raw, "127.0.0.1") && !allowPrivate {
 				return errors.New("the address is not public")
@@ -186,10 +187,6 @@ func newHarness(t testing.TB, url string, opts ...setup) *harness {
 			}
 			return nil
 		},
-		TestAlarm: func(context.Context) (client.AlarmTest, error) {
-			return client.AlarmTest{Taken: true, Status: 204}, nil
-		},
-		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "countersign_up 1\n") }),
 	}
 	if c.Keys, err = api.NewKeys(t.Context(), d, db.MillisOf(h.clock), client.Key{Kind: client.KeyAudit, Fingerprint: "fingerprint"}); err != nil {
 		t.Fatal(err)

@@ -49,79 +49,51 @@ func (s *Server) longWork(c *api.Call) func(func()) error {
 // check reads the given keys and names their faults. It generates no key, so a wrong request costs little RSA work. all
 // means that no key may be missing. An error means that it could not check.
 func (k *keyMaker) check(key, responseKey *client.KeySpec, all bool) (err error) {
-	if k.scheme == client.SchemeService {
-		k.request, err = k.private("body.key", key)
-	} else {
-		k.request, err = k.public("body.key", key, all)
-	}
-	if err == nil {
-		k.response, err = k.private("body.responseKey", responseKey)
+	ours := k.scheme == client.SchemeService
+	if k.request, err = k.read("body.key", key, ours, all && !ours); err == nil {
+		k.response, err = k.read("body.responseKey", responseKey, true, false)
 	}
 	return err
 }
 
-// parse reads a key. A private part takes long, because its numbers are checked. refused is what is wrong with the key.
-func (k *keyMaker) parse(text string) (key *envelope.Key, refused, err error) {
-	err = k.longWork(func() { key, refused = envelope.ParseKey([]byte(text)) })
-	return key, refused, err
-}
-
-// private reads the spec of a pair of the service.
-func (k *keyMaker) private(location string, spec *client.KeySpec) (*envelope.Key, error) {
-	switch {
-	case spec == nil:
-		return nil, nil
-	case spec.PublicKey != "":
-		k.faults.Add(location+".publicKey", fmt.Sprintf("has no place here in scheme %s: the service needs the private part", k.scheme))
-		return nil, nil
-	case spec.Bits != 0 && spec.PrivateKey != "":
-		k.faults.Add(location+".privateKey", "is there beside bits; give one of them")
-		return nil, nil
-	case spec.PrivateKey == "":
+// read reads the spec of a pair of the service (ours), or of the merchant's key. It returns nil for none and for a fault.
+func (k *keyMaker) read(location string, spec *client.KeySpec, ours, required bool) (key *envelope.Key, err error) {
+	fault := func(member, format string, args ...any) (*envelope.Key, error) {
+		k.faults.Add(location+member, fmt.Sprintf(format, args...))
 		return nil, nil
 	}
-	key, refused, err := k.parse(spec.PrivateKey.Reveal())
-	switch {
-	case err != nil:
-		return nil, err
-	case refused != nil:
-		k.faults.Add(location+".privateKey", "is refused: "+refused.Error())
-		return nil, nil
-	case !key.HasPrivate():
-		k.faults.Add(location+".privateKey", "is a public key")
-		return nil, nil
-	}
-	return key, nil
-}
-
-// public reads the spec of the merchant's key.
-func (k *keyMaker) public(location string, spec *client.KeySpec, required bool) (*envelope.Key, error) {
 	switch {
 	case spec == nil && required:
-		k.faults.Add(location, fmt.Sprintf("is missing: scheme %s needs the merchant's publicKey", k.scheme))
-		return nil, nil
+		return fault("", "is missing: scheme %s needs the merchant's publicKey", k.scheme)
 	case spec == nil:
 		return nil, nil
-	case spec.Bits != 0:
-		k.faults.Add(location+".bits", fmt.Sprintf("has no place here in scheme %s: the merchant made the pair", k.scheme))
+	case ours && spec.PublicKey != "":
+		return fault(".publicKey", "has no place here in scheme %s: the service needs the private part", k.scheme)
+	case ours && spec.Bits != 0 && spec.PrivateKey != "":
+		return fault(".privateKey", "is there beside bits; give one of them")
+	case ours && spec.PrivateKey == "":
 		return nil, nil
-	case spec.PrivateKey != "":
-		k.faults.Add(location+".privateKey", fmt.Sprintf("has no place here in scheme %s: the merchant keeps it to itself", k.scheme))
-		return nil, nil
-	case spec.PublicKey == "":
-		k.faults.Add(location+".publicKey", "is missing")
-		return nil, nil
+	case !ours && spec.Bits != 0:
+		return fault(".bits", "has no place here in scheme %s: the merchant made the pair", k.scheme)
+	case !ours && spec.PrivateKey != "":
+		return fault(".privateKey", "has no place here in scheme %s: the merchant keeps it to itself", k.scheme)
+	case !ours && spec.PublicKey == "":
+		return fault(".publicKey", "is missing")
 	}
-	key, refused, err := k.parse(spec.PublicKey)
-	switch {
+	member, text := ".publicKey", spec.PublicKey
+	if ours {
+		member, text = ".privateKey", spec.PrivateKey.Reveal()
+	}
+	var refused error
+	switch err = k.longWork(func() { key, refused = envelope.ParseKey([]byte(text)) }); { // a private part takes long: its numbers are checked
 	case err != nil:
 		return nil, err
 	case refused != nil:
-		k.faults.Add(location+".publicKey", "is refused: "+refused.Error())
-		return nil, nil
-	case key.HasPrivate():
-		k.faults.Add(location+".publicKey", "is a private key, which the merchant keeps to itself; make a new pair")
-		return nil, nil
+		return fault(member, "is refused: %v", refused)
+	case ours && !key.HasPrivate():
+		return fault(member, "is a public key")
+	case !ours && key.HasPrivate():
+		return fault(member, "is a private key, which the merchant keeps to itself; make a new pair")
 	}
 	return key, nil
 }
@@ -163,18 +135,14 @@ func (k *keyMaker) generate(spec *client.KeySpec) (key *envelope.Key, err error)
 	return key, err
 }
 
-// publicPart returns the key with which the merchant opens requests, if the service has just made or got the pair.
-func (k *keyMaker) publicPart() string {
-	if k.request == nil || k.scheme != client.SchemeService {
-		return ""
+// publicParts returns the keys with which the merchant opens requests and seals answers, if the service has just made or
+// got their pairs.
+func (k *keyMaker) publicParts() (request, response string) {
+	if k.request != nil && k.scheme == client.SchemeService {
+		request = k.request.PublicBase64()
 	}
-	return k.request.PublicBase64()
-}
-
-// responsePublicPart returns the key with which the merchant seals answers, if there is a new response pair.
-func (k *keyMaker) responsePublicPart() string {
-	if k.response == nil {
-		return ""
+	if k.response != nil {
+		response = k.response.PublicBase64()
 	}
-	return k.response.PublicBase64()
+	return request, response
 }

@@ -47,7 +47,8 @@ func (s *Server) createMerchant(c *api.Call, _ api.None, in client.NewMerchant) 
 		return client.CreatedMerchant{}, err
 	}
 	m.Key, m.ResponseKey = k.request, k.response
-	out := client.CreatedMerchant{Warnings: append(k.warnings, warnings(&m)...), PublicKey: k.publicPart(), ResponsePublicKey: k.responsePublicPart()}
+	out := client.CreatedMerchant{Warnings: append(k.warnings, warnings(&m)...)}
+	out.PublicKey, out.ResponsePublicKey = k.publicParts()
 	if m.APIKey == "" {
 		out.APIKey = client.Secret(api.RandomText(24))
 		m.APIKey = countersign.APIKey(out.APIKey)

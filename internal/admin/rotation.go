@@ -14,12 +14,8 @@ import (
 	"countersign/internal/outbox"
 )
 
-// How long the older keys of a merchant still count after the newer ones were activated.
-const (
-	defaultOverlap = 7 * 24 * time.Hour
-	minOverlap     = time.Second
-	maxOverlap     = 90 * 24 * time.Hour
-)
+// defaultOverlap is how long the older keys of a merchant still count after the newer ones were activated.
+const defaultOverlap = client.Duration(7 * 24 * time.Hour)
 
 // rotationStep is a step of the replacement of a merchant's keys, and the content of its change.
 type rotationStep struct {
@@ -95,7 +91,8 @@ func (s *Server) stageRotation(c *api.Call, id string, in client.NewRotation) (o
 		return out, nil, err
 	}
 	step.Keys.APIKey, step.Keys.CallbackAPIKey = apiKeys[0], apiKeys[1]
-	out.PublicKey, out.ResponsePublicKey, out.Warnings = k.publicPart(), k.responsePublicPart(), k.warnings
+	out.Warnings = k.warnings
+	out.PublicKey, out.ResponsePublicKey = k.publicParts()
 	is, waits, err := s.takeStep(c, id, step)
 	if err != nil {
 		return client.StagedKeys{}, nil, err
@@ -109,13 +106,7 @@ func (s *Server) stageRotation(c *api.Call, id string, in client.NewRotation) (o
 }
 
 func (s *Server) activateRotation(c *api.Call, id string, in client.Activation) (client.UpdatedMerchant, *client.Proposed, error) {
-	overlap := time.Duration(cmp.Or(in.Overlap, client.Duration(defaultOverlap)))
-	if overlap < minOverlap || overlap > maxOverlap {
-		var faults api.Faults
-		faults.Add("body.overlap", "is not between 1s and 2160h")
-		return client.UpdatedMerchant{}, nil, faults.Err()
-	}
-	return s.stepOf(c, id, rotationStep{Step: "activate", Overlap: overlap})
+	return s.stepOf(c, id, rotationStep{Step: "activate", Overlap: time.Duration(cmp.Or(in.Overlap, defaultOverlap))})
 }
 
 func (s *Server) finishRotation(c *api.Call, id string, _ api.None) (client.UpdatedMerchant, *client.Proposed, error) {

@@ -78,9 +78,9 @@ func (s *Server) table() (all []api.Route) {
 	}
 	all = append(all, s.tasks().Routes()...)
 	return api.AtEnd(client.Role("").AtService(), append(all, api.Common{
-		End: "the service", KeysOf: "the service that are not a merchant's", Ack: api.Operators, TestAlarm: s.TestAlarm,
+		Process: s.Process, End: "the service", KeysOf: "the service that are not a merchant's", Ack: api.Operators,
 		Rows: s.Outbox.DB, Lists: s.Lists.DB, Healthz: api.Say(api.Health{Status: "ok"}), Readyz: api.Handle(s.readyz),
-		Audit: api.Audit{Log: s.Audit}, Changes: s.Changes, Keys: s.Keys, KnownMerchant: s.knownMerchant, Node: s.Node,
+		Changes: s.Changes, KnownMerchant: s.knownMerchant,
 		Search: func(c *api.Call, text string) ([]client.Found, error) {
 			return s.Lists.Search(c.R.Context(), seen(c, ""), text)
 		},

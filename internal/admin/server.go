@@ -4,32 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
-	"time"
 
 	"countersign/client"
 	"countersign/internal/api"
-	"countersign/internal/bodies"
 	"countersign/internal/db"
-	"countersign/internal/journal"
 	"countersign/internal/outbox"
 )
 
 // Config is what a Server needs.
 type Config struct {
+	api.Process
 	// Outbox is required.
 	Outbox *outbox.Outbox
 	// Lists is Outbox with separate connections, for the calls that read lists. Nil: Outbox.
 	Lists *outbox.Outbox
-	// Audit is the service's audit log. Nil: its routes find nothing.
-	Audit *journal.Log
-	// Tokens keeps the service's tokens. Required.
-	Tokens api.TokenStore
-	// Changes keeps the changes that wait for an approver. New sets how changes of merchants are applied. Required.
+	// Changes keeps the service's tokens, and the changes that wait for an approver. New sets how changes of merchants are
+	// applied. Required.
 	Changes *api.Changes
-	// Keys are the service's keys besides those of merchants. Nil: none are shown.
-	Keys *api.Keys
 	// SigningKey is the public part of the service's signing key, which merchants get. Empty: there is none.
 	SigningKey string
 	// CheckURL returns an error if a merchant's URL may not be called. The caller sees the error. Required.
@@ -40,24 +32,10 @@ type Config struct {
 	// LongWork runs what keeps a core for long, such as making a key, behind the sending of callbacks. Its error is shown
 	// with status 503. Nil: it runs at once.
 	LongWork func(ctx context.Context, f func()) error
-	// TestAlarm is as in api.Common.
-	TestAlarm func(ctx context.Context) (client.AlarmTest, error)
-	// Node is the id of this process among the nodes of the database. Empty: it is not one of them.
-	Node string
-	// Metrics serves /metrics, without a token. Nil: there is no such route.
-	Metrics http.Handler
-	// Now is the clock. Nil: time.Now.
-	Now func() time.Time
-	// Log gets one line for every call that changes something, is refused or fails. Nil: discards.
-	Log *slog.Logger
 	// MaxBody is the longest body in bytes. 0: 4 MiB, which holds 1,000 deposits of 4 KiB.
 	MaxBody int64
-	// Bodies is as in api.Config.
-	Bodies *bodies.Shares
 	// RatePerSecond is how many requests a second one token may make, and how many at once. 0: 2,000.
 	RatePerSecond float64
-	// Version is stated in the OpenAPI document. Empty: "dev".
-	Version string
 
 	ingest func(ctx context.Context, list []outbox.NewCallback, quota outbox.Quota, now db.Millis) ([]client.Accepted, error) // tests let it fail
 }
@@ -74,8 +52,8 @@ type Server struct {
 // New checks c. It starts nothing.
 func New(c Config) (*Server, error) {
 	switch {
-	case c.Outbox == nil || c.Tokens == nil || c.Changes == nil:
-		return nil, errors.New("admin: Config.Outbox, Config.Tokens or Config.Changes is missing")
+	case c.Outbox == nil || c.Changes == nil:
+		return nil, errors.New("admin: Config.Outbox or Config.Changes is missing")
 	case c.CheckURL == nil:
 		return nil, errors.New("admin: Config.CheckURL is missing")
 	case c.MaxBody < 0 || c.RatePerSecond < 0:
@@ -87,20 +65,12 @@ func New(c Config) (*Server, error) {
 	if c.ingest == nil {
 		c.ingest = c.Outbox.IngestWithin
 	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.SetDefaults()
 	if c.MaxBody == 0 {
 		c.MaxBody = 4 << 20
 	}
 	if c.RatePerSecond == 0 {
 		c.RatePerSecond = 2000
-	}
-	if c.Version == "" {
-		c.Version = "dev"
 	}
 	s := &Server{Config: c}
 	c.Changes.TellOfWaiting = func(ctx context.Context, now db.Millis) error { return s.tasks().TellOfWaiting(ctx, c.Outbox.DB, now) }
@@ -112,9 +82,8 @@ func New(c Config) (*Server, error) {
 	c.Changes.Handle(api.ChangeRotation, s.applyRotation())
 	var err error
 	s.api, err = api.New(api.Config{
-		Self: "the service", Title: title, Description: description, TokenDescription: tokenUse, Tags: tags, Version: c.Version,
-		Tokens: c.Tokens, Metrics: c.Metrics, Now: c.Now, Log: c.Log,
-		MaxBody: c.MaxBody, Bodies: c.Bodies, RatePerSecond: c.RatePerSecond, Concerns: concernsPath, Called: s.called, ProblemOf: problemOf,
+		Process: c.Process, Self: "the service", Title: title, Description: description, TokenDescription: tokenUse, Tags: tags,
+		Tokens: c.Changes.Tokens(), MaxBody: c.MaxBody, RatePerSecond: c.RatePerSecond, Concerns: concernsPath, Called: s.called, ProblemOf: problemOf,
 		Words: api.ServiceWords(), Shape: shapeSettings,
 	}, s.table())
 	if err != nil {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,10 +20,50 @@ import (
 
 	"countersign/client"
 	"countersign/internal/bodies"
+	"countersign/internal/journal"
 )
+
+// Process is what a process hands to the API of its end.
+type Process struct {
+	// Audit is the end's audit log. Nil: its routes find nothing.
+	Audit *journal.Log
+	// Keys are the end's keys besides those of merchants. Nil: none are shown.
+	Keys *Keys
+	// TestAlarm posts a message to --alarm-url. Nil: there is none.
+	TestAlarm func(ctx context.Context) (client.AlarmTest, error)
+	// Node is the id of the process among the nodes of the database. Empty: it is not one of them.
+	Node string
+	// Metrics answers /metrics, without a token. Nil: there is no such route.
+	Metrics http.Handler
+	// Now is the clock. Nil: time.Now.
+	Now func() time.Time
+	// Log gets one line for every call that changes something, is refused or
+	// fails. Nil: discards.
+	Log *slog.Logger
+	// Bodies bounds the bytes of bodies that are held at once. A call beyond it gets 503.
+	// Nil: bodies.NewShares(0).
+	Bodies *bodies.Shares
+	// Version is told in the OpenAPI document. Empty: "dev".
+	Version string
+}
+
+// SetDefaults fills in what has a default.
+func (p *Process) SetDefaults() {
+	if p.Now == nil {
+		p.Now = time.Now
+	}
+	if p.Log == nil {
+		p.Log = slog.New(slog.DiscardHandler)
+	}
+	if p.Bodies == nil {
+		p.Bodies = bodies.NewShares(0)
+	}
+	p.Version = cmp.Or(p.Version, "dev")
+}
 
 // Config is what an API is made of.
 type Config struct {
+	Process
 	// Self is what the end calls itself in problems, such as "the service".
 	// Required.
 	Self string
@@ -33,22 +74,10 @@ type Config struct {
 	// ends. A key is the collection's name in the paths; "operation" stands for the
 	// routes outside /v1.
 	Tags map[string]string
-	// Version is shown in the OpenAPI document.
-	Version string
 	// Tokens keeps the end's tokens. Required.
 	Tokens TokenStore
-	// Metrics answers /metrics, without a token. Nil: there is no such route.
-	Metrics http.Handler
-	// Now is the clock. Required.
-	Now func() time.Time
-	// Log gets one line for every call that changes something, is refused or
-	// fails. Required.
-	Log *slog.Logger
 	// MaxBody is the longest body in bytes. Required.
 	MaxBody int64
-	// Bodies bounds the bytes of bodies that are held at once. A call beyond it gets 503.
-	// Nil: bodies.NewShares(0).
-	Bodies *bodies.Shares
 	// RatePerSecond is how many requests a second one token may make, and how
 	// many at once. 0: no limit.
 	RatePerSecond float64
@@ -88,12 +117,10 @@ type API struct {
 // New makes the mux and the document from the one table of routes. It starts
 // nothing.
 func New(c Config, routes []Route) (*API, error) {
-	if c.Self == "" || c.Tokens == nil || c.Now == nil || c.Log == nil || c.MaxBody <= 0 || c.RatePerSecond < 0 {
+	if c.Self == "" || c.Tokens == nil || c.MaxBody <= 0 || c.RatePerSecond < 0 {
 		return nil, errors.New("api: Config is not complete")
 	}
-	if c.Bodies == nil {
-		c.Bodies = bodies.NewShares(0)
-	}
+	c.SetDefaults()
 	tags := commonTags(c.Self)
 	maps.Copy(tags, c.Tags)
 	c.Tags = tags

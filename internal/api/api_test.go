@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -70,7 +69,8 @@ func newEnd(t *testing.T, routes ...Route) *end {
 	t.Helper()
 	e := &end{tokens: &tokenList{byHash: map[[sha256.Size]byte]Token{}}, at: time.UnixMilli(1_750_000_000_000)}
 	e.API = must(New(Config{
-		Self: "the end", Tags: map[string]string{"operation": "what the tests call"}, Tokens: e.tokens, Now: func() time.Time { return e.at }, Log: slog.New(slog.DiscardHandler), MaxBody: 1000,
+		Process: Process{Now: func() time.Time { return e.at }},
+		Self:    "the end", Tags: map[string]string{"operation": "what the tests call"}, Tokens: e.tokens, MaxBody: 1000,
 	}, routes))(t)
 	return e
 }

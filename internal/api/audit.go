@@ -9,9 +9,6 @@ import (
 	"countersign/internal/journal"
 )
 
-// Audit answers the routes of the audit log, which both ends have.
-type Audit struct{ Log *journal.Log }
-
 // auditFeed selects a part of the log.
 type auditFeed struct {
 	After int64 `query:"after" minimum:"0" default:"0" doc:"seq of the last record that the reader has; 0: none"`
@@ -23,35 +20,30 @@ type auditFrom struct {
 	From int64 `query:"from" minimum:"0" default:"0" doc:"number of records of an earlier checkpoint, to prove that its log is the beginning of this one; 0: none"`
 }
 
-// auditAbout names what records are about.
-type auditAbout struct {
+// auditID names what records are about.
+type auditID struct {
 	ID     string `query:"id" required:"true" minLength:"1" maxLength:"2048" doc:"id of a withdrawal, a callback, a merchant, a token; of the gateway, the callBackId of an order or deposit: and its number; 1 to 2,048 characters"`
 	Before int64  `query:"before" minimum:"0" default:"0" doc:"records before this number; 0: the newest"`
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"most records to answer, 1 to 1,000"`
 }
 
-// page reads a part of the log.
-func (a Audit) page(c *Call, q auditFeed, _ None) (client.AuditPage, error) {
-	return a.Log.Page(c.R.Context(), q.After, q.Limit)
+// auditPage reads a part of the log.
+func (o Common) auditPage(c *Call, q auditFeed, _ None) (client.AuditPage, error) {
+	return o.Audit.Page(c.R.Context(), q.After, q.Limit)
 }
 
-// about reads the newest records about an id.
-func (a Audit) about(c *Call, q auditAbout, _ None) (client.AuditAbout, error) {
-	return a.Log.About(c.R.Context(), q.ID, q.Before, q.Limit)
+// auditAbout reads the newest records about an id.
+func (o Common) auditAbout(c *Call, q auditID, _ None) (client.AuditAbout, error) {
+	return o.Audit.About(c.R.Context(), q.ID, q.Before, q.Limit)
 }
 
-// checkpoint signs the log as it is now.
-func (a Audit) checkpoint(c *Call, q auditFrom, _ None) (client.AuditProof, error) {
-	p, err := a.Log.Checkpoint(c.R.Context(), q.From)
+// auditCheckpoint signs the log as it is now.
+func (o Common) auditCheckpoint(c *Call, q auditFrom, _ None) (client.AuditProof, error) {
+	p, err := o.Audit.Checkpoint(c.R.Context(), q.From)
 	if errors.Is(err, journal.ErrFrom) {
 		err = Invalid(At("query.from", "is more than the records of the log: the checkpoint is of another log, or this one was set back"))
 	}
 	return p, err
-}
-
-// prove proves one record.
-func (a Audit) prove(c *Call, seq int64, _ None) (client.AuditProof, error) {
-	return a.Log.Prove(c.R.Context(), seq)
 }
 
 // acting returns the context of a call whose token is known, so that the log names who

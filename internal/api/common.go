@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 
@@ -12,6 +11,7 @@ import (
 // Common has the routes that both ends have, and what differs between them. The zero value
 // makes a table that Operations can read.
 type Common struct {
+	Process
 	// End is what the end calls itself, such as "the service". Required.
 	End string
 	// KeysOf says whose keys are listed. Required.
@@ -19,23 +19,16 @@ type Common struct {
 
 	// Ack acknowledges alarms. Required.
 	Ack Roles
-	// TestAlarm posts a message to --alarm-url. Nil: there is none.
-	TestAlarm func(ctx context.Context) (client.AlarmTest, error)
-
 	// Rows is the end's database, Lists the same with connections for lists. Required.
 	Rows, Lists *db.DB
 	// Healthz and Readyz answer the probes; see Say and Call.Ready. Required.
 	Healthz, Readyz Handler
-	Audit           Audit
 	Changes         *Changes
-	Keys            *Keys
 	// Search finds what has a text and the call's token may see, what matched first. Required.
 	Search func(c *Call, text string) ([]client.Found, error)
 	// KnownMerchant fails with db.ErrNotFound if there is no such merchant. Nil: the end has one merchant,
 	// and tokens are not bound.
 	KnownMerchant func(c *Call, id string) error
-	// Node is the id of this process among the nodes of the database.
-	Node string
 }
 
 // Routes returns the rows of the table. A token is bound to merchants at the service alone.
@@ -46,10 +39,10 @@ func (o Common) Routes() []Route {
 		{get, "/v1/alarms", "alarms", Readers, ByHandler, 200, Handle(o.alarms), "List alarms, the newest first", nil},
 		{post, "/v1/alarms/{seq}/ack", "ackAlarm", o.Ack, ByHandler, 200, One(o.ackAlarm), "Acknowledge an alarm; repeating it changes nothing", nil},
 		{post, "/v1/alarms/test", "testAlarm", o.Ack, Whole, 200, Handle(o.testAlarm), "Post a message that is a test to --alarm-url, and show how that ended", []int{409}},
-		{get, "/v1/audit", "audit", Readers, Whole, 200, Handle(o.Audit.page), "Read the audit log, in order and without gaps", nil},
-		{get, "/v1/audit/about", "auditAbout", Readers, Whole, 200, Handle(o.Audit.about), "Read the newest records about an id", nil},
-		{get, "/v1/audit/checkpoint", "auditCheckpoint", Readers, Whole, 200, Handle(o.Audit.checkpoint), "Sign the audit log as it is now", nil},
-		{get, "/v1/audit/records/{seq}", "auditProve", Readers, Whole, 200, One(o.Audit.prove), "Prove that a record is in the audit log", nil},
+		{get, "/v1/audit", "audit", Readers, Whole, 200, Handle(o.auditPage), "Read the audit log, in order and without gaps", nil},
+		{get, "/v1/audit/about", "auditAbout", Readers, Whole, 200, Handle(o.auditAbout), "Read the newest records about an id", nil},
+		{get, "/v1/audit/checkpoint", "auditCheckpoint", Readers, Whole, 200, Handle(o.auditCheckpoint), "Sign the audit log as it is now", nil},
+		{get, "/v1/audit/records/{seq}", "auditProve", Readers, Whole, 200, Find(o.Audit.Prove), "Prove that a record is in the audit log", nil},
 		{get, "/v1/epoch", "epoch", MoneyReaders, ByHandler, 200, Handle(o.epoch), "Show which restore the database goes back to, and whether it is reconciled", nil},
 		{get, "/v1/keys", "keys", Readers, Whole, 200, Handle(o.keys), "List the keys of " + o.KeysOf + ", by fingerprint and age", nil},
 		{get, "/v1/search", "search", Readers, ByHandler, 200, Handle(o.search), "Find what has a text as an identifier, user, address or transaction", nil},

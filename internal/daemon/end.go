@@ -89,25 +89,26 @@ func (e *end) begin(ctx context.Context, b beginning) (err error) {
 }
 
 // measure starts to show the figures of e and to post its alarms. own are the keys of the end besides its journal's.
-// onAPI is the handler of /metrics, or nil if that has its own listener.
-func (e *end) measure(ctx context.Context, own ...client.Key) (onAPI http.Handler, err error) {
+// It returns what the API of e is given; /metrics is no part of that if it has its own listener.
+func (e *end) measure(ctx context.Context, own ...client.Key) (p api.Process, err error) {
 	c := e.c
 	key := client.Key{Kind: client.KeyAudit, Fingerprint: journal.Fingerprint(e.journal.Key())}
 	if e.figures.keys, err = api.NewKeys(ctx, e.db, db.MillisOf(e.clock.Now()), append(own, key)...); err != nil {
-		return nil, err
+		return p, err
 	}
-	onAPI = e.figures.handler()
+	onAPI := e.figures.handler()
 	if c.MetricsListen != "" {
 		mux := http.NewServeMux()
 		mux.Handle("GET /metrics", onAPI)
 		onAPI = nil
 		if _, err = e.listen(ListenConfig{Name: "metrics", Addr: c.MetricsListen, Handler: mux, TLS: c.TLS.WithoutClients(),
 			Exposes: "numbers of callbacks and errors", Most: 100, Drain: 5 * time.Second}); err != nil {
-			return nil, err
+			return p, err
 		}
 	}
 	e.alarms, err = c.alarmPoster(c.Alarms, e.db, e.journal, e.clock.Now, c.Log)
-	return onAPI, err
+	return api.Process{Audit: e.journal, Keys: e.figures.keys, TestAlarm: e.alarms.tester(), Node: e.heart.node.ID,
+		Metrics: onAPI, Now: e.clock.Now, Log: c.Log, Bodies: e.held, Version: Version}, err
 }
 
 // listen opens a listener of e.

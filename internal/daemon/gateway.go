@@ -117,16 +117,15 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	}
 	g.figures = newFigures(&g.end, "countersign_gateway_", client.AlarmKind("").AtGateway(), g.scrape)
 	counts := newGatewayFigures(g.figures)
-	onAPI, err := g.measure(ctx, append(gatewayKeys(c.Callbacks), signingKey(c.Callbacks.Sign))...)
+	process, err := g.measure(ctx, append(gatewayKeys(c.Callbacks), signingKey(c.Callbacks.Sign))...)
 	if err != nil {
 		return err
 	}
 	if g.gateway, err = gateway.New(gateway.Config{
-		DB: g.db, Audit: g.journal, Keys: g.figures.keys, Callbacks: c.Callbacks, Learn: c.Learn, Policy: c.Policy, Grace: c.Grace,
+		Process: process, DB: g.db, Callbacks: c.Callbacks, Learn: c.Learn, Policy: c.Policy, Grace: c.Grace,
 		TakeAddresses: c.TakeAddresses, ChangeApprovals: c.ChangeApprovals,
 		OIDC: c.OIDC, Forward: c.Forward, Verify: c.Verify,
-		Bodies: g.held, TestAlarm: g.alarms.tester(), Node: g.heart.node.ID, Dial: c.World.Dial, Random: c.World.Random,
-		Metrics: onAPI, Observer: counts, Now: g.clock.Now, Log: c.Log, Version: Version,
+		Dial: c.World.Dial, Random: c.World.Random, Observer: counts,
 	}); err != nil {
 		return err
 	}

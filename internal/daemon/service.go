@@ -105,14 +105,13 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	}); err != nil {
 		return err
 	}
-	onAPI, err := s.measure(ctx, signingKey(signer))
+	process, err := s.measure(ctx, signingKey(signer))
 	if err != nil {
 		return err
 	}
 	if s.server, err = admin.New(admin.Config{
-		Outbox: s.outbox, Keys: s.figures.keys, SigningKey: signer.PublicBase64(), Lists: outbox.New(s.db.ForLists()), Audit: s.journal,
-		Tokens: s.changes.Tokens(), Changes: s.changes, Now: now, Log: c.Log, Version: Version, Metrics: onAPI, Node: s.heart.node.ID,
-		DefaultAllowPrivate: c.AllowPrivate, Bodies: s.held, LongWork: s.sender.RunLong, TestAlarm: s.alarms.tester(),
+		Process: process, Outbox: s.outbox, SigningKey: signer.PublicBase64(), Lists: outbox.New(s.db.ForLists()),
+		Changes: s.changes, DefaultAllowPrivate: c.AllowPrivate, LongWork: s.sender.RunLong,
 		CheckURL: func(rawURL string, allowPrivate bool) error {
 			return dispatch.CheckURL(rawURL, c.targets(allowPrivate))
 		},

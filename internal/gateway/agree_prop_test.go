@@ -59,7 +59,7 @@ func serviceEnd(t *testing.T, url string) *agreeEnd {
 	if e.changes, err = api.NewChanges(api.ChangesConfig{DB: d, Now: e.clock.now}); err != nil {
 		t.Fatal(err)
 	}
-	s, err := admin.New(admin.Config{Outbox: store, Changes: e.changes, Tokens: e.changes.Tokens(), Now: e.clock.now, RatePerSecond: 1e9,
+	s, err := admin.New(admin.Config{Process: api.Process{Now: e.clock.now}, Outbox: store, Changes: e.changes, RatePerSecond: 1e9,
 		CheckURL: func(string, bool) error { return nil }})
 	if err != nil {
 		t.Fatal(err)

@@ -38,8 +38,8 @@ func newAPI(b *book.Book, c Config, retry func(context.Context, []byte, bool) me
 	}
 	a.changes.TellOfWaiting = func(ctx context.Context, now db.Millis) error { return a.tasks().TellOfWaiting(ctx, a.book.DB, now) }
 	a.base, err = api.New(api.Config{
-		Self: "the gateway", Title: title, Description: description, TokenDescription: tokenUse, Tags: tags, Version: c.Version,
-		Tokens: a.changes.Tokens(), Metrics: c.Metrics, Now: c.Now, Log: c.Log, MaxBody: maxBody, Bodies: c.Bodies, ProblemOf: problemOf,
+		Process: c.Process, Self: "the gateway", Title: title, Description: description, TokenDescription: tokenUse, Tags: tags,
+		Tokens: a.changes.Tokens(), MaxBody: maxBody, ProblemOf: problemOf,
 		Words: api.GatewayWords(),
 	}, a.table())
 	if err != nil {

@@ -61,10 +61,10 @@ func (a *server) table() (rows []api.Route) {
 	}
 	rows = append(rows, a.tasks().Routes()...)
 	return api.AtEnd(client.Role("").AtGateway(), append(rows, api.Common{
-		End: "the gateway", KeysOf: "the gateway", Ack: api.Approvers, TestAlarm: a.c.TestAlarm,
+		Process: a.c.Process, End: "the gateway", KeysOf: "the gateway", Ack: api.Approvers,
 		Rows: a.book.DB, Lists: a.lists.DB, Healthz: api.Say(api.Health{Status: "ok"}), Readyz: api.Handle(a.readyz),
-		Audit: api.Audit{Log: a.c.Audit}, Changes: a.changes, Keys: a.c.Keys, Node: a.c.Node,
-		Search: func(c *api.Call, text string) ([]client.Found, error) { return a.lists.Search(c.R.Context(), text) },
+		Changes: a.changes,
+		Search:  func(c *api.Call, text string) ([]client.Found, error) { return a.lists.Search(c.R.Context(), text) },
 	}.Routes()...))
 }
 

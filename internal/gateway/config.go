@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -13,10 +12,8 @@ import (
 
 	"countersign/client"
 	"countersign/internal/api"
-	"countersign/internal/bodies"
 	"countersign/internal/book"
 	"countersign/internal/db"
-	"countersign/internal/journal"
 	"countersign/internal/policy"
 	"countersign/internal/signed"
 	"countersign/merchant"
@@ -27,6 +24,7 @@ const DefaultGrace = 30 * time.Second
 
 // Config configures a Gateway.
 type Config struct {
+	api.Process
 	// DB is required and must have been opened for book.End. Several processes may share a PostgreSQL database.
 	DB *db.DB
 	// Callbacks configures the public handler: keys, API keys, binding, paths, time-outs. A Key with its private part
@@ -50,30 +48,12 @@ type Config struct {
 	Forward Forwarding
 	// Verify asks the merchant's own check about every deposit before it counts. Zero: no check is asked.
 	Verify Verifying
-	// Keys are the gateway's keys. Nil: none are shown.
-	Keys *api.Keys
-	// Audit is the merchant's audit log. Nil: its routes find nothing.
-	Audit *journal.Log
-	// Node is the id of this process among the nodes of the database. Empty: it is not one of them.
-	Node string
 	// Dial opens the connections of Forward and Verify. Nil: the network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Random returns numbers from 0 to below 1, which spread retries. Nil: rand.Float64.
 	Random func() float64
-	// TestAlarm is used as in api.Common.
-	TestAlarm func(ctx context.Context) (client.AlarmTest, error)
-	// Metrics answers /metrics of the private API, without a token. Nil: the route does not exist.
-	Metrics http.Handler
-	// Bodies bounds the bodies of the private API, as in api.Config.
-	Bodies *bodies.Shares
 	// Observer counts what the gateway does. Nil: nothing is counted.
 	Observer Observer
-	// Now is the clock of leases, expiry and records. Nil: time.Now.
-	Now func() time.Time
-	// Log gets one line for every callback and for every call that changes something. Nil: discards.
-	Log *slog.Logger
-	// Version is the version in the OpenAPI document. Empty: "dev".
-	Version string
 
 	// For tests.
 	lease   time.Duration                                                // of a question; zero: questionLease
@@ -124,15 +104,7 @@ func New(c Config) (*Gateway, error) {
 	if c.Random == nil {
 		c.Random = rand.Float64
 	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
-	if c.Version == "" {
-		c.Version = "dev"
-	}
+	c.SetDefaults()
 	if c.lease == 0 {
 		c.lease = questionLease
 	}

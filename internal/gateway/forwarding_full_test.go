@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"countersign/internal/api"
 	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest/ready"
@@ -33,7 +34,7 @@ func TestForwardingRestsWhileNothingCanBeClaimed(t *testing.T) {
 		}
 		defer d.Close()
 		var log strings.Builder
-		g, err := New(Config{DB: d, Callbacks: merchant.Config{Key: testPair().Public(), APIKey: "answers"}, Forward: Forwarding{URL: "http://127.0.0.1:1/", Secret: make([]byte, 32)}, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		g, err := New(Config{Process: api.Process{Log: slog.New(slog.NewTextHandler(&log, nil))}, DB: d, Callbacks: merchant.Config{Key: testPair().Public(), APIKey: "answers"}, Forward: Forwarding{URL: "http://127.0.0.1:1/", Secret: make([]byte, 32)}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -128,8 +128,8 @@ func newRig(t testing.TB, url string, service *countersigntest.Service, change f
 func newRigOn(t testing.TB, d *db.DB, service *countersigntest.Service, change func(*Config)) *rig {
 	t.Helper()
 	r := &rig{t: t, db: d, service: service, clock: newClock(), log: &bytes.Buffer{}, refused: &refusedRequests{n: map[client.RefusalReason]int64{}}}
-	c := Config{DB: r.db, Callbacks: service.MerchantConfig(), Now: r.clock.now, Observer: r.refused,
-		Log: slog.New(slog.NewTextHandler(&lockedWriter{w: r.log}, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	c := Config{Process: api.Process{Now: r.clock.now, Log: slog.New(slog.NewTextHandler(&lockedWriter{w: r.log}, &slog.HandlerOptions{Level: slog.LevelDebug}))},
+		DB: r.db, Callbacks: service.MerchantConfig(), Observer: r.refused}
 	var err error
 	if c.Audit, err = journal.Open(t.Context(), journal.Config{DB: r.db, End: "merchant", Now: r.clock.now, Log: c.Log}); err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
+	"countersign/internal/api"
 	"countersign/internal/db"
 	"countersign/internal/signed"
 	"countersign/merchant"
@@ -227,7 +228,7 @@ func TestAllRefused(t *testing.T) {
 // that are not bound.
 func secondNode(t *testing.T, r *rig, service *countersigntest.Service) countersigntest.Endpoint {
 	t.Helper()
-	g, err := New(Config{DB: r.db, Callbacks: service.MerchantConfig(), Now: r.clock.now})
+	g, err := New(Config{Process: api.Process{Now: r.clock.now}, DB: r.db, Callbacks: service.MerchantConfig()})
 	if err != nil {
 		t.Fatal(err)
 	}
