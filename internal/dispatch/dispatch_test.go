@@ -3,7 +3,6 @@ package dispatch
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -152,215 +151,6 @@ func TestEveryTypeIsSent(t *testing.T) {
 	})
 }
 
-// waits checks that attempts began after the delays given, up to a tenth later.
-func waits(t *testing.T, created db.Millis, attempts []outbox.Attempt, delays []time.Duration) {
-	t.Helper()
-	if len(attempts) < len(delays) {
-		t.Fatalf("%d attempts, want %d", len(attempts), len(delays))
-	}
-	from := created
-	for i, d := range delays {
-		got := (attempts[i].Started - from).Time().Sub(db.Millis(0).Time())
-		if got < d || got > d+d/10+20*time.Millisecond {
-			t.Errorf("attempt %d began %v after the one before, want %v", i+1, got, d)
-		}
-		from = attempts[i].Started + db.Millis(attempts[i].Duration.Milliseconds())
-	}
-}
-
-func TestDepositScheduleEndsExhausted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(c *Config, _ *rig) { c.Poll = time.Hour })
-		r.d.post = failing(Response{Status: 200, Body: r.merchant.fail(countersign.CodeInternal)})
-		r.start(t)
-		id := r.addDeposit("m1", 1)
-		time.Sleep(100 * time.Hour)
-		c := r.callback(id)
-		if c.State != client.CallbackExhausted || c.Attempt != 12 || c.LastReason != client.ReasonMerchantFailure {
-			t.Errorf("%+v", c)
-		}
-		waits(t, c.Created, r.attemptsOf(id), notifySchedule.Delays)
-		r.stop()
-	})
-}
-
-func TestOwnScheduleIsKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(_ *Config, r *rig) {
-			m := r.merchants["m1"]
-			m.Retry = &client.Retry{Notify: ownSchedule(0, 0, 1000, 3000)}
-			r.merchants["m1"] = m
-		})
-		r.d.post = failing(Response{Status: 200, Body: r.merchant.fail(4711)})
-		r.start(t)
-		id := r.addDeposit("m1", 1)
-		time.Sleep(time.Minute)
-		if c := r.callback(id); c.State != client.CallbackExhausted || c.Attempt != 3 {
-			t.Errorf("%+v", c)
-		}
-		waits(t, r.callback(id).Created, r.attemptsOf(id), []time.Duration{0, time.Second, 3 * time.Second})
-		r.stop()
-	})
-}
-
-func TestWithdrawalIsAskedUntilItsDeadlineAndExpires(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil)
-		r.d.post = failing(Response{Status: 200, Body: r.merchant.fail(countersign.CodeInternal)})
-		r.start(t)
-		id := r.addWithdrawal("m1", 1, 5*time.Minute, true)
-		time.Sleep(5*time.Minute + 10*time.Second)
-		w, c, attempts := r.withdrawal(id), r.callback(id), r.attemptsOf(id)
-		if w.State != client.WithdrawalExpired || w.Details != nil || c.State != client.CallbackExhausted {
-			t.Errorf("%+v %+v", w, c)
-		}
-		waits(t, c.Created, attempts, append(withdrawSchedule.Delays, time.Minute, time.Minute))
-		// The last one takes its chance a little before the end.
-		last := attempts[len(attempts)-1]
-		if left := w.Deadline - last.Started; left <= 0 || left > 60_000 {
-			t.Errorf("last attempt %d ms before the deadline", left)
-		}
-		r.stop()
-	})
-}
-
-func TestHoldsCostNoAttempts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil)
-		var asked atomic.Int64
-		r.d.post = func(ctx context.Context, q request) Response {
-			if asked.Add(1) <= 40 {
-				return Response{Status: 200, Body: r.merchant.fail(countersign.CodeAwaitingApproval)}
-			}
-			return r.merchant.post(ctx, q)
-		}
-		r.start(t)
-		id := r.addWithdrawal("m1", 1, time.Hour, true)
-		time.Sleep(50 * time.Minute)
-		c, attempts := r.callback(id), r.attemptsOf(id)
-		if c.State != client.CallbackAccepted || c.Failed != 0 || c.Attempt != 41 || r.withdrawal(id).State != client.WithdrawalConfirmed {
-			t.Errorf("%+v", c)
-		}
-		waits(t, c.Created, attempts, []time.Duration{0, 5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second, time.Minute, time.Minute})
-		r.stop()
-	})
-}
-
-// A merchant that answers 3001 for a month is asked some fifty times, and a person
-// hears of the end.
-func TestDepositHoldsEndWithTheSchedule(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(c *Config, _ *rig) { c.Poll = time.Hour })
-		r.d.post = failing(Response{Status: 200, Body: r.merchant.fail(countersign.CodeAwaitingApproval)})
-		r.start(t)
-		id := r.addDeposit("m1", 1)
-		time.Sleep(30 * 24 * time.Hour)
-		c, attempts := r.callback(id), r.attemptsOf(id)
-		if c.State != client.CallbackExhausted || c.Failed != 0 || c.LastReason != client.ReasonMerchantHold || len(attempts) > 60 {
-			t.Errorf("%+v after %d attempts", c, len(attempts))
-		}
-		waits(t, c.Created, attempts, append([]time.Duration{0}, append(notifyHolds, time.Hour, time.Hour)...))
-		if took := (attempts[len(attempts)-1].Started - c.Created).Time().Sub(db.Millis(0).Time()); took < 51*time.Hour || took > 57*time.Hour {
-			t.Errorf("the last attempt came after %v", took)
-		}
-		r.stop()
-		if len(r.alarms) != 1 || r.alarms[0] != client.AlarmExhausted || strings.Count(r.log.String(), "kind=exhausted") != 1 {
-			t.Errorf("alarms %v", r.alarms)
-		}
-	})
-}
-
-func TestBreakerSparesADeadMerchantAndTheOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil)
-		var dead, alive atomic.Int64
-		var up atomic.Bool
-		r.d.post = func(ctx context.Context, q request) Response {
-			if q.url.Host == "m1.example" && !up.Load() {
-				dead.Add(1)
-				return Response{Failure: client.ReasonConnect}
-			}
-			alive.Add(1)
-			return r.merchant.post(ctx, q)
-		}
-		for i := range 100 {
-			r.addDeposit("m1", i)
-		}
-		for i := range 20 {
-			r.addDeposit("m2", 1000+i)
-		}
-		r.start(t)
-		time.Sleep(time.Second)
-		if alive.Load() != 20 {
-			t.Errorf("%d of 20 of the living merchant", alive.Load())
-		}
-		first := dead.Load()
-		time.Sleep(10 * time.Minute)
-		// Half open, one at a time, at most every minute once it has opened wide.
-		if n := dead.Load() - first; n < 5 || n > 20 {
-			t.Errorf("%d exchanges with a dead merchant in ten minutes", n)
-		}
-		for _, a := range r.alarms {
-			t.Errorf("alarm %s", a)
-		}
-		up.Store(true)
-		time.Sleep(2 * time.Hour)
-		r.mu.Lock()
-		for _, c := range r.callbacks {
-			if c.State != client.CallbackAccepted {
-				t.Errorf("%s is %s after %d attempts", c.ID, c.State, c.Attempt)
-			}
-		}
-		r.mu.Unlock()
-		r.stop()
-	})
-}
-
-func TestExchangeHasOneDeadlineAndCallbacksOneAttempt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil)
-		var mu sync.Mutex
-		flying := map[string]int{}
-		r.d.post = func(ctx context.Context, q request) Response {
-			cb, err := r.merchant.open(q.body)
-			if err != nil {
-				t.Error(err)
-				return Response{}
-			}
-			mu.Lock()
-			if flying[cb.EventID()]++; flying[cb.EventID()] > 1 {
-				t.Errorf("%s is in two attempts", cb.EventID())
-			}
-			mu.Unlock()
-			start := time.Now()
-			<-ctx.Done() // a merchant that hangs
-			if took := time.Since(start); took != 15*time.Second {
-				t.Errorf("exchange took %v", took)
-			}
-			mu.Lock()
-			flying[cb.EventID()]--
-			mu.Unlock()
-			return Response{Failure: classify(ctx, ctx.Err())}
-		}
-		for i := range 20 {
-			r.addDeposit("m1", i)
-		}
-		r.start(t)
-		time.Sleep(time.Hour)
-		r.stop()
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if len(r.late) != 0 || len(r.settled) < 20 {
-			t.Errorf("%d settled, %d late", len(r.settled), len(r.late))
-		}
-		for _, s := range r.settled {
-			if s.Attempt.Reason != client.ReasonTimeout && s.Attempt.Reason != client.ReasonStopped || s.Attempt.HTTPStatus != 0 {
-				t.Errorf("%+v", s.Attempt)
-			}
-		}
-	})
-}
-
 func TestWithdrawalExchangeEndsWithItsDeadline(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -397,28 +187,41 @@ func TestWithdrawalExchangeEndsWithItsDeadline(t *testing.T) {
 	}
 }
 
-func TestLanesDoNotWaitForEachOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(c *Config, _ *rig) { c.Width = 4 })
-		r.d.post = func(ctx context.Context, q request) Response {
-			if strings.HasSuffix(q.url.Path, "/notify") {
-				<-ctx.Done()
-				return Response{Failure: client.ReasonTimeout}
+// However many exchanges hang, a question is asked and its decision settled at once: neither its
+// place nor its settlement waits for deposits. A merchant that has nothing gets a place beside them.
+func TestNothingWaitsForSlowMerchants(t *testing.T) {
+	for _, width := range []int{16, 3 * busy} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, func(c *Config, _ *rig) { c.Width = width })
+			var held atomic.Int64
+			r.d.post = func(ctx context.Context, q request) Response {
+				if q.url.Host == "m1.example" && strings.HasSuffix(q.url.Path, "/notify") {
+					held.Add(1)
+					<-ctx.Done()
+					return Response{Failure: client.ReasonTimeout}
+				}
+				return r.merchant.post(ctx, q)
 			}
-			return r.merchant.post(ctx, q)
-		}
-		for i := range 50 {
-			r.addDeposit("m1", i)
-		}
-		r.start(t)
-		time.Sleep(time.Second)
-		id := r.addWithdrawal("m1", 1, time.Hour, true)
-		synctest.Wait()
-		if w := r.withdrawal(id); w.State != client.WithdrawalConfirmed {
-			t.Errorf("%+v", w)
-		}
-		r.stop()
-	})
+			r.start(t)
+			for i := range 4 * width {
+				r.addDeposit("m1", i)
+			}
+			time.Sleep(time.Second) // all that may be are with the merchant
+			if n := held.Load(); n == 0 || n > int64(width/4) {
+				t.Errorf("one merchant has %d of %d places", n, width)
+			}
+			asked, newcomer := r.addWithdrawal("m1", 1, time.Hour, true), r.addDeposit("m2", 2)
+			synctest.Wait() // and no clock moves
+			if w := r.withdrawal(asked); w.State != client.WithdrawalConfirmed || w.Decision != countersign.DecisionConfirmed {
+				t.Errorf("the decision waits: %+v", w)
+			}
+			time.Sleep(time.Second)
+			if c := r.callback(newcomer); c.State != client.CallbackAccepted {
+				t.Errorf("a merchant that has nothing waits: %+v", c)
+			}
+			r.stop()
+		})
+	}
 }
 
 // A database that fails, having done what was asked or not, loses nothing and
@@ -464,29 +267,6 @@ func TestOutboxFailures(t *testing.T) {
 	}
 }
 
-// A database that stays away costs the lease and nothing more.
-func TestSettlementThatNeverSucceedsIsLostAndComesAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil)
-		away := true
-		r.fault = func(m string, _ bool) bool { return away && m == "settle" }
-		r.start(t)
-		id := r.addDeposit("m1", 1)
-		time.Sleep(2 * time.Minute)
-		r.mu.Lock()
-		away = false
-		r.mu.Unlock()
-		time.Sleep(2 * time.Minute)
-		if c := r.callback(id); c.State != client.CallbackAccepted || c.Failed != 0 || c.Attempt < 2 {
-			t.Errorf("%+v", c)
-		}
-		r.stop()
-		if !strings.Contains(r.log.String(), "lease lost") {
-			t.Error("nobody said that a lease was lost")
-		}
-	})
-}
-
 func TestOneSenselessSettlementDoesNotStopTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
@@ -520,7 +300,7 @@ func TestPanicCostsOneAttempt(t *testing.T) {
 		id := r.addDeposit("m1", 1)
 		time.Sleep(time.Minute)
 		r.stop()
-		if c, a := r.callback(id), r.attemptsOf(id); c.State != client.CallbackAccepted || len(a) != 2 || a[0].Reason != client.ReasonInternal {
+		if c, a := r.callback(id), r.attemptsOf(id); c.State != client.CallbackAccepted || len(a) != 2 || a[0].Reason != client.ReasonInternal || a[0].RequestUUID == a[1].RequestUUID {
 			t.Errorf("%+v %+v", c, a)
 		}
 		if strings.Contains(r.log.String(), "secret of") {
@@ -550,79 +330,6 @@ func TestNewKeyIsUsedAtOnce(t *testing.T) {
 			}
 		}
 		r.stop()
-	})
-}
-
-func TestOpenFailuresPauseTheMerchant(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil)
-		block := base64.StdEncoding.EncodeToString(append([]byte{0}, bytes.Repeat([]byte{7}, 127)...))
-		body, err := countersign.Response{APIKey: testKey, Data: block}.Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.d.post = failing(Response{Status: 200, Body: body})
-		for i := range 30 {
-			r.addWithdrawal("m1", i, time.Hour, true)
-		}
-		r.start(t)
-		time.Sleep(2 * time.Minute)
-		r.stop()
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if r.merchants["m1"].State != client.MerchantPaused || len(r.settled) < outbox.OpenFailureLimit {
-			t.Errorf("%s after %d", r.merchants["m1"].State, len(r.settled))
-		}
-		for _, s := range r.settled {
-			// One outcome, one reason, nothing that depends on the block.
-			reason := client.ReasonDataUnreadable
-			if !s.OpenFailure {
-				reason = client.ReasonNotOpened // too many had failed before
-			}
-			if s.Attempt.Reason != reason || !s.Counts || !s.Reached || s.Decision != "" {
-				t.Errorf("%+v", s)
-			}
-		}
-		if !strings.Contains(r.log.String(), "kind=open_failures") {
-			t.Error("no alarm")
-		}
-	})
-}
-
-func TestRetriesShareBlocksAndNothingElse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil)
-		var bodies [][]byte
-		r.d.post = func(ctx context.Context, q request) Response {
-			bodies = append(bodies, q.body)
-			cb, err := r.merchant.open(q.body) // bound and whole every time
-			if err != nil {
-				t.Error(err)
-				return Response{}
-			}
-			if len(bodies) == 4 {
-				return r.merchant.post(ctx, q)
-			}
-			_ = cb
-			return Response{Status: 200, Body: r.merchant.fail(countersign.CodeInternal)}
-		}
-		r.start(t)
-		id := r.addDeposit("m1", 1)
-		time.Sleep(time.Hour)
-		r.stop()
-		if c := r.callback(id); c.State != client.CallbackAccepted || len(bodies) != 4 {
-			t.Fatalf("%+v after %d", c, len(bodies))
-		}
-		uuids := map[string]bool{}
-		for _, a := range r.attemptsOf(id) {
-			uuids[a.RequestUUID] = true
-		}
-		if len(uuids) != 4 {
-			t.Errorf("%d requestUUIDs in 4 attempts", len(uuids))
-		}
-		if !bytes.Equal(bodies[0][:300], bodies[3][:300]) || bytes.Equal(bodies[0], bodies[3]) {
-			t.Error("attempts do not share their first blocks alone")
-		}
 	})
 }
 

@@ -77,7 +77,7 @@ func (h held) post(_ context.Context, r request) Response {
 // TestTwoSetsOfKeys: whatever of both sets a merchant has, and answers with, its callbacks
 // are settled without an attempt that counts, before and after the newer one seals.
 func TestTwoSetsOfKeys(t *testing.T) {
-	pair, fresh := testPair(), mustKey(2048)
+	pair, fresh, apart := testPair(), mustKey(2048), mustKey(1024)
 	older, newer := newTestMerchant(pair), newTestMerchant(fresh)
 	newer.apiKey = "api-new"
 	keys := outbox.MerchantKeys{APIKey: "api-new", CallbackAPIKey: "callback-new", Key: fresh}
@@ -94,22 +94,26 @@ func TestTwoSetsOfKeys(t *testing.T) {
 		m              held
 		staged, active int // attempts that a callback needs
 		last           [2]outbox.KeySince
+		response       *envelope.Key // the newer response key; nil: the request key
 	}{
-		{"both", held{opens: []*testMerchant{older, newer}}, 1, 1, [2]outbox.KeySince{oldSince, newSince}},
-		{"only the older", held{opens: []*testMerchant{older}}, 1, 2, [2]outbox.KeySince{oldSince, oldSince}},
-		{"only the newer", held{opens: []*testMerchant{newer}}, 2, 1, [2]outbox.KeySince{newSince, newSince}},
-		{"both, answers under the older", held{opens: []*testMerchant{older, newer}, seals: func(m *testMerchant) { m.key, m.apiKey = older.key, older.apiKey }}, 1, 1, [2]outbox.KeySince{oldSince, oldSince}},
-		{"both, answers under the newer", held{opens: []*testMerchant{older, newer}, seals: func(m *testMerchant) { m.key, m.apiKey = newer.key, newer.apiKey }}, 1, 1, [2]outbox.KeySince{newSince, newSince}},
+		{"both", held{opens: []*testMerchant{older, newer}}, 1, 1, [2]outbox.KeySince{oldSince, newSince}, nil},
+		{"only the older", held{opens: []*testMerchant{older}}, 1, 2, [2]outbox.KeySince{oldSince, oldSince}, nil},
+		{"only the newer", held{opens: []*testMerchant{newer}}, 2, 1, [2]outbox.KeySince{newSince, newSince}, nil},
+		{"both, answers under the older", held{opens: []*testMerchant{older, newer}, seals: func(m *testMerchant) { m.key, m.apiKey = older.key, older.apiKey }}, 1, 1, [2]outbox.KeySince{oldSince, oldSince}, nil},
+		{"both, answers under the newer", held{opens: []*testMerchant{older, newer}, seals: func(m *testMerchant) { m.key, m.apiKey = newer.key, newer.apiKey }}, 1, 1, [2]outbox.KeySince{newSince, newSince}, nil},
 		{"both, answers under the newer with the older API key", held{opens: []*testMerchant{older, newer}, seals: func(m *testMerchant) { m.key, m.apiKey = newer.key, older.apiKey }}, 1, 1,
-			[2]outbox.KeySince{{ResponseKey: newSince.ResponseKey, APIKey: oldSince.APIKey}, {ResponseKey: newSince.ResponseKey, APIKey: oldSince.APIKey}}},
-		{"the older X-API-KEY alone", held{opens: []*testMerchant{older, newer}, checks: with("callback-key")}, 1, 2, [2]outbox.KeySince{oldSince, oldSince}},
-		{"the newer X-API-KEY alone", held{opens: []*testMerchant{older, newer}, checks: with("callback-new")}, 2, 1, [2]outbox.KeySince{newSince, newSince}},
+			[2]outbox.KeySince{{ResponseKey: newSince.ResponseKey, APIKey: oldSince.APIKey}, {ResponseKey: newSince.ResponseKey, APIKey: oldSince.APIKey}}, nil},
+		{"the older X-API-KEY alone", held{opens: []*testMerchant{older, newer}, checks: with("callback-key")}, 1, 2, [2]outbox.KeySince{oldSince, oldSince}, nil},
+		{"both, answers under a response key of its own", held{opens: []*testMerchant{older, newer}, seals: func(m *testMerchant) { m.key, m.apiKey = apart.Public(), newer.apiKey }}, 1, 1, [2]outbox.KeySince{newSince, newSince}, apart},
+		{"the newer X-API-KEY alone", held{opens: []*testMerchant{older, newer}, checks: with("callback-new")}, 2, 1, [2]outbox.KeySince{newSince, newSince}, nil},
 	} {
 		for state, attempts := range []int{c.staged, c.active} {
 			t.Run(fmt.Sprintf("%s, %s", c.name, []string{"staged", "active"}[state]), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					r := newRig(t, nil)
-					rotating(r, state == 1, time.Hour, keys)
+					with := keys
+					with.ResponseKey = c.response
+					rotating(r, state == 1, time.Hour, with)
 					r.d.post = c.m.post
 					r.start(t)
 					synctest.Wait()
@@ -229,9 +233,9 @@ func TestOlderKeysEnd(t *testing.T) {
 	})
 }
 
-// TestTwoKeysAreNoOracle: with two keys, nonsense for either of them is one failure,
-// whatever its size and whether its padding is right, and ten pause the merchant.
-func TestTwoKeysAreNoOracle(t *testing.T) {
+// TestKeysAreNoOracle: with one key or two, nonsense for either of them is one failure, whatever its
+// size and whether its padding is right, and ten pause the merchant and raise the alarm.
+func TestKeysAreNoOracle(t *testing.T) {
 	pair, fresh := testPair(), mustKey(2048)
 	respond := func(data []byte) Response {
 		b, err := countersign.Response{APIKey: testKey, Data: string(data)}.Marshal()
@@ -251,10 +255,12 @@ func TestTwoKeysAreNoOracle(t *testing.T) {
 		"padding of the older": respond(seal(pair)), "padding of the newer": respond(seal(fresh)),
 		"size of the older": respond(bad(128)), "size of the newer": respond(bad(256)),
 	} {
-		for _, active := range []bool{false, true} {
+		for _, keys := range []string{"one", "staged", "active"} {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, nil)
-				rotating(r, active, 24*time.Hour, outbox.MerchantKeys{Key: fresh})
+				if keys != "one" {
+					rotating(r, keys == "active", 24*time.Hour, outbox.MerchantKeys{Key: fresh})
+				}
 				r.d.post = failing(answer)
 				r.addDeposit("m1", 1)
 				r.addWithdrawal("m1", 2, time.Hour, false)
@@ -263,10 +269,10 @@ func TestTwoKeysAreNoOracle(t *testing.T) {
 				r.stop()
 				var all strings.Builder
 				for _, s := range r.settled[:outbox.OpenFailureLimit] {
-					fmt.Fprintln(&all, s.State, s.Counts, s.Reached, s.Decision, s.Alarm, s.OpenFailure, s.Attempt.Result, s.Attempt.Reason)
+					fmt.Fprintln(&all, s.State, s.Counts, s.Reached, s.Decision, s.Alarm, s.OpenFailure, s.Attempt.Result, s.Attempt.Reason, s.Attempt.ErrCode != nil)
 				}
-				fmt.Fprintln(&all, r.merchants["m1"].State, len(r.settled))
-				seen[fmt.Sprint(name, active)] = all.String()
+				fmt.Fprintln(&all, r.merchants["m1"].State, len(r.settled), strings.Count(r.log.String(), "kind=open_failures"))
+				seen[name+", "+keys] = all.String()
 			})
 		}
 	}
@@ -275,7 +281,7 @@ func TestTwoKeysAreNoOracle(t *testing.T) {
 		if first == "" {
 			first = all
 		}
-		if all != first || !strings.Contains(all, "paused") || !strings.Contains(all, "data_unreadable") {
+		if all != first || !strings.Contains(all, "paused 10 1") || !strings.Contains(all, "data_unreadable") {
 			t.Errorf("%s:\n%s\nanother:\n%s", name, all, first)
 		}
 	}

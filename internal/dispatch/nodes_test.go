@@ -117,11 +117,11 @@ func testTwoDispatchers(t *testing.T, stores [3]*outbox.Outbox) {
 	for i := range withdrawals {
 		n := withdrawalPayload(t, i)
 		n.Merchant, n.Deadline = "m1", db.MillisOf(time.Now().Add(time.Hour))
-		w, _, err := createOne(t.Context(), s, n, db.MillisOf(time.Now()))
+		made, err := s.CreateWithdrawals(t.Context(), []outbox.NewWithdrawal{n}, db.MillisOf(time.Now()))
 		if err != nil {
 			t.Fatal(err)
 		}
-		ids = append(ids, w.Callback)
+		ids = append(ids, made[0].Callback)
 	}
 	open := len(ids)
 	for range 3000 { // half a minute: far more than it takes
@@ -159,103 +159,5 @@ func testTwoDispatchers(t *testing.T, stores [3]*outbox.Outbox) {
 	}
 	if len(feed) != withdrawals {
 		t.Errorf("%d decisions for %d withdrawals", len(feed), withdrawals)
-	}
-}
-
-// Slow merchants that hold all that they may leave places for one that holds nothing, in
-// both lanes.
-func TestSlowMerchantsLeavePlaces(t *testing.T) {
-	for name, url := range ready.Kinds(outbox.End()) {
-		t.Run(name, func(t *testing.T) { testSlowMerchantsLeavePlaces(t, openStore(t, url(t))) })
-	}
-}
-
-func testSlowMerchantsLeavePlaces(t *testing.T, s *outbox.Outbox) {
-	const slow, waiting, width = 9, 12, 64
-	add := func(id string) {
-		row := testStoreMerchant(id, testPair(), "https://"+id+".example")
-		if _, err := s.CreateMerchant(t.Context(), row, db.MillisOf(time.Now())); err != nil {
-			t.Fatal(err)
-		}
-	}
-	send := func(merchant string, n int) (deposit, withdrawal string) {
-		c, w := depositPayload(t, n), withdrawalPayload(t, n)
-		c.Merchant, w.Merchant, w.Deadline = merchant, merchant, db.MillisOf(time.Now().Add(time.Hour))
-		got, err := s.Ingest(t.Context(), []outbox.NewCallback{c}, db.MillisOf(time.Now()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		kept, _, err := createOne(t.Context(), s, w, db.MillisOf(time.Now()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return got[0].ID, kept.Callback
-	}
-	for i := range slow {
-		id := fmt.Sprint("slow", i)
-		add(id)
-		for n := range waiting {
-			send(id, n)
-		}
-	}
-	add("healthy")
-
-	d, err := New(Config{Outbox: s, Node: "n", RSA: 2, Width: width})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := newTestMerchant(testPair())
-	var mu sync.Mutex
-	held := map[string]int{} // by host and lane
-	end := make(chan struct{})
-	d.post = func(ctx context.Context, q request) Response {
-		if q.url.Host == "healthy.example" {
-			return m.post(ctx, q)
-		}
-		mu.Lock()
-		held[q.url.Host+q.url.Path]++
-		mu.Unlock()
-		<-end
-		return Response{Failure: client.ReasonStopped}
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := d.Run(ctx); err != nil {
-			t.Error(err)
-		}
-	}()
-	defer func() { cancel(); close(end); <-done }()
-	until := func(ok func() bool) {
-		for !ok() {
-			time.Sleep(5 * time.Millisecond)
-		}
-	}
-	for _, l := range d.lanes {
-		until(func() bool { // the slow ones have all but what is for newcomers
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			return l.inFlight >= width-width/8
-		})
-	}
-	for n := range 20 {
-		deposit, withdrawal := send("healthy", 1000+n)
-		for _, id := range []string{deposit, withdrawal} {
-			until(func() bool {
-				c, err := s.Callback(t.Context(), id)
-				return err == nil && c.State == client.CallbackAccepted
-			})
-		}
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	for who, n := range held {
-		if n > width/4 {
-			t.Errorf("%s has %d of %d places", who, n, width)
-		}
-	}
-	if len(held) != 2*slow {
-		t.Errorf("only these have places: %v", held)
 	}
 }

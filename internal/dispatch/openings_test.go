@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -142,34 +141,6 @@ func TestFewAnswersAreOpenedBeforeThePause(t *testing.T) {
 				})
 			})
 		}
-	}
-}
-
-// What a merchant, a stranger or a metric can see of an answer is the same for bad
-// padding and for padding that is good by chance.
-func TestPaddingCannotBeToldApart(t *testing.T) {
-	seen := map[string]string{}
-	for name, answer := range garbageAnswers(t) {
-		synctest.Test(t, func(t *testing.T) {
-			r := newRig(t, nil)
-			r.d.post = failing(answer)
-			r.addDeposit("m1", 1)
-			r.addWithdrawal("m1", 2, time.Hour, false)
-			r.start(t)
-			time.Sleep(20 * time.Minute)
-			r.stop()
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			var all strings.Builder
-			for _, s := range r.settled[:outbox.OpenFailureLimit] {
-				fmt.Fprintln(&all, s.State, s.Counts, s.Reached, s.Decision, s.Alarm, s.OpenFailure, s.Attempt.Result, s.Attempt.Reason, s.Attempt.ErrCode != nil)
-			}
-			fmt.Fprintln(&all, r.merchants["m1"].State, len(r.settled))
-			seen[name] = all.String()
-		})
-	}
-	if seen["bad padding"] != seen["good padding"] || !strings.Contains(seen["good padding"], "paused") {
-		t.Errorf("bad padding:\n%s\ngood padding:\n%s", seen["bad padding"], seen["good padding"])
 	}
 }
 

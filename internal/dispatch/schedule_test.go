@@ -37,28 +37,6 @@ func TestDefaultSchedules(t *testing.T) {
 	}
 }
 
-// The sweep takes a due time beyond outbox.LongestDelay for that of a wrong clock. No
-// schedule gives one.
-func TestLongestDelay(t *testing.T) {
-	for _, lane := range []countersign.Lane{countersign.LaneNotify, countersign.LaneWithdraw} {
-		for _, own := range []*client.Schedule{nil, {}, ownSchedule(0, 0, 1000), ownSchedule(5000), ownSchedule(60_000, 0, 7*24*3_600_000),
-			{Delays: []client.Duration{1 << 62}}, {Every: 1 << 62}} {
-			s, most := ScheduleFor(lane, own), outbox.LongestDelay(lane, own)
-			check := func(what string, d time.Duration) {
-				if due, _ := dueAfter(0, d, 0.999, db.Never); due > db.Millis(most.Milliseconds()) {
-					t.Errorf("%v %+v: %s of %v is beyond the longest, %v", lane, own, what, d, most)
-				}
-			}
-			for n := range 30 {
-				d, _ := s.Delay(n)
-				check("a delay", d)
-				d, _ = s.holdDelay(lane, n)
-				check("a hold", d)
-			}
-		}
-	}
-}
-
 func TestOwnSchedule(t *testing.T) {
 	s := ScheduleFor(countersign.LaneNotify, &client.Schedule{Delays: []client.Duration{client.Duration(10 * time.Millisecond), -5, 1 << 62}})
 	for failed, want := range []time.Duration{10 * time.Millisecond, 0, 365 * 24 * time.Hour} {
@@ -163,6 +141,60 @@ func TestPropertyDueAfter(t *testing.T) {
 			t.Fatalf("due %d, after %d", due, most)
 		}
 	})
+}
+
+// TestSettlement: what becomes of a callback after each verdict, with its schedule, its holds and its deadline.
+func TestSettlement(t *testing.T) {
+	const now, far = 1_000_000, db.Millis(1_000_000_000)
+	own := &client.Retry{Notify: ownSchedule(0, 0, 1000, 3000)}
+	retry, hold := Verdict{Result: client.AttemptRetry, Reason: client.ReasonMerchantFailure}, Verdict{Result: client.AttemptHold, Reason: client.ReasonMerchantHold}
+	because := func(v Verdict, reason client.Reason) Verdict { v.Reason = reason; return v }
+	alarmed := retry
+	alarmed.Alarm = client.AlarmAnswerUnusable
+	const notify, ask = countersign.TypeDeposited, countersign.TypeRequestWithdraw
+	for _, c := range []struct {
+		name         string
+		typ          countersign.Type
+		v            Verdict
+		failed, held int
+		deadline     db.Millis
+		retry        *client.Retry
+		state        client.CallbackState
+		after        db.Millis // due so much later
+		counts       bool
+		alarm        client.AlarmKind
+	}{
+		{"accepted", notify, Verdict{Result: client.AttemptAccepted}, 3, 0, db.Never, nil, client.CallbackAccepted, 0, false, ""},
+		{"refused", notify, Verdict{Result: client.AttemptRefused}, 0, 0, db.Never, nil, client.CallbackRefused, 0, false, client.AlarmDepositRefused},
+		{"declined", ask, Verdict{Result: client.AttemptRefused, Decision: countersign.DecisionDeclined}, 0, 0, far, nil, client.CallbackRefused, 0, false, ""},
+		{"expired", ask, Verdict{Result: client.AttemptRetry, Decision: countersign.DecisionExpired}, 0, 0, far, nil, client.CallbackExhausted, 0, false, ""},
+		{"failed once", notify, retry, 0, 0, db.Never, nil, client.CallbackPending, 5_000, true, ""},
+		{"failed, with the verdict's alarm", notify, alarmed, 10, 0, db.Never, nil, client.CallbackPending, 86_400_000, true, client.AlarmAnswerUnusable},
+		{"failed for the last time", notify, alarmed, 11, 0, db.Never, nil, client.CallbackExhausted, 0, true, client.AlarmExhausted},
+		{"an own schedule", notify, retry, 1, 0, db.Never, own, client.CallbackPending, 3_000, true, ""},
+		{"an own schedule ends", notify, retry, 2, 0, db.Never, own, client.CallbackExhausted, 0, true, client.AlarmExhausted},
+		{"its deadline comes first", notify, retry, 5, 0, now + 4_000, nil, client.CallbackExhausted, 0, true, client.AlarmExhausted},
+		{"a question failed", ask, retry, 2, 0, far, nil, client.CallbackPending, 10_000, true, ""},
+		{"a question's last chance", ask, retry, 9, 0, now + 30_000, nil, client.CallbackPending, 25_000, true, ""},
+		{"a question until its deadline", ask, retry, 9, 0, now + 4_000, nil, client.CallbackPending, 4_000, true, ""},
+		{"held", notify, hold, 2, 1, db.Never, nil, client.CallbackPending, 120_000, false, ""},
+		{"held for too long", notify, hold, 0, 57, db.Never, nil, client.CallbackExhausted, 0, false, client.AlarmExhausted},
+		{"a question held", ask, hold, 0, 40, far, nil, client.CallbackPending, 60_000, false, ""},
+		{"stopped", notify, because(retry, client.ReasonStopped), 11, 0, db.Never, nil, client.CallbackPending, 0, false, ""},
+		{"keys refused", notify, because(retry, client.ReasonKeyRefused), 11, 0, db.Never, nil, client.CallbackPending, 0, false, ""},
+		{"too many files", notify, because(retry, client.ReasonOpenFiles), 11, 0, db.Never, nil, client.CallbackPending, 10_000, false, ""},
+	} {
+		m := &merchant{version: 7, schedules: [2]Schedule{notifySchedule, withdrawSchedule}}
+		if c.retry != nil {
+			m.schedules[0] = ScheduleFor(countersign.LaneNotify, c.retry.Notify)
+		}
+		claimed := outbox.Claimed{Callback: outbox.Callback{Callback: client.Callback{ID: "m1.x", Merchant: "m1", Type: c.typ, Failed: c.failed, Deadline: c.deadline}}, Held: c.held}
+		s := settlement(claimed, m, c.v, outbox.Attempt{}, now, 0)
+		if due := s.Due; s.State != c.state || s.State == client.CallbackPending && due != now+c.after || s.State != client.CallbackPending && due != 0 ||
+			s.Counts != c.counts || s.Held != (c.v.Result == client.AttemptHold) || s.Alarm != c.alarm || s.Decision != c.v.Decision || s.MerchantVersion != 7 {
+			t.Errorf("%s: %s, due after %d, counts %v, held %v, alarm %q", c.name, s.State, due-now, s.Counts, s.Held, s.Alarm)
+		}
+	}
 }
 
 // ownSchedule is a merchant's schedule in milliseconds.

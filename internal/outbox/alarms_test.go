@@ -2,9 +2,7 @@ package outbox
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"countersign"
@@ -174,31 +172,5 @@ func testAlarmsEnd(t *testing.T, s *Outbox) {
 	look(at + 1)
 	stands(of, client.AlarmExhausted, false)
 	stands(of, client.AlarmAnswerDiffers, true)
-	checkKept(t, s)
-}
-
-// testManyWrong: 400 wrong answers of a merchant are one row, beside that of another.
-func testManyWrong(t *testing.T, s *Outbox) {
-	addMerchants(t, s, 2, nil)
-	var items []NewCallback
-	for i := range 400 {
-		items = append(items, deposit("m0", fmt.Sprint("d", i), 1))
-	}
-	must(s.Ingest(ctx, append(items, deposit("m1", "d", 1)), 1))(t)
-	for left, now := 401, db.Millis(1000); left > 0; now++ {
-		var list []Settlement
-		for _, c := range claim(t, s, countersign.LaneNotify, now, 64) {
-			n := settlementOf(c)
-			n.State, n.Due, n.Alarm = client.CallbackRefused, 0, client.AlarmAnswerDiffers
-			list = append(list, n)
-		}
-		must(s.Settle(ctx, list, now))(t)
-		left -= len(list)
-	}
-	got := must(ready.Alarms(ctx, s))(t)
-	slices.SortFunc(got, func(a, b client.Alarm) int { return strings.Compare(a.Merchant, b.Merchant) })
-	if len(got) != 2 || got[0].Merchant != "m0" || got[0].Number != 400 || len(got[0].Examples) != 5 || got[1].Merchant != "m1" || got[1].Number != 1 {
-		t.Errorf("%+v", got)
-	}
 	checkKept(t, s)
 }

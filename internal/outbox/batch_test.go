@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"countersign"
@@ -120,34 +119,6 @@ func testReleaseMany(t *testing.T, s *Outbox) {
 	}
 }
 
-// testJudgedMany: of a merchant that signs, the answers of a call are judged each for itself.
-func testJudgedMany(t *testing.T, s *Outbox) {
-	pair, other := signingKey(t), signingKey(t)
-	addMerchants(t, s, 1, func(m *Merchant) { m.AnswerKey = pair.PublicBase64() })
-	d := *someDetails(t, "5")
-	var list []Withdrawal
-	var asked []ReleaseRequest
-	for i := range 12 {
-		id, key := fmt.Sprint("w", i), pair
-		if i == 3 {
-			key = other
-		}
-		w := addWithdrawal(t, s, newWithdrawal(id, 60_000, &d), 1000)
-		confirm(t, s, w, signedAnswer(t, key, id, 0, d), db.Millis(1000+10*i))
-		list = append(list, w)
-		asked = append(asked, ReleaseRequest{w.ID, Holder{"c", "core"}, "permit of " + id})
-	}
-	for i, r := range must(s.ReleaseMany(ctx, asked, nil, 2000))(t) {
-		refused := i == 3
-		if errors.Is(r.Err, db.ErrConflict) != refused || !refused && r.Issued.Permit != asked[i].Permit {
-			t.Errorf("%d: %+v, %v", i, r.Issued, r.Err)
-		}
-		if alarmed := evidenceDiffers(t, s, list[i]); alarmed != refused {
-			t.Errorf("%d: the alarm is %v", i, alarmed)
-		}
-	}
-}
-
 // testOutcomesMany: of several outcomes in one call each has its own result, and each merchant is
 // told of what was recorded, once.
 func testOutcomesMany(t *testing.T, s *Outbox) {
@@ -213,110 +184,6 @@ func testOutcomesMany(t *testing.T, s *Outbox) {
 	}
 	if none := must(s.RecordOutcomes(ctx, nil, 3000))(t); len(none) != 0 {
 		t.Errorf("of nothing: %+v", none)
-	}
-}
-
-// testBatchesBeside: calls about the same withdrawals in any order, on two nodes, beside claims,
-// settlements and orders, give one permit and one outcome for each, and no call fails.
-func testBatchesBeside(t *testing.T, s *Outbox) {
-	merchants := addMerchants(t, s, 3, nil)
-	nodes := []*Outbox{s, another(t, s)}
-	list := confirmedMany(t, s, merchants, 40, "w", 1000)
-	var mu sync.Mutex
-	holders, ends := map[string]string{}, map[string]string{}
-	var work sync.WaitGroup
-	shuffled := func(r *rand.Rand) []Withdrawal {
-		some := slices.Clone(list)
-		r.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
-		return some[:5+r.IntN(len(some)-5)]
-	}
-	for caller := range 6 {
-		r := rand.New(rand.NewPCG(1, uint64(caller)))
-		node := nodes[caller%2]
-		work.Go(func() {
-			claimed := fmt.Sprint("claim", caller)
-			for range 6 {
-				var asked []ReleaseRequest
-				for _, w := range shuffled(r) {
-					asked = append(asked, ReleaseRequest{w.ID, Holder{claimed, "core"}, claimed + w.ID})
-				}
-				done, err := node.ReleaseMany(ctx, asked, nil, 2000)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				var mine []Outcome
-				for i, p := range done {
-					if p.Err != nil {
-						if !errors.Is(p.Err, db.ErrConflict) {
-							t.Error(p.Err)
-						}
-						continue
-					}
-					w := p.Issued.Withdrawal
-					mu.Lock()
-					if was := holders[w.ID]; was != "" && was != claimed || p.Issued.Permit != asked[i].Permit {
-						t.Errorf("%s is held by %s, and %s got %s", w.ID, was, claimed, p.Issued.Permit)
-					}
-					holders[w.ID] = claimed
-					mu.Unlock()
-					mine = append(mine, executedBy(w, p.Issued.Permit, "0x"+w.CallBackID, 3000))
-				}
-				r.Shuffle(len(mine), func(i, j int) { mine[i], mine[j] = mine[j], mine[i] })
-				ended, err := node.RecordOutcomes(ctx, mine, 3000)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				for i, e := range ended {
-					if e.Err != nil {
-						t.Error(e.Err)
-					}
-					mu.Lock()
-					if !e.Duplicate && ends[mine[i].ID] != "" {
-						t.Errorf("%s ended twice", mine[i].ID)
-					}
-					ends[mine[i].ID] = claimed
-					mu.Unlock()
-				}
-			}
-		})
-	}
-	for n, node := range nodes {
-		work.Go(func() {
-			for round := range 10 {
-				var orders []NewWithdrawal
-				for i := range 6 {
-					o := newWithdrawal(fmt.Sprint("beside", n, round, i), 900_000, someDetails(t, "1"))
-					o.Merchant = merchants[i%3]
-					orders = append(orders, o)
-				}
-				if _, err := node.CreateWithdrawals(ctx, orders, 2000); err != nil {
-					t.Error(err)
-				}
-				for _, lane := range []countersign.Lane{countersign.LaneWithdraw, countersign.LaneNotify} {
-					claimed, err := node.Claim(ctx, ClaimRequest{Lane: lane, Node: fmt.Sprint(n), Now: 3000, LeaseUntil: 500_000, Max: 20})
-					if err != nil {
-						t.Error(err)
-					}
-					var answers []Settlement
-					for _, c := range claimed {
-						a := settlementOf(c)
-						if lane == countersign.LaneWithdraw {
-							a = answer(c, countersign.DecisionConfirmed, someDetails(t, "1"))
-						}
-						answers = append(answers, a)
-					}
-					if _, err := node.Settle(ctx, answers, 3000); err != nil {
-						t.Error(err)
-					}
-				}
-			}
-		})
-	}
-	work.Wait()
-	if n, e := recorded(t, s, journal.WithdrawalReleased), recorded(t, s, journal.WithdrawalEnded); n != len(holders) || e != len(ends) || n != e || n < 30 {
-		t.Errorf("%d releases and %d ends are recorded, of %d and %d", n, e, len(holders), len(ends))
 	}
 }
 

@@ -136,7 +136,7 @@ func testResend(t *testing.T, s *Outbox) {
 func again(t testing.TB, s *Outbox, one Claimed, now, due db.Millis) {
 	t.Helper()
 	n := settlementOf(one)
-	n.State, n.Counts, n.Due = client.CallbackPending, true, due
+	n.State, n.Counts, n.Held, n.Due = client.CallbackPending, true, true, due
 	must(s.Settle(ctx, []Settlement{n}, now))(t)
 }
 
@@ -165,7 +165,7 @@ func testResendPending(t *testing.T, s *Outbox) {
 		<-wake
 		stop()
 		got := claim(t, s, lane, 200, 10)
-		if len(got) != 1 || got[0].ID != c.ID {
+		if len(got) != 1 || got[0].ID != c.ID || got[0].Held != 0 {
 			t.Fatalf("claimed %+v", got)
 		}
 		if _, err := s.Resend(ctx, c.ID, 210); !errors.Is(err, db.ErrConflict) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 
 	"countersign"
@@ -140,88 +139,5 @@ func testIngestRefused(t *testing.T, s *Outbox) {
 		if _, err := s.Callback(ctx, id); !errors.Is(err, db.ErrNotFound) {
 			t.Errorf("callback %q gives %v", id, err)
 		}
-	}
-}
-
-// testIngestConcurrently lets callers race with overlapping batches: each event
-// is there once, and everybody is told the same id.
-func testIngestConcurrently(t *testing.T, s *Outbox) {
-	addMerchants(t, s, 2, nil)
-	const callers, events = 6, 30
-	ids := make([]map[string]string, callers)
-	var fresh [callers]int
-	var wg sync.WaitGroup
-	for c := range callers {
-		wg.Go(func() {
-			ids[c] = map[string]string{}
-			for at := 0; at < events; at += 10 {
-				var items []NewCallback
-				for i := range 10 {
-					e := (at + i*(c+1)*7) % events // another order for each
-					items = append(items, deposit(fmt.Sprint("m", e%2), fmt.Sprint("event", e), 1))
-				}
-				got, err := s.Ingest(ctx, items, 5)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				for i, g := range got {
-					key := items[i].Merchant + items[i].EventID
-					if was := ids[c][key]; was != "" && was != g.ID {
-						t.Errorf("%s has the ids %s and %s", key, was, g.ID)
-					}
-					ids[c][key] = g.ID
-					if !g.Duplicate {
-						fresh[c]++
-					}
-				}
-			}
-		})
-	}
-	wg.Wait()
-	list, _, err := s.Callbacks(ctx, nil, client.CallbackFilter{}, 1000, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	total := 0
-	for _, n := range fresh {
-		total += n
-	}
-	if len(list) != total {
-		t.Errorf("%d rows, %d were said to be new", len(list), total)
-	}
-	for _, c := range list {
-		for caller, m := range ids {
-			if id := m[c.Merchant+c.EventID]; id != "" && id != c.ID {
-				t.Errorf("caller %d was told %s for %s", caller, id, c.ID)
-			}
-		}
-	}
-}
-
-func testIngestThousand(t *testing.T, s *Outbox) {
-	addMerchants(t, s, 3, nil)
-	items := make([]NewCallback, 1000)
-	for i := range items {
-		items[i] = deposit(fmt.Sprint("m", i%3), fmt.Sprint("t", i), 1)
-	}
-	got := must(s.Ingest(ctx, items, 1))(t)
-	seen := map[string]bool{}
-	for i, g := range got {
-		if g.TrackingID != items[i].TrackingID || !strings.HasPrefix(g.ID, items[i].Merchant+".") || seen[g.ID] {
-			t.Fatalf("item %d: %+v", i, g)
-		}
-		seen[g.ID] = true
-	}
-	total := 0
-	for {
-		n := len(claim(t, s, countersign.LaneNotify, 10, 256))
-		if n == 0 {
-			break
-		}
-		total += n
-	}
-	if total != 1000 {
-		t.Errorf("claimed %d", total)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -100,39 +99,6 @@ func checkTold(t *testing.T, s *Outbox, w Withdrawal) {
 	if e, ok := cb.(*countersign.WithdrawalEnded); !ok || e.CallBackID != w.CallBackID || e.TenantUserID != w.TenantUserID || e.TrackingID != w.TrackingID || e.ToAddress != w.Details.Address {
 		t.Errorf("the merchant is told %+v", cb)
 	}
-}
-
-// testLapseRace: of releases, a block and the sweep at the same time one wins.
-func testLapseRace(t *testing.T, s *Outbox) {
-	nodes := []*Outbox{s, another(t, s)}
-	addMerchants(t, s, 1, func(m *Merchant) { m.ReleaseWithin = client.Duration(time.Second) })
-	ended := map[client.WithdrawalState]int{}
-	for i := range 12 {
-		now := db.Millis(1000 + 10_000*i)
-		w, _ := confirmedWithdrawal(t, s, fmt.Sprint("cb", i), now)
-		var wg sync.WaitGroup
-		var permit Permit
-		var released, blocked error
-		// Clocks of nodes differ: to one of them it is still in time.
-		wg.Go(func() {
-			permit, released = nodes[0].Release(ctx, w.ID, Holder{Claim: "a", Origin: "core"}, "p", w.ReleaseBy-1)
-		})
-		wg.Go(func() { _, blocked = nodes[1].BlockWithdrawal(ctx, w.ID, "r", "tok_1", w.ReleaseBy) })
-		wg.Go(func() { must(nodes[1].Sweep(ctx, w.ReleaseBy))(t) })
-		wg.Wait()
-		got := must(s.Withdrawal(ctx, w.ID))(t)
-		ended[got.State]++
-		won := map[client.WithdrawalState]bool{client.WithdrawalReleased: released == nil, client.WithdrawalBlocked: blocked == nil}
-		for state, did := range won {
-			if did != (got.State == state) {
-				t.Errorf("it is %s, released: %+v, %v, blocked: %v", got.State, permit, released, blocked)
-			}
-		}
-		if got.State != client.WithdrawalReleased {
-			checkTold(t, s, got)
-		}
-	}
-	t.Log(ended)
 }
 
 // testEndsAreTold: every withdrawal that was asked about and ends without a release queues one

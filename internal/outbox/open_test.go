@@ -8,11 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"countersign/internal/db"
-	"countersign/internal/lab/dbtest"
 )
 
 func TestMasterKey(t *testing.T) {
@@ -38,25 +36,6 @@ func TestMasterKey(t *testing.T) {
 			t.Errorf("%%%s prints %s", verb, got)
 		}
 	}
-}
-
-// TestNodesMigrateTogether: nodes that start at the same time do it once.
-func TestNodesMigrateTogether(t *testing.T) {
-	url := dbtest.Postgres(t)
-	var wg sync.WaitGroup
-	for range 4 {
-		wg.Go(func() {
-			s, err := db.Open(ctx, db.Config{URL: url, Keys: testKeys}, End())
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			if err := s.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
 }
 
 func TestSecretsAreSealed(t *testing.T) {
@@ -102,70 +81,6 @@ func TestSecretsAreSealed(t *testing.T) {
 	}
 }
 
-// TestReopenAfterKill copies the files of a database in use, as a crash would
-// leave them, and finds in the copy everything that was answered.
-func TestReopenAfterKill(t *testing.T) {
-	url := dbtest.SQLite(t)
-	s := openAt(t, url)
-	addMerchants(t, s, 1, nil)
-	w, _ := confirmedWithdrawal(t, s, "cb", 50)
-	must(s.Release(ctx, w.ID, Holder{Claim: "claim", Origin: "core"}, "permit", 60))(t)
-	one := claimOne(t, s, "sending", 100)
-	var mu sync.Mutex
-	answered := []string{one.ID}
-	stop := make(chan struct{})
-	var wg sync.WaitGroup
-	for c := range 3 {
-		wg.Go(func() {
-			for i := 0; ; i++ {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				got, err := s.Ingest(ctx, []NewCallback{deposit("m0", fmt.Sprint(c, "-", i), 200)}, 200)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				mu.Lock()
-				answered = append(answered, got[0].ID)
-				mu.Unlock()
-			}
-		})
-	}
-	for round := range 5 {
-		for { // let some come in
-			mu.Lock()
-			n := len(answered)
-			mu.Unlock()
-			if n > 20*(round+1) {
-				break
-			}
-		}
-		mu.Lock()
-		must := append([]string(nil), answered...)
-		mu.Unlock()
-		copied := filepath.Join(t.TempDir(), "copy.db")
-		copyInUse(t, url, copied)
-		again := openAt(t, copied)
-		for _, id := range must {
-			if _, err := again.Callback(ctx, id); err != nil {
-				t.Fatalf("%s was answered and is gone: %v", id, err)
-			}
-		}
-		if n, err := again.ReclaimAll(ctx, 300); err != nil || n != 1 {
-			t.Errorf("reclaimed %d, %v", n, err)
-		}
-		if p, err := again.Release(ctx, w.ID, Holder{Claim: "claim", Origin: "core"}, "other", 400); err != nil || p.Permit != "permit" {
-			t.Errorf("the permit is %q, %v", p.Permit, err)
-		}
-		again.Close()
-	}
-	close(stop)
-	wg.Wait()
-}
-
 func TestClosed(t *testing.T) {
 	for _, d := range dialects {
 		t.Run(d.name, func(t *testing.T) {
@@ -184,24 +99,5 @@ func TestClosed(t *testing.T) {
 				t.Errorf("closing again: %v", err)
 			}
 		})
-	}
-}
-
-// copyInUse copies a database that is in use, with its log. While the file stays as it is, no
-// checkpoint has moved rows from the log, which is read in between; the tail of the log may be torn.
-func copyInUse(t *testing.T, from, to string) {
-	t.Helper()
-	read := func(name string) []byte { return must(os.ReadFile(name))(t) }
-	file := read(from)
-	for {
-		log, after := read(from+"-wal"), read(from)
-		if !bytes.Equal(file, after) {
-			file = after
-			continue
-		}
-		if err := errors.Join(os.WriteFile(to, file, 0o600), os.WriteFile(to+"-wal", log, 0o600)); err != nil {
-			t.Fatal(err)
-		}
-		return
 	}
 }

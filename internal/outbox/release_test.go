@@ -3,14 +3,9 @@ package outbox
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"reflect"
 	"strings"
-	"sync"
 	"testing"
-	"time"
-
-	"github.com/anishathalye/porcupine"
 
 	"countersign"
 	"countersign/client"
@@ -69,113 +64,6 @@ func confirmedWithdrawal(t testing.TB, s *Outbox, callBackID string, now db.Mill
 		t.Fatalf("settled %+v", done[0])
 	}
 	return must(s.Withdrawal(ctx, w.ID))(t), countersign.Details(*details)
-}
-
-// testCancelRace: of an answer and a cancellation at the same time, one wins,
-// and everything tells of that one.
-func testCancelRace(t *testing.T, s *Outbox) {
-	addMerchants(t, s, 1, nil)
-	for i := range 15 {
-		w, one := asked(t, s, fmt.Sprint("cb", i), 500_000, db.Millis(100+i))
-		var wg sync.WaitGroup
-		var settled Settled
-		var cancelled error
-		wg.Go(func() {
-			done, err := s.Settle(ctx, []Settlement{answer(one, countersign.DecisionConfirmed, someDetails(t, "1"))}, 1000)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			settled = done[0]
-		})
-		wg.Go(func() { _, cancelled = s.CancelWithdrawal(ctx, w.ID, 1000) })
-		wg.Wait()
-		got, c := must(s.Withdrawal(ctx, w.ID))(t), must(s.Callback(ctx, w.ID))(t)
-		switch {
-		case got.State == client.WithdrawalConfirmed && c.State == client.CallbackAccepted && settled.Applied && errors.Is(cancelled, db.ErrConflict):
-		case got.State == client.WithdrawalCancelled && c.State == client.CallbackCancelled && settled.Late && !settled.Differs && cancelled == nil:
-		default:
-			t.Errorf("it is %s, its callback %s, settled %+v, cancelled %v", got.State, c.State, settled, cancelled)
-		}
-	}
-	if got := must(s.Decisions(ctx, 0, 100))(t); len(got) != 15 {
-		t.Errorf("%d decisions", len(got))
-	}
-	if l := lanesOf(t, s)[1]; l.InFlight != 0 || l.Final[0]+l.Final[3] != 15 {
-		t.Errorf("the lane has %+v", l)
-	}
-}
-
-// permitModel is what a release may answer: the first holder gets its permit,
-// the same holder gets it again, any other gets none.
-var permitModel = porcupine.Model{
-	Init: func() any { return releaseState{} },
-	Step: func(state, input, output any) (bool, any) {
-		held, in, out := state.(releaseState), input.(releaseState), output.(releaseResult)
-		if held.holder == (Holder{}) {
-			// A call whose outcome is unknown may or may not have been done.
-			return out.unknown || out.permit == in.permit && !out.duplicate, in
-		}
-		if out.unknown {
-			return true, held
-		}
-		if held.holder == in.holder {
-			return out.permit == held.permit && out.duplicate, held
-		}
-		return out.conflict, held
-	},
-	DescribeOperation: func(in, out any) string { return fmt.Sprintf("%+v → %+v", in, out) },
-}
-
-type releaseState struct {
-	holder Holder
-	permit string
-}
-
-type releaseResult struct {
-	permit                       string
-	duplicate, conflict, unknown bool
-}
-
-// testOnePermit lets callers race for permits and checks the histories.
-func testOnePermit(t *testing.T, s *Outbox) {
-	addMerchants(t, s, 1, nil)
-	for round := range 4 {
-		w, details := confirmedWithdrawal(t, s, fmt.Sprint("cb", round), db.Millis(1000+round*10))
-		start := time.Now()
-		var mu sync.Mutex
-		var history []porcupine.Operation
-		var wg sync.WaitGroup
-		for caller := range 6 {
-			wg.Go(func() {
-				for i := range 5 {
-					in := releaseState{holder: Holder{fmt.Sprint("claim", rand.IntN(2)), fmt.Sprint("origin", rand.IntN(2))}, permit: fmt.Sprint("permit", caller, i)}
-					op := porcupine.Operation{ClientId: caller, Input: in, Call: time.Since(start).Nanoseconds()}
-					p, err := s.Release(ctx, w.ID, in.holder, in.permit, 2000)
-					op.Return = time.Since(start).Nanoseconds()
-					switch {
-					case err == nil:
-						op.Output = releaseResult{permit: p.Permit, duplicate: p.Duplicate}
-						if p.Withdrawal.State != client.WithdrawalReleased || p.Withdrawal.Holder != in.holder.Claim || p.Withdrawal.Origin != in.holder.Origin || countersign.Details(*p.Withdrawal.Details).Differs(details) != "" {
-							t.Errorf("a permit for %+v", p.Withdrawal)
-						}
-					case errors.Is(err, db.ErrConflict):
-						op.Output = releaseResult{conflict: true}
-					default:
-						t.Error(err)
-						op.Output = releaseResult{unknown: true}
-					}
-					mu.Lock()
-					history = append(history, op)
-					mu.Unlock()
-				}
-			})
-		}
-		wg.Wait()
-		if !porcupine.CheckOperations(permitModel, history) {
-			t.Fatalf("more than one permit: %+v", history)
-		}
-	}
 }
 
 // testForeignClaim: a claim that asks for what another holds raises an alarm,

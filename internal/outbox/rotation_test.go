@@ -3,7 +3,6 @@ package outbox
 import (
 	"errors"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -103,37 +102,6 @@ func testRotation(t *testing.T, s *Outbox) {
 	one := rotate(t, s, 6000, stageAll(MerchantKeys{CallbackAPIKey: "callback-3"}))
 	if list := one.Others(); len(list) != 1 || list[0].Kind != client.KeyCallbackAPI || one.Rotation.Since.APIKey != one.Since.APIKey {
 		t.Errorf("%+v", list)
-	}
-}
-
-// testRotationRace: steps of two nodes at once leave one state or the other.
-func testRotationRace(t *testing.T, s *Outbox) {
-	addMerchants(t, s, 1, nil)
-	first := must(s.Merchant(ctx, "m0"))(t)
-	other := another(t, s)
-	fresh := MerchantKeys{APIKey: "api-new", Key: must(envelope.GenerateKey(1024))(t)}
-	for round := range db.Millis(8) {
-		rotate(t, s, 1000*round+1000, stageAll(fresh))
-		rotate(t, s, 1000*round+1100, activate(time.Hour))
-		var errs [2]error
-		var both sync.WaitGroup
-		for i, node := range []*Outbox{s, other} {
-			step := [](func(*Merchant) error){(*Merchant).Finish, (*Merchant).Cancel}[i]
-			both.Go(func() { _, errs[i] = node.UpdateMerchant(ctx, "m0", 1000*round+1200, step) })
-		}
-		both.Wait()
-		if (errs[0] == nil) == (errs[1] == nil) {
-			t.Fatalf("round %d: %v and %v, want one done and one refused", round, errs[0], errs[1])
-		}
-		m := must(s.Merchant(ctx, "m0"))(t)
-		if finished := m.Key.Fingerprint() == fresh.Key.Fingerprint(); finished != (errs[0] == nil) || m.Rotation != nil {
-			t.Errorf("round %d: %v, %v", round, errs, m.Rotation)
-		}
-		if errs[0] == nil { // back to the keys of before
-			rotate(t, s, 1000*round+1300, stageAll(first.MerchantKeys))
-			rotate(t, s, 1000*round+1400, activate(time.Hour))
-			rotate(t, s, 1000*round+1500, (*Merchant).Finish)
-		}
 	}
 }
 

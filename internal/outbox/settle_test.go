@@ -42,7 +42,7 @@ func testSettle(t *testing.T, s *Outbox) {
 	} {
 		one := claimOne(t, s, fmt.Sprint(c.state, c.counts), 100)
 		n := settlementOf(one)
-		n.State, n.Counts, n.Due, n.Attempt.Reason = c.state, c.counts, c.due, "some_reason"
+		n.State, n.Counts, n.Held, n.Due, n.Attempt.Reason = c.state, c.counts, c.due == 6000, c.due, "some_reason"
 		done := must(s.Settle(ctx, []Settlement{n}, 150))(t)
 		if done[0] != (Settled{Applied: true}) {
 			t.Errorf("%s: %+v", c.state, done[0])
@@ -65,8 +65,14 @@ func testSettle(t *testing.T, s *Outbox) {
 		t.Errorf("the lane has %+v", l)
 	}
 	again := claim(t, s, countersign.LaneNotify, 7000, 10)
-	if len(again) != 2 || again[0].Attempt != 2 || again[0].Failed != 1 || again[1].Failed != 0 || again[0].LastReason != "some_reason" {
+	if len(again) != 2 || again[0].Attempt != 2 || again[0].Failed != 1 || again[1].Failed != 0 || again[0].Held != 0 || again[1].Held != 1 || again[0].LastReason != "some_reason" {
 		t.Errorf("claimed again %+v", again)
+	}
+	held := settlementOf(again[1])
+	held.State, held.Held, held.Due = client.CallbackPending, true, 8000
+	must(s.Settle(ctx, []Settlement{held}, 7500))(t)
+	if third := claim(t, s, countersign.LaneNotify, 8000, 10); len(third) != 1 || third[0].Held != 2 {
+		t.Errorf("after two holds %+v", third)
 	}
 	if done, err := s.Settle(ctx, nil, 1); err != nil || len(done) != 0 {
 		t.Errorf("nothing gives %v, %v", done, err)

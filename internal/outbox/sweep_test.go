@@ -3,7 +3,6 @@ package outbox
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"countersign"
 	"countersign/client"
@@ -147,55 +146,5 @@ func TestSweepIsBounded(t *testing.T) {
 	}
 	if n := must(s.ReclaimAll(ctx, 6001))(t); n != sweepMost+20 {
 		t.Errorf("reclaimed %d", n)
-	}
-}
-
-// testFar: what a node whose clock was a day ahead has settled is due far away after
-// its correction, further than any schedule says. The sweep makes it due.
-func testFar(t *testing.T, s *Outbox) {
-	const ahead = dayOf
-	addMerchants(t, s, 2, nil)
-	m := newMerchant("slow") // waits a week between attempts
-	m.Retry = &client.Retry{Notify: &client.Schedule{Delays: []client.Duration{0, client.Duration(7 * 24 * time.Hour)}}}
-	must(s.CreateMerchant(ctx, m, 1))(t)
-	near := claimOne(t, s, "near", 500)
-	again(t, s, near, 500, 500+dayOf)
-	must(s.Ingest(ctx, []NewCallback{deposit("slow", "own", 500)}, 500))(t)
-	own := claim(t, s, countersign.LaneNotify, 500, 1)[0]
-	again(t, s, own, 500, 500+7*dayOf)
-	var far []Claimed
-	for i := range 25 {
-		one := claimOne(t, s, fmt.Sprint("f", i), ahead)
-		again(t, s, one, ahead, ahead+dayOf*11/10) // the longest delay, by the wrong clock
-		far = append(far, one)
-	}
-	_, ask := asked(t, s, "cb", 10*dayOf, ahead)
-	again(t, s, ask, ahead, ahead+dayOf)
-
-	const now = 1000
-	wake, stop := s.Watch(TopicOf(countersign.LaneNotify))
-	defer stop()
-	if got := must(s.Sweep(ctx, now))(t); got.PulledIn != len(far)+1 || got.More {
-		t.Errorf("swept %+v, want %d to be pulled in", got, len(far)+1)
-	}
-	<-wake
-	for _, c := range append(far, ask) {
-		if got := must(s.Callback(ctx, c.ID))(t); got.Due != now || got.Failed != 1 || got.State != client.CallbackPending {
-			t.Errorf("%s is %s, due at %d after %d failures", c.ID, got.State, got.Due, got.Failed)
-		}
-	}
-	for c, due := range map[*Claimed]db.Millis{&near: 500 + dayOf, &own: 500 + 7*dayOf} {
-		if got := must(s.Callback(ctx, c.ID))(t); got.Due != due {
-			t.Errorf("%s is due at %d, want %d", c.EventID, got.Due, due)
-		}
-	}
-	if got := claim(t, s, countersign.LaneNotify, now, 100); len(got) != len(far) {
-		t.Errorf("claimed %d, want %d", len(got), len(far))
-	}
-	if got := claim(t, s, countersign.LaneWithdraw, now, 100); len(got) != 1 {
-		t.Errorf("claimed %d questions, want 1", len(got))
-	}
-	if got := must(s.Sweep(ctx, now+1))(t); got.PulledIn != 0 {
-		t.Errorf("swept again: %+v", got)
 	}
 }

@@ -303,6 +303,9 @@ func testLostLeaseNeverDecides(t *testing.T, s *Outbox) {
 		t.Errorf("attempts %+v", a)
 	}
 	current := claim(t, s, countersign.LaneWithdraw, 1300, 1)[0]
+	if done := must(s.Settle(ctx, []Settlement{answer(one, countersign.DecisionConfirmed, someDetails(t, "1"))}, 1350))(t)[0]; done != (Settled{}) {
+		t.Errorf("while the next attempt is under way: settled %+v", done)
+	}
 	if done := must(s.Settle(ctx, []Settlement{answer(current, countersign.DecisionDeclined, nil)}, 1400))(t)[0]; done.Decision != countersign.DecisionDeclined {
 		t.Errorf("settled %+v", done)
 	}

@@ -3,8 +3,6 @@ package relay
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
-	"net/http"
 	"os"
 	"os/exec"
 	"sync/atomic"
@@ -12,11 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
 	"countersign/client"
-	"countersign/internal/lab/dbtest"
 )
 
 // The environment of a child: the relay as a process of its own, to be killed.
@@ -71,98 +67,6 @@ func (s *service) spawnIdle(c *core, idle time.Duration) (p *os.Process, kill fu
 	}
 	s.t.Cleanup(kill)
 	return cmd.Process, kill
-}
-
-// A relay that is killed at any step leaves every row that is not acknowledged, and the
-// next one ends what it began: each row is told once.
-func TestKilledAtEachStep(t *testing.T) {
-	c := newCore(t)
-	s := newService(t, "", "shop")
-	reached := make(chan struct{}, 100)
-	sent := func(r *http.Request) bool { return r.Method == http.MethodPost }
-	hang := func(r *http.Request) {
-		reached <- struct{}{}
-		<-r.Context().Done()
-	}
-	steps := []struct {
-		name  string
-		begin func() (end func())
-	}{
-		{"the request has not arrived", func() func() {
-			s.set(func(_ http.ResponseWriter, r *http.Request, _ []byte) bool {
-				if sent(r) {
-					hang(r)
-				}
-				return sent(r)
-			}, nil)
-			return func() { s.set(nil, nil) }
-		}},
-		{"the service has committed and not answered", func() func() {
-			s.set(nil, func(r *http.Request, _ []byte, _ int, _ []byte) bool {
-				if sent(r) {
-					hang(r)
-				}
-				return true
-			})
-			return func() { s.set(nil, nil) }
-		}},
-		{"the rows are being deleted", func() func() { return c.gate("NOT DEFERRABLE", reached) }},
-		{"the deletion is being committed", func() func() { return c.gate("DEFERRABLE INITIALLY DEFERRED", reached) }},
-	}
-	var want []string
-	for i, step := range steps {
-		t.Run(step.name, func(t *testing.T) {
-			end := step.begin()
-			kill := s.spawn(c)
-			for n := range 5 {
-				id := fmt.Sprintf("%d-%d", i, n)
-				want = append(want, id)
-				if n == 3 {
-					c.insert(kindWithdrawal, withdrawal("shop", id))
-				} else {
-					c.insert(kindDeposit, deposit("shop", id))
-				}
-			}
-			<-reached
-			kill()
-			end()
-			kill = s.spawn(c)
-			until(t, "everything is carried", func() bool { return c.waiting() == "0" })
-			kill()
-			if diff := cmp.Diff(want, s.told("shop")); diff != "" {
-				t.Error(diff)
-			}
-			for len(reached) > 0 {
-				<-reached
-			}
-		})
-	}
-}
-
-// Relays that are killed at random while cores insert lose nothing, tell nothing twice and
-// keep the order.
-func TestKilledAtRandom(t *testing.T) {
-	kills := 12
-	if !dbtest.IsWhole() {
-		kills = 2
-	}
-	c := newCore(t)
-	s := newService(t, "", "shop")
-	stop := insertSteadily(t, c.connect(), "r", 2*time.Millisecond)
-	other := s.spawn(c)
-	for range kills {
-		kill := s.spawn(c)
-		time.Sleep(time.Duration(rand.IntN(300)) * time.Millisecond)
-		kill()
-	}
-	other()
-	want := stop()
-	s.spawn(c)
-	until(t, "everything is carried", func() bool { return c.waiting() == "0" })
-	if diff := cmp.Diff(want, s.told("shop")); diff != "" {
-		t.Errorf("after %d kills: %s", kills, diff)
-	}
-	t.Logf("%d rows, %d kills", len(want), kills+1)
 }
 
 // insertSteadily inserts deposits and withdrawals until stop is called, which gives their

@@ -51,29 +51,6 @@ func TestRewrittenWhileCarried(t *testing.T) {
 	}
 }
 
-// TestAnotherScale: a core whose column has another scale, or that spells an address in other letters,
-// inserts a deposit again: it is a repetition, and no row is left for a person.
-func TestAnotherScale(t *testing.T) {
-	c := newCore(t)
-	s := newService(t, "", "shop")
-	s.relay(c)
-	for _, amount := range []string{"7.400", "7.4", "7.40000000"} {
-		d := deposit("shop", "scaled")
-		d["amount"] = amount
-		if amount == "7.4" {
-			d["toAddress"] = "0x" + strings.ToUpper(d["toAddress"].(string)[2:])
-		}
-		c.insert(kindDeposit, d)
-		until(t, amount+" is carried", func() bool { return c.waiting() == "0" })
-	}
-	if refused := c.one(`SELECT COUNT(*)::text FROM countersign_outbox WHERE refused IS NOT NULL`); refused != "0" {
-		t.Errorf("%s rows are refused", refused)
-	}
-	if told := s.told("shop"); !slices.Equal(told, []string{"scaled"}) {
-		t.Errorf("told %q", told)
-	}
-}
-
 // TestTokenWithALimit: what does not fit into the hour of the relay's token waits; what fits
 // of a batch is carried.
 func TestTokenWithALimit(t *testing.T) {
