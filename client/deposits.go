@@ -68,9 +68,9 @@ type SentDeposit struct {
 	Repeated   bool               `json:"repeated,omitempty" doc:"the merchant had accepted it, and it is sent once more"`
 }
 
-// SentDeposits is a page of deposits, by merchant and then by time.
+// SentDeposits is a page of deposits.
 type SentDeposits struct {
-	Deposits []SentDeposit `json:"deposits" nullable:"false" doc:"by merchant, and of each the oldest first"`
+	Deposits []SentDeposit `json:"deposits" nullable:"false" doc:"the newest first"`
 	Next     *string       `json:"next" doc:"the cursor of the next page; null: there is none"`
 }
 
@@ -79,12 +79,12 @@ type DepositFilter struct {
 	Merchant string `query:"merchant" minLength:"1" maxLength:"64" doc:"only of this merchant, 1 to 64 characters"`
 }
 
-// Deposits returns a page of deposits, by merchant and then by time.
+// Deposits returns a page of deposits, the newest first.
 func (s *Service) Deposits(ctx context.Context, f DepositFilter, o PageOptions) (SentDeposits, error) {
 	return ask[SentDeposits](ctx, &s.Common, http.MethodGet, withQuery("/v1/deposits", f, o), nil)
 }
 
-// AllDeposits returns every deposit that f selects, by merchant and then by time.
+// AllDeposits returns every deposit that f selects, the newest first.
 func (s *Service) AllDeposits(ctx context.Context, f DepositFilter) iter.Seq2[SentDeposit, error] {
 	return all(func(o PageOptions) ([]SentDeposit, *string, error) {
 		p, err := s.Deposits(ctx, f, o)

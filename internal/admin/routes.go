@@ -47,7 +47,7 @@ func (s *Server) routes() []route {
 		{post, "/v1/thaw", "thaw", api.Approvers, whole, 200, api.Urgent(api.Fresh(api.Handle(s.thaw))), "End the freeze; repeating it changes nothing", nil},
 
 		{post, "/v1/deposits", "addDeposits", api.Ingesters, byHandler, 202, api.Handle(s.addDeposits), "Tell merchants of deposits: one, or an array, all or nothing", []int{409}},
-		{get, "/v1/deposits", "deposits", api.MoneyReaders, byHandler, 200, api.Handle(s.sentDeposits), "List deposits with what became of sending them, by merchant and then by time", nil},
+		{get, "/v1/deposits", "deposits", api.MoneyReaders, byHandler, 200, api.Handle(s.sentDeposits), "List deposits with what became of sending them, the newest first", nil},
 		{post, "/v1/addresses", "addAddress", api.Cores, byHandler, 202, api.Handle(s.addAddress), "Tell a merchant that the deposit address of a user was replaced", []int{409}},
 
 		{post, "/v1/withdrawals", "createWithdrawal", api.Cores, byHandler, 202, api.Handle(s.createWithdrawal), "Ask merchants to confirm withdrawals: one, or an array, all or nothing", []int{409}},

@@ -193,12 +193,9 @@ func (s *Server) restoredTasks() tasks.Kind {
 		Kind: client.TaskRestored, Stops: []string{tasks.Approve},
 		Approve: "Nothing became of the withdrawal after the backup: it is decided and released as any other.",
 		Sources: []tasks.Source{{Name: "withdrawals", State: client.TaskOpen, List: func(look *tasks.Look, f client.TaskFilter, cursor string, limit int) (out []tasks.Listed, next string, err error) {
-			var list []outbox.Withdrawal
-			err = s.Lists.EachRestored(look.R.Context(), func(w outbox.Withdrawal) error {
-				if look.Sees(w.Merchant) && (f.Merchant == "" || f.Merchant == w.Merchant) {
-					list = append(list, w)
-				}
-				return nil
+			list, err := s.Lists.RestoredWithdrawals(look.R.Context())
+			list = slices.DeleteFunc(list, func(w outbox.Withdrawal) bool {
+				return !look.Sees(w.Merchant) || f.Merchant != "" && f.Merchant != w.Merchant
 			})
 			slices.SortFunc(list, newest)
 			if i := slices.IndexFunc(list, func(w outbox.Withdrawal) bool { return w.ID == cursor }); i >= 0 {

@@ -101,16 +101,12 @@ func (d *Dispatcher) sweep(stop context.Context) {
 }
 
 func (d *Dispatcher) reportSwept(s outbox.Swept) {
-	if len(s.Lost)+len(s.Expired)+len(s.Lapsed)+s.Exhausted+s.Repaired+s.PulledIn == 0 {
+	if len(s.Lost)+len(s.Expired)+len(s.Lapsed)+s.Exhausted+s.Repaired == 0 {
 		return
 	}
 	d.cfg.Observer.Swept(s)
 	for range s.Expired {
 		d.cfg.Observer.Decided(countersign.DecisionExpired)
-	}
-	if s.PulledIn > 0 {
-		d.cfg.Log.LogAttrs(context.Background(), slog.LevelWarn, "callbacks were due later than their schedule allows, as after a wrong clock; they are due now",
-			slog.Int("callbacks", s.PulledIn))
 	}
 	for _, id := range s.Lost {
 		d.cfg.Log.LogAttrs(context.Background(), slog.LevelWarn, "lease lost", slog.String("callback", id))

@@ -74,11 +74,7 @@ func (o *Outbox) WithdrawalApproval(ctx context.Context, w Withdrawal) (a Approv
 // whether the approval is to be kept, or why it does not count; if vote is nil, it is kept. A withdrawal in another
 // state, or one that needs no approval, is a *ConflictError.
 func (o *Outbox) ApproveWithdrawal(ctx context.Context, id string, a db.Approval, vote func(context.Context, db.Querier, Withdrawal, Approval) (keep bool, err error)) (w Withdrawal, err error) {
-	merchant, rest, err := splitID(id)
-	if err != nil {
-		return w, err
-	}
-	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+	err = o.write(ctx, id, func(ctx context.Context, t *db.Tx, merchant, rest string) error {
 		look, err := o.lookAt(ctx, t, []string{merchant})
 		if err != nil {
 			return err
@@ -87,7 +83,7 @@ func (o *Outbox) ApproveWithdrawal(ctx context.Context, id string, a db.Approval
 		if err != nil {
 			return err
 		}
-		if w, err = findWithdrawal(ctx, t, readWithdrawalSQL+"{lock}", merchant, rest); err != nil {
+		if w, err = lockWithdrawal(ctx, t, merchant, rest); err != nil {
 			return err
 		}
 		switch {

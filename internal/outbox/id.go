@@ -20,6 +20,15 @@ func splitID(id string) (merchant, rest string, err error) {
 	return merchant, rest, nil
 }
 
+// write runs fn in a transaction, with the parts of id.
+func (o *Outbox) write(ctx context.Context, id string, fn func(ctx context.Context, t *db.Tx, merchant, rest string) error) error {
+	merchant, rest, err := splitID(id)
+	if err != nil {
+		return err
+	}
+	return o.Write(ctx, func(ctx context.Context, t *db.Tx) error { return fn(ctx, t, merchant, rest) })
+}
+
 // from continues a list after a cursor and limits it to a time. The cursor is the id of a row, or empty at the
 // beginning; ids sort by time. from must precede EndWalk.
 func from(l *db.Listing, cursor string, since, end db.Millis) error {

@@ -40,7 +40,7 @@ func (o *Outbox) endConfirmed(ctx context.Context, t *db.Tx, merchant, id string
 	if err != nil {
 		return Withdrawal{}, false, err
 	}
-	w, err := findWithdrawal(ctx, t, readWithdrawalSQL+"{lock}", merchant, id)
+	w, err := lockWithdrawal(ctx, t, merchant, id)
 	if err != nil || n == 0 {
 		return w, false, err
 	}

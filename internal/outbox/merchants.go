@@ -14,8 +14,8 @@ import (
 // ErrVersion means that the merchant's version is not the one that the caller has seen.
 var ErrVersion = errors.New("the merchant was changed meanwhile")
 
-const createLaneSQL = `
-INSERT INTO lanes (merchant, lane, active, concurrency, rate) VALUES ($1, $2, $3, $4, $5)`
+const createLanesSQL = `
+INSERT INTO lanes (merchant, lane, active, concurrency, rate) VALUES ($1, 0, $2, $3, $4), ($1, 1, $2, $3, $4)`
 
 // CreateMerchant keeps a new merchant and returns it with Version 1. A known id is a
 // *ConflictError. A zero State is MerchantActive.
@@ -37,10 +37,8 @@ func (o *Outbox) CreateMerchant(ctx context.Context, m Merchant, now db.Millis) 
 		if n == 0 {
 			return &db.ConflictError{Member: "id", Reason: "is in use by another merchant"}
 		}
-		for _, lane := range []countersign.Lane{countersign.LaneNotify, countersign.LaneWithdraw} {
-			if _, err := t.Exec(ctx, createLaneSQL, m.ID, int64(lane), active(m.State), m.Concurrency, m.RatePerSecond); err != nil {
-				return err
-			}
+		if _, err := t.Exec(ctx, createLanesSQL, m.ID, active(m.State), m.Concurrency, m.RatePerSecond); err != nil {
+			return err
 		}
 		return recordMerchant(ctx, t, nil, &m, now)
 	})
@@ -92,22 +90,17 @@ func (o *Outbox) ChangeMerchant(ctx context.Context, id string, version int64, n
 		} else if n == 0 {
 			return ErrVersion
 		}
-		if _, err := t.Exec(ctx, deleteRotationSQL, m.ID); err != nil {
-			return err
-		}
+		rest := []db.Statement{{SQL: deleteRotationSQL, Args: []any{m.ID}}, {SQL: updateLanesSQL, Args: []any{m.ID, active(m.State), m.Concurrency, m.RatePerSecond}}}
 		if rotation != nil {
-			if _, err := t.Exec(ctx, insertRotationSQL, rotation...); err != nil {
-				return err
-			}
+			rest = append(rest, db.Statement{SQL: insertRotationSQL, Args: rotation})
+		}
+		if err := t.Batch(ctx, rest); err != nil {
+			return err
 		}
 		if err := recordMerchant(ctx, t, &was, &m, now); err != nil {
 			return err
 		}
-		if _, err := t.Exec(ctx, updateLanesSQL, m.ID, active(m.State), m.Concurrency, m.RatePerSecond); err != nil {
-			return err
-		}
-		t.Wake(TopicOf(countersign.LaneNotify))
-		t.Wake(TopicOf(countersign.LaneWithdraw))
+		wakeSenders(t)
 		if also == nil {
 			return nil
 		}
@@ -177,24 +170,21 @@ func (o *Outbox) setState(ctx context.Context, t *db.Tx, text, id string, state 
 	if err := journal.AddAbout(ctx, t, kind, id, now, journal.Changed{Version: version, After: map[string]any{"state": string(state), "pausedReason": reason}}); err != nil {
 		return false, err
 	}
-	if _, err := t.Exec(ctx, setLanesActiveSQL, id, active(state)); err != nil {
-		return false, err
+	rest := []db.Statement{{SQL: setLanesActiveSQL, Args: []any{id, active(state)}}}
+	if state == client.MerchantActive {
+		rest = append(rest, db.Statement{SQL: forgetFailuresSQL, Args: []any{id}}, db.Statement{SQL: closeBreakersSQL, Args: []any{id}})
 	}
-	if state == client.MerchantPaused {
-		return true, nil
+	if err := t.Batch(ctx, rest); err != nil || state == client.MerchantPaused {
+		return true, err
 	}
-	if _, err := t.Exec(ctx, forgetFailuresSQL, id); err != nil {
-		return false, err
-	}
-	if _, err := t.Exec(ctx, closeBreakersSQL, id); err != nil {
-		return false, err
-	}
-	if err := resumed(ctx, t, id, fmt.Sprintf("the pause (version %d)", version), client.AlarmOpenFailures, now); err != nil {
-		return false, err
-	}
+	wakeSenders(t)
+	return true, resumed(ctx, t, id, fmt.Sprintf("the pause (version %d)", version), client.AlarmOpenFailures, now)
+}
+
+// wakeSenders wakes the senders of both lanes on all nodes.
+func wakeSenders(t *db.Tx) {
 	t.Wake(TopicOf(countersign.LaneNotify))
 	t.Wake(TopicOf(countersign.LaneWithdraw))
-	return true, nil
 }
 
 // pause pauses an active merchant because of opening failures, and reports whether the merchant was active. It is part

@@ -14,12 +14,8 @@ func aboutWithdrawal(id string) string { return AboutWithdrawal + id }
 
 // NoteWithdrawal adds a note about a withdrawal, and a record of it.
 func (o *Outbox) NoteWithdrawal(ctx context.Context, id string, n db.Note) (db.Note, error) {
-	merchant, rest, err := splitID(id)
-	if err != nil {
-		return n, err
-	}
-	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		w, err := findWithdrawal(ctx, t, readWithdrawalSQL+"{lock}", merchant, rest)
+	err := o.write(ctx, id, func(ctx context.Context, t *db.Tx, merchant, rest string) error {
+		w, err := lockWithdrawal(ctx, t, merchant, rest)
 		if err != nil {
 			return err
 		}

@@ -210,7 +210,7 @@ func contradict(ctx context.Context, t *db.Tx, e *reported, now db.Millis) (tell
 // id. Each call queues one more, because n is an event without an id of its own. A withdrawal that is not released yet,
 // or no longer, is a *db.ConflictError.
 func (o *Outbox) RecordWaiting(ctx context.Context, id string, n NewCallback, now db.Millis) (w Withdrawal, callback string, err error) {
-	merchant, rest, err := splitID(id)
+	merchant, _, err := splitID(id)
 	if err != nil {
 		return Withdrawal{}, "", err
 	}
@@ -222,9 +222,9 @@ func (o *Outbox) RecordWaiting(ctx context.Context, id string, n NewCallback, no
 	if err != nil {
 		return Withdrawal{}, "", err
 	}
-	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+	err = o.write(ctx, id, func(ctx context.Context, t *db.Tx, merchant, rest string) error {
 		// The lock keeps an outcome from being recorded before this has been queued.
-		if w, err = findWithdrawal(ctx, t, readWithdrawalSQL+"{lock}", merchant, rest); err != nil || w.State != client.WithdrawalReleased {
+		if w, err = lockWithdrawal(ctx, t, merchant, rest); err != nil || w.State != client.WithdrawalReleased {
 			return err
 		}
 		row.CallBackID, row.TenantUserID, row.Address = w.CallBackID, w.TenantUserID, targetOf(w.Details)

@@ -27,12 +27,8 @@ UPDATE outbox SET state = $3, lease_until = 0, last_reason = $4, settled = $5 WH
 // CancelWithdrawal makes an awaiting withdrawal and its callback cancelled. Repeating it returns the same result. A
 // withdrawal in any other state is a *ConflictError, and so is one that may have been executed before a restore.
 func (o *Outbox) CancelWithdrawal(ctx context.Context, id string, now db.Millis) (Withdrawal, error) {
-	merchant, rest, err := splitID(id)
-	if err != nil {
-		return Withdrawal{}, err
-	}
 	var w Withdrawal
-	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+	err := o.write(ctx, id, func(ctx context.Context, t *db.Tx, merchant, rest string) error {
 		open, err := db.EpochIsOpen(ctx, t)
 		if err == nil && !open {
 			_, err = o.endWithdrawal(ctx, t, merchant, rest, cancelWithdrawalSQL, client.WithdrawalCancelled, client.CallbackCancelled, client.ReasonCancelled, now)
@@ -40,7 +36,7 @@ func (o *Outbox) CancelWithdrawal(ctx context.Context, id string, now db.Millis)
 		if err != nil {
 			return err
 		}
-		w, err = findWithdrawal(ctx, t, readWithdrawalSQL+"{lock}", merchant, rest)
+		w, err = lockWithdrawal(ctx, t, merchant, rest)
 		return err
 	})
 	switch {

@@ -23,12 +23,8 @@ UPDATE outbox SET due = $3, failed = 0, held = 0 WHERE merchant = $1 AND id = $2
 // already due stays as it is. Any other state is a *ConflictError; for an accepted callback see Repeat. Type 2 is a
 // *ConflictError unless it is pending: its question is asked once.
 func (o *Outbox) Resend(ctx context.Context, id string, now db.Millis) (Callback, error) {
-	merchant, rest, err := splitID(id)
-	if err != nil {
-		return Callback{}, err
-	}
 	var c Callback
-	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+	err := o.write(ctx, id, func(ctx context.Context, t *db.Tx, merchant, rest string) error {
 		var was client.CallbackState
 		if _, err := db.One(ctx, t, lockCallbackSQL, []any{merchant, rest}, &was); err != nil {
 			return err
@@ -69,11 +65,7 @@ ON CONFLICT (merchant, id) DO NOTHING`
 // to any repetition, because the trackingId is the same. It reports whether the callback was accepted, and so is sent
 // again. An unknown callback is ErrNotFound. One of type 2 is a *ConflictError: its question is asked once.
 func (o *Outbox) Repeat(ctx context.Context, id string, now db.Millis) (repeated bool, err error) {
-	merchant, rest, err := splitID(id)
-	if err != nil {
-		return false, err
-	}
-	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+	err = o.write(ctx, id, func(ctx context.Context, t *db.Tx, merchant, rest string) error {
 		repeated = false
 		var typ countersign.Type
 		switch found, err := db.One(ctx, t, typeOfSQL, []any{merchant, rest}, &typ); {

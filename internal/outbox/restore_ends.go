@@ -85,15 +85,11 @@ func (o *Outbox) AdoptNothing(ctx context.Context, id string, now db.Millis) err
 }
 
 func (o *Outbox) resumeRestored(ctx context.Context, id, reason, by string, reconciling bool, now db.Millis) (w Withdrawal, err error) {
-	merchant, rest, err := splitID(id)
-	if err != nil {
-		return Withdrawal{}, err
-	}
 	if err := db.CheckTexts("reason", reason, "by", by); err != nil {
 		return Withdrawal{}, err
 	}
-	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		if w, err = findWithdrawal(ctx, t, readWithdrawalSQL+"{lock}", merchant, rest); err != nil || !w.Restored {
+	err = o.write(ctx, id, func(ctx context.Context, t *db.Tx, merchant, rest string) error {
+		if w, err = lockWithdrawal(ctx, t, merchant, rest); err != nil || !w.Restored {
 			return err
 		}
 		if open, err := db.EpochIsOpen(ctx, t); err != nil || open && !reconciling {

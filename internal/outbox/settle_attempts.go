@@ -175,15 +175,11 @@ func (o *Outbox) settleOpenFailures(ctx context.Context, t *db.Tx, batch []*sett
 		if !b.OpenFailure || !b.fresh {
 			continue
 		}
-		var n int64
 		// The lock makes the nodes count one after the other.
-		if _, err := db.One(ctx, t, lockMerchantSQL, []any{b.Merchant}, &n); err != nil {
-			return err
-		}
-		if _, err := t.Exec(ctx, dropOpenFailuresSQL, b.Merchant, int64(now-openFailureWindow)); err != nil {
-			return err
-		}
-		if _, err := t.Exec(ctx, keepOpenFailureSQL, b.Merchant, b.id, b.Attempt.Number, int64(now)); err != nil {
+		err := t.Batch(ctx, []db.Statement{{SQL: lockMerchantSQL, Args: []any{b.Merchant}, Row: func(db.Rows) error { return nil }},
+			{SQL: dropOpenFailuresSQL, Args: []any{b.Merchant, int64(now - openFailureWindow)}},
+			{SQL: keepOpenFailureSQL, Args: []any{b.Merchant, b.id, b.Attempt.Number, int64(now)}}})
+		if err != nil {
 			return err
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/journal"
@@ -109,8 +108,7 @@ func (o *Outbox) Thaw(ctx context.Context, now db.Millis) error {
 		if err := o.changeStops(ctx, t); err != nil {
 			return err
 		}
-		t.Wake(TopicOf(countersign.LaneNotify))
-		t.Wake(TopicOf(countersign.LaneWithdraw))
+		wakeSenders(t)
 		f, err := readFreeze(ctx, t)
 		if err != nil || f.At == 0 {
 			return err
@@ -158,10 +156,6 @@ WHERE merchant = $1 AND id = $2 AND state = 'confirmed'`
 // merchant gets a notice of the end. Repeating it returns the same result, with the first reason. Any other state is a
 // *ConflictError.
 func (o *Outbox) BlockWithdrawal(ctx context.Context, id, reason, by string, now db.Millis) (Withdrawal, error) {
-	merchant, rest, err := splitID(id)
-	if err != nil {
-		return Withdrawal{}, err
-	}
 	if reason == "" {
 		return Withdrawal{}, fmt.Errorf("reason is %w: it is empty", db.ErrInvalid)
 	}
@@ -169,7 +163,7 @@ func (o *Outbox) BlockWithdrawal(ctx context.Context, id, reason, by string, now
 		return Withdrawal{}, err
 	}
 	var w Withdrawal
-	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) (err error) {
+	err := o.write(ctx, id, func(ctx context.Context, t *db.Tx, merchant, rest string) (err error) {
 		open, err := db.EpochIsOpen(ctx, t)
 		switch {
 		case err != nil:

@@ -15,7 +15,6 @@ type Swept struct {
 	Lapsed    []string // confirmed withdrawals that were not released in time
 	Exhausted int      // callbacks other than type 2 that passed their deadline
 	Repaired  int      // lanes whose waiting work was overlooked, or delayed by a clock that was set back
-	PulledIn  int      // callbacks whose next attempt was further away than their schedule allows
 	More      bool     // a bound was reached: sweep again soon
 }
 
@@ -261,19 +260,15 @@ func (o *Outbox) endLeases(ctx context.Context, until, now db.Millis, done *Swep
 	return err
 }
 
-// lanesSQL reads for each lane whether something is due before next_due, whether a clock wrote it that was since set
-// back by more than clockStep, and when its last callback is due.
+// lanesSQL reads for each lane whether something is due before next_due, and whether a clock wrote it that was since set
+// back by more than clockStep.
 const lanesSQL = `
 SELECT l.merchant, l.lane,
 	CASE WHEN l.next_due > COALESCE((
 		SELECT o.due FROM outbox o
 		WHERE o.merchant = l.merchant AND o.lane = l.lane AND o.state = 'pending' AND o.deadline > $3
 		ORDER BY o.due LIMIT 1), 4611686018427387904) THEN 1 ELSE 0 END,
-	CASE WHEN l.served > $4 OR l.bucket > $4 OR l.open_until > $5 THEN 1 ELSE 0 END,
-	COALESCE((
-		SELECT o.due FROM outbox o
-		WHERE o.merchant = l.merchant AND o.lane = l.lane AND o.state = 'pending'
-		ORDER BY o.due DESC LIMIT 1), 0)
+	CASE WHEN l.served > $4 OR l.bucket > $4 OR l.open_until > $5 THEN 1 ELSE 0 END
 FROM lanes l WHERE l.merchant > $1 ORDER BY l.merchant, l.lane LIMIT CAST($2 AS BIGINT)`
 
 // clockStep is the most by which clocks of nodes may differ, in milliseconds.
@@ -287,24 +282,22 @@ UPDATE lanes SET served = CASE WHEN served > $3 THEN 0 ELSE served END,
 WHERE merchant = $1 AND lane = $2`
 
 // sweepLanes looks at some lanes; the next call continues after them. It repairs lanes whose work was overlooked or is
-// delayed by a clock, and pulls in callbacks that are due later than their schedule allows.
+// delayed by a clock.
 func (o *Outbox) sweepLanes(ctx context.Context, now db.Millis, done *Swept) error {
 	o.swept.mu.Lock()
 	defer o.swept.mu.Unlock()
 	type found struct {
 		laneKey
 		waits, ahead int
-		last         db.Millis
 	}
 	var list []found
 	last, n := "", 0
 	const most = 2 * sweepMost // two lanes a merchant, so that no merchant is split
 	latest, longestOpen := now+clockStep, now+clockStep+BreakerMost
-	soonest := latest + db.Millis(longestHold.Milliseconds()) // before it nothing is too far away
 	err := db.Each(ctx, o, lanesSQL, []any{o.swept.after, most, int64(now), int64(latest), int64(longestOpen)}, func(r db.Rows) error {
 		var f found
-		err := r.Scan(&f.merchant, &f.lane, &f.waits, &f.ahead, &f.last)
-		if f.waits == 1 || f.ahead == 1 || f.last > soonest {
+		err := r.Scan(&f.merchant, &f.lane, &f.waits, &f.ahead)
+		if f.waits == 1 || f.ahead == 1 {
 			list = append(list, f)
 		}
 		last, n = f.merchant, n+1
@@ -335,11 +328,6 @@ func (o *Outbox) sweepLanes(ctx context.Context, now db.Millis, done *Swept) err
 		}
 		if f.ahead == 1 {
 			if err := repair(f.laneKey, resetClockSQL, int64(latest), int64(longestOpen)); err != nil {
-				return err
-			}
-		}
-		if f.last > soonest {
-			if err := o.pullIn(ctx, f.laneKey, f.last, now, done); err != nil {
 				return err
 			}
 		}

@@ -218,6 +218,11 @@ func findWithdrawal(ctx context.Context, q db.Querier, text string, args ...any)
 	return db.Find(ctx, q, text, args, readWithdrawal)
 }
 
+// lockWithdrawal returns a withdrawal whose row is locked until the end of t.
+func lockWithdrawal(ctx context.Context, t *db.Tx, merchant, id string) (Withdrawal, error) {
+	return findWithdrawal(ctx, t, readWithdrawalSQL+"{lock}", merchant, id)
+}
+
 // readWithdrawal reads withdrawalColumns.
 func readWithdrawal(r db.Rows) (Withdrawal, error) { return scanWithdrawal(r) }
 

@@ -177,7 +177,11 @@ func (c Config) executed(ctx context.Context, o *outbox.Outbox, is said, ends *I
 	if err != nil {
 		return err
 	}
-	return o.EachRestored(ctx, func(w outbox.Withdrawal) error {
+	restored, err := o.RestoredWithdrawals(ctx)
+	if err != nil {
+		return err
+	}
+	for _, w := range restored {
 		f := Finding{Finding: NotSaid, Merchant: w.Merchant, CallBackID: w.CallBackID, State: string(w.State)}
 		switch {
 		case ends.Has(w.Merchant, w.CallBackID):
@@ -189,7 +193,7 @@ func (c Config) executed(ctx context.Context, o *outbox.Outbox, is said, ends *I
 			}
 		case is[permitted].Has(w.Merchant, w.CallBackID), is[over].Has(w.Merchant, w.CallBackID):
 			if !c.Settle {
-				return nil // reported with its line
+				continue // reported with its line
 			}
 		case is[nothing].Has(w.Merchant, w.CallBackID):
 			f.Finding, f.Settled = Reopened, c.Settle
@@ -202,8 +206,11 @@ func (c Config) executed(ctx context.Context, o *outbox.Outbox, is said, ends *I
 				}
 			}
 		}
-		return c.Report(f)
-	})
+		if err := c.Report(f); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // end reports a line that says that a withdrawal ended without a permit, and settles it.
