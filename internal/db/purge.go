@@ -29,9 +29,6 @@ var (
 	sizeOneWriter  = purgeSize{quick: 300 * time.Microsecond, slow: 900 * time.Microsecond}
 )
 
-// ShortestKeep is the shortest time that PurgeConfig.Keep may be.
-const ShortestKeep = 24 * time.Hour
-
 // PurgeConfig is what the Purger of an end needs.
 type PurgeConfig struct {
 	DB *DB // of that end. Required
