@@ -144,84 +144,20 @@ func TestAskingTheWrongOne(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no token":          {[]string{"merchants", "list", "--api", d.url, "--data", t.TempDir()}, "no token"},
-		"another's token":   {[]string{"api", "order", "x", "--api", d.url, "--token", "cst_0123456789012345678901234567890123456789"}, "--api " + d.url + " may be the other end's API"},
-		"a wrong token":     {[]string{"merchants", "list", "--api", d.url, "--token", "cst_0123456789012345678901234567890123456789"}, "the token is not of this API"},
-		"a broken token":    {[]string{"merchants", "list", "--api", d.url, "--token", "no token"}, "has a character that no token has"},
-		"nobody there":      {[]string{"withdrawals", "list", "--api", "http://127.0.0.1:1", "--data", data}, "nothing answers at http://127.0.0.1:1"},
-		"no URL":            {[]string{"callbacks", "list", "--api", "127.0.0.1", "--data", data}, "must be http or https"},
-		"no such merchant":  {[]string{"merchants", "show", "none", "--api", d.url, "--data", data}, "404"},
-		"no such order":     {[]string{"withdrawals", "release", "none/order-1", "claim=a", "--api", d.url, "--data", data}, "there is no such withdrawal"},
-		"a merchant's name": {[]string{"withdrawals", "show", "none/", "--api", d.url, "--data", data}, "there is no such withdrawal"},
+		"no token":            {[]string{"merchants", "list", "--api", d.url, "--data", t.TempDir()}, "no token"},
+		"another's token":     {[]string{"api", "order", "x", "--api", d.url, "--token", "cst_0123456789012345678901234567890123456789"}, "--api " + d.url + " may be the other end's API"},
+		"a wrong token":       {[]string{"merchants", "list", "--api", d.url, "--token", "cst_0123456789012345678901234567890123456789"}, "the token is not of this API"},
+		"a broken token":      {[]string{"merchants", "list", "--api", d.url, "--token", "no token"}, "has a character that no token has"},
+		"nobody there":        {[]string{"withdrawals", "list", "--api", "http://127.0.0.1:1", "--data", data}, "nothing answers at http://127.0.0.1:1"},
+		"no URL":              {[]string{"callbacks", "list", "--api", "127.0.0.1", "--data", data}, "must be http or https"},
+		"a role of the other": {[]string{"token", "new", "n", "role=app", "--service", "--api", d.url, "--data", data}, "Roles of the gateway, with --gateway: [viewer app approver admin]"},
+		"no such merchant":    {[]string{"merchants", "show", "none", "--api", d.url, "--data", data}, "404"},
+		"no such order":       {[]string{"withdrawals", "release", "none/order-1", "claim=a", "--api", d.url, "--data", data}, "there is no such withdrawal\n  try: countersign search TEXT"},
+		"a merchant's name":   {[]string{"withdrawals", "show", "none/", "--api", d.url, "--data", data}, "there is no such withdrawal"},
 	} {
 		status, out, errOut := shell(t, "", tt.args...)
 		if status != exitFailed || out != "" || !strings.Contains(errOut, tt.want) {
 			t.Errorf("%s: status %d, want %q\n%s%s", name, status, tt.want, out, errOut)
-		}
-	}
-}
-
-// TestTokensOfBothEnds: the token commands ask the end that is meant, with the
-// roles that it has. The secret goes to a file of its own or is printed.
-func TestTokensOfBothEnds(t *testing.T) {
-	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
-	dir := t.TempDir()
-	serviceData := filepath.Join(dir, "service")
-	service := startDaemon(t, "serve", "--data", serviceData, "--listen", "127.0.0.1:0")
-	mustShell(t, nil, "", "merchants", "add", "shop", "notifyUrl=https://1.1.1.1/n", "withdrawUrl=https://1.1.1.1/w", "--data", serviceData)
-	g := newGatewayDaemon(t)
-	t.Setenv("COUNTERSIGN_SERVICE_API", service.url)
-	t.Setenv("COUNTERSIGN_GATEWAY_API", g.d.url)
-	t.Setenv("COUNTERSIGN_API", "http://127.0.0.1:1") // of both, where an end has none of its own
-	ends := map[string][]string{"service": {"--data", serviceData}, "gateway": {"--gateway", "--data", g.data}}
-	for role, has := range map[string]string{"viewer": "service gateway", "ingest": "service", "core": "service", "merchant": "service", "operator": "service", "app": "gateway", "admin": "service gateway"} {
-		for end, flags := range ends {
-			if role == "merchant" { // which is bound to one
-				flags = append(slices.Clone(flags), "merchants=shop")
-			}
-			out := filepath.Join(dir, end+"-"+role)
-			status, printed, errOut := shell(t, "", slices.Concat([]string{"token", "new", "n", "role=" + role, "--out", out}, flags)...)
-			if !strings.Contains(has, end) {
-				if status != exitFailed || !strings.Contains(errOut, "Roles of the gateway, with --gateway: [viewer app approver admin]") {
-					t.Errorf("%s of the %s: %d %s", role, end, status, errOut)
-				}
-				if _, err := os.Stat(out); err == nil {
-					t.Errorf("%s of the %s: there is a file without a token", role, end)
-				}
-				continue
-			}
-			var made client.Token
-			if err := json.Unmarshal([]byte(printed), &made); err != nil || status != exitDone || string(made.Role) != role {
-				t.Fatalf("%s of the %s: %d %s%s", role, end, status, printed, errOut)
-			}
-			info, err := os.Stat(out)
-			if err != nil || info.Mode().Perm() != 0o600 {
-				t.Fatalf("%v, %v", info, err)
-			}
-			secret, _ := os.ReadFile(out)
-			if strings.Contains(printed+errOut, strings.TrimSpace(string(secret))) {
-				t.Error("the secret is in the file and printed")
-			}
-			if status, _, errOut := shell(t, "", slices.Concat([]string{"token", "new", "n", "role=" + role, "--out", out}, flags)...); status != exitFailed ||
-				!strings.Contains(errOut, "is not overwritten") {
-				t.Errorf("the file again: %d %s", status, errOut)
-			}
-			mustShell(t, nil, "", slices.Concat([]string{"api", "revokeToken", made.ID}, ends[end])...)
-		}
-	}
-	for end, flags := range ends {
-		var list client.Tokens
-		mustShell(t, &list, "", slices.Concat([]string{"api", "tokens"}, flags)...)
-		if want := map[string]int{"service": 7, "gateway": 4}[end]; len(list.Tokens) != want { // the first, and those that were revoked
-			t.Errorf("the %s has %d tokens", end, len(list.Tokens))
-		}
-		// What cannot be kept is not made.
-		if status, _, _ := shell(t, "", slices.Concat([]string{"token", "new", "n", "role=viewer", "--out", filepath.Join(dir, "service-viewer", "t")}, flags)...); status != exitFailed {
-			t.Error("a file as a directory")
-		}
-		mustShell(t, &list, "", slices.Concat([]string{"api", "tokens"}, flags)...)
-		if i := slices.IndexFunc(list.Tokens, func(tok client.Token) bool { return tok.ID != "" && tok.Name != "first" && tok.Revoked == 0 }); i >= 0 {
-			t.Errorf("the %s: token %+v is left and nobody has its secret", end, list.Tokens[i])
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"countersign/client"
+	"countersign/internal/api"
 	"countersign/internal/lab/dbtest"
 )
 
@@ -91,6 +93,57 @@ func TestNumberOfCommands(t *testing.T) {
 	walk(parser.Model.Node)
 	if len(all) > 60 {
 		t.Errorf("%d commands:\n%s", len(all), strings.Join(all, "\n"))
+	}
+}
+
+// TestColumns: each column of a table is a member of what its operation lists.
+func TestColumns(t *testing.T) {
+	parser, err := newParser(streams{}, new(int))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, leaf := range parser.Model.Leaves(false) {
+		columns := leaf.Tag.Get("columns")
+		if columns == "" {
+			continue
+		}
+		all := slices.Concat(operations(serviceEnd), operations(gatewayEnd)) // of both, the service's comes first
+		o := all[slices.IndexFunc(all, func(o api.Operation) bool { return o.ID == leaf.Tag.Get("op") })]
+		has := func(member string) bool {
+			member, _, _ = strings.Cut(member, ".")
+			return slices.ContainsFunc(fieldsOf(o.Out), func(f reflect.StructField) bool {
+				if f.Type.Kind() != reflect.Slice {
+					return false
+				}
+				_, is := memberOf(f.Type.Elem(), "json", member)
+				return is
+			})
+		}
+		for c := range strings.SplitSeq(columns, "|") {
+			title, members, named := strings.Cut(c, "=")
+			if !named {
+				members = camel(title)
+			}
+			for m := range strings.SplitSeq(members, ",") {
+				if n++; !has(m) {
+					t.Errorf("%s: %s has no %s", leaf.FullPath(), o.ID, m)
+				}
+			}
+		}
+	}
+	if n < 60 {
+		t.Errorf("only %d columns", n)
+	}
+}
+
+// TestTellWaiting: whoever changes what waits for an approver is told so.
+func TestTellWaiting(t *testing.T) {
+	var said strings.Builder
+	tellWaiting(&said, []byte(`{"task":"change.1"}`))
+	tellWaiting(&said, []byte(`{"id":"shop"}`))
+	if said.String() != "countersign: nothing has changed yet: it waits for an approver; tasks approve change.1\n" {
+		t.Errorf("%q", said.String())
 	}
 }
 
