@@ -269,67 +269,6 @@ func (b *tab) accessible(what string, rules ...string) {
 	}
 }
 
-// picture writes what the tab shows into the directory that COUNTERSIGN_SCREENSHOTS names.
-func (b *tab) picture(name string) {
-	b.t.Helper()
-	dir := os.Getenv("COUNTERSIGN_SCREENSHOTS")
-	if dir == "" {
-		return
-	}
-	picture, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, name+".png"), picture, 0o644)
-	}
-	if err != nil {
-		b.t.Fatal(err)
-	}
-}
-
-// openAll opens every page of a console, wide and light as well as narrow and dark, and lets
-// axe-core look at both. paths gives for each pattern the addresses that show it.
-// COUNTERSIGN_SCREENSHOTS names a directory that gets pictures, also of wide and dark.
-func (b *tab) openAll(end string, patterns []string, paths map[string][]string, wait func(path string)) {
-	b.t.Helper()
-	for _, pattern := range patterns {
-		list, known := paths[pattern]
-		if strings.HasPrefix(pattern, "GET ") && !known {
-			b.t.Errorf("no test opens %s", pattern)
-		}
-		for _, path := range list {
-			name := strings.NewReplacer("/console/", end+"-", "/", "-", "?", "-", "=", "-", "&", "-", "%", "-").Replace(path)
-			name = name[:min(len(name), 60)]
-			b.size(1280, false)
-			b.open(path)
-			wait(path)
-			for _, look := range []struct {
-				name  string
-				width int64
-				dark  bool
-				rules []string // what another width and other colours can break
-			}{{"wide", 1280, false, nil}, {"narrow", 390, true, []string{"color-contrast", "scrollable-region-focusable", "target-size"}}} {
-				b.size(look.width, look.dark)
-				what := path + " " + look.name
-				b.accessible(what, look.rules...)
-				if over := get[int](b, `document.documentElement.scrollWidth - innerWidth`); over > 0 {
-					b.t.Errorf("%s is %d pixels wider than the window", what, over)
-				}
-				b.picture(name + "-" + look.name)
-			}
-			b.size(1280, true)
-			b.picture(name + "-dark")
-		}
-	}
-}
-
-// linksLead fails if a link in the content of a page leads nowhere.
-func (b *tab) linksLead(path string) {
-	b.t.Helper()
-	b.open(path)
-	for _, lost := range get[[]string](b, `Promise.all([...document.querySelectorAll("main a[href^='/']")].map(a => fetch(a.href).then(r => r.ok ? "" : r.status + " " + a.href))).then(all => all.filter(x => x))`) {
-		b.t.Errorf("%s: a link leads to %s", path, lost)
-	}
-}
-
 // ends are both ends with the demo's deposits and withdrawals.
 type ends struct {
 	out              lockedBuffer

@@ -2,11 +2,9 @@ package console_test
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +18,6 @@ import (
 	"countersign/internal/console"
 	"countersign/internal/daemon"
 	"countersign/internal/gateway"
-	"countersign/internal/lab/dbtest"
 	"countersign/internal/policy"
 )
 
@@ -144,83 +141,6 @@ func gatewayPatterns(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	return c.Patterns()
-}
-
-// TestGatewayPages opens every page of the demo's gateway, with its real deposits, an order
-// that awaits a person and a possible duplicate.
-func TestGatewayPages(t *testing.T) {
-	dbtest.Whole(t, "a browser opens every page")
-	browser := chromium(t)
-	t.Parallel()
-	e, err := playDemo()
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, token := t.Context(), e.first(t, "merchant")
-	g, err := client.NewGateway(client.Config{URL: e.gateway, Token: token})
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := client.NewOrder{CallBackID: "payout-" + fmt.Sprint(time.Now().UnixMilli()), TenantUserID: "65515", Address: "TJRabPrwbZy45sbavfcjinPJC18kjpRTv8",
-		ChainName: "TRON", Symbol: "USDT", Amount: amount(t, "2500"), Labels: map[string]string{"country": "CH", "riskLevel": "12"}}
-	if _, err := g.AddOrder(ctx, o); err != nil {
-		t.Fatal(err)
-	}
-	service := e.api(t, e.first(t, "service"))
-	if _, err := service.CreateWithdrawal(ctx, client.NewWithdrawal{Merchant: "demo", CallBackID: o.CallBackID, TenantUserID: o.TenantUserID,
-		Details: &client.Details{Address: o.Address, ChainName: o.ChainName, Symbol: o.Symbol, Amount: o.Amount}}); err != nil {
-		t.Fatal(err)
-	}
-	deposits, err := g.SearchDeposits(ctx, client.DepositSearch{}, client.PageOptions{Limit: 1})
-	if err != nil || len(deposits.Deposits) != 1 {
-		t.Fatalf("%+v, %v", deposits, err)
-	}
-	d := deposits.Deposits[0]
-	if _, err := service.AddDeposits(ctx, client.NewDeposit{Merchant: "demo", TrackingID: d.TrackingID + "-again", TenantUserID: d.TenantUserID, TxID: d.TxID,
-		ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount, FromAddress: d.FromAddress, ToAddress: d.ToAddress, TxIndex: d.TxIndex}); err != nil {
-		t.Fatal(err)
-	}
-	await(t, "the order is held and the deposit is there", func() bool {
-		o, err := g.Order(ctx, o.CallBackID)
-		held, err2 := g.SearchDeposits(ctx, client.DepositSearch{TrackingID: d.TrackingID + "-again"}, client.PageOptions{})
-		return err == nil && o.State == client.OrderHeld && err2 == nil && len(held.Deposits) == 1
-	})
-	again, err := g.SearchDeposits(ctx, client.DepositSearch{TrackingID: d.TrackingID + "-again"}, client.PageOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	confirmed, err := g.Orders(ctx, client.OrderFilter{State: client.OrderExecuted}, client.PageOptions{Limit: 1})
-	if err != nil || len(confirmed.Orders) == 0 {
-		t.Fatalf("%+v, %v", confirmed, err)
-	}
-	b := newTab(t, browser, e.gateway)
-	b.signIn(token)
-	b.shows("large amounts need a person", o.CallBackID, "2500")
-	try := url.Values{"amount": {"1000.5"}, "symbol": {"USDT"}, "chainName": {"TRON"}, "address": {o.Address}, "tenantUserId": {"65515"}}.Encode()
-	b.openAll("gateway", gatewayPatterns(t), map[string][]string{
-		"GET /console/{$}":             {"/console/", "/console/?kind=deposit", "/console/?state=declined"},
-		"GET /console/tasks/{id}":      {"/console/tasks/order." + o.CallBackID, "/console/tasks/deposit." + fmt.Sprint(again.Deposits[0].Seq)},
-		"GET /console/tasks/many":      {"/console/tasks/many?verdict=decline&id=order." + o.CallBackID + "&id=deposit." + fmt.Sprint(again.Deposits[0].Seq)},
-		"GET /console/orders":          {"/console/orders?since=yesterday", "/console/orders", "/console/orders?state=held", "/console/orders?tenantUserId=none"},
-		"GET /console/orders/{id}":     {"/console/orders/" + o.CallBackID, "/console/orders/" + url.PathEscape(confirmed.Orders[0].CallBackID)},
-		"GET /console/deposits":        {"/console/deposits", "/console/deposits?txId=" + url.QueryEscape(d.TxID), "/console/deposits?trackingId=none"},
-		"GET /console/deposits/{seq}":  {fmt.Sprintf("/console/deposits/%d", d.Seq), fmt.Sprintf("/console/deposits/%d", again.Deposits[0].Seq)},
-		"GET /console/addresses":       {"/console/addresses", "/console/addresses?state=held"},
-		"GET /console/addresses/{seq}": {"/console/addresses/1"},
-		"GET /console/refused/{seq}":   {"/console/refused/1"}, // there is none; see TestGatewayActs
-		"GET /console/search":          {"/console/search", "/console/search?q=none", "/console/search?q=" + o.TenantUserID},
-		"GET /console/policy":          {"/console/policy", "/console/policy?" + try, "/console/policy?amount=1e5"},
-		"GET /console/forwarding":      {"/console/forwarding"},
-		"GET /console/alarms":          {"/console/alarms", "/console/alarms?state=all"},
-		"GET /console/tokens":          {"/console/tokens"},
-		"GET /console/audit":           {"/console/audit", "/console/audit?subject=" + o.CallBackID},
-	}, func(string) {})
-	b.size(1280, false)
-	b.open("/console/policy?" + try)
-	b.shows("ask", "large amounts need a person", "1000")
-	b.open(fmt.Sprintf("/console/deposits/%d", again.Deposits[0].Seq))
-	b.shows("Beside the first deposit", "differs", d.TxID)
-	b.linksLead("/console/alarms?state=all")
 }
 
 // await waits until something holds.

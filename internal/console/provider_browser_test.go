@@ -196,9 +196,7 @@ func TestProviderInBrowser(t *testing.T) {
 	a.open("/console/")
 	a.shows("Ann Approver (ann)", "1 of 2")
 	a.accessible("what waits for others")
-	a.picture("waiting-others-wide")
 	a.size(390, false)
-	a.picture("waiting-others-narrow")
 	a.size(1280, false)
 
 	// With the second person it happens.

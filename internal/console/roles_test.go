@@ -32,6 +32,8 @@ var operations = map[string]string{
 	"POST /console/tasks/{id}/decline":      "declineTask",
 	"POST /console/tasks/{id}/note":         "noteTask",
 	"POST /console/tasks/many":              "approveTasks",
+	"POST /console/orders/{id}/cancel":      "cancelOrder",
+	"POST /console/forwarding/retry":        "retryForwards",
 	"POST /console/stop/freeze":             "freeze",
 	"POST /console/stop/thaw":               "thaw",
 	"POST /console/tokens":                  "createToken",

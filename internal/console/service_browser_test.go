@@ -8,8 +8,6 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/internal/console"
-	"countersign/internal/lab/dbtest"
 )
 
 // world is a service with the demo's merchant, and a merchant that cannot be reached, with
@@ -91,53 +89,6 @@ func amount(t testing.TB, s string) countersign.Amount {
 func deposit(t testing.TB, merchant, id string) client.NewDeposit {
 	return client.NewDeposit{Merchant: merchant, TrackingID: id, TenantUserID: "user-7", TxID: "0x" + id, ChainName: "TRON", Symbol: "USDT",
 		Amount: amount(t, "7.400000000000000001"), FromAddress: "TFrom", ToAddress: "TTo", TxIndex: -1}
-}
-
-// paths returns for each page of the service an address that shows it.
-func (w *world) paths() map[string][]string {
-	return map[string][]string{
-		"GET /console/{$}":                   {"/console/", "/console/?kind=change&state=done", "/console/?awaits=me"},
-		"GET /console/tasks/{id}":            {"/console/tasks/release." + w.decided.ID},
-		"GET /console/tasks/many":            {"/console/tasks/many?verdict=approve&id=release." + w.decided.ID},
-		"GET /console/now":                   {"/console/now"},
-		"GET /console/merchants":             {"/console/merchants"},
-		"GET /console/merchants/new":         {"/console/merchants/new"},
-		"GET /console/merchants/{id}":        {"/console/merchants/demo", "/console/merchants/" + w.away},
-		"GET /console/merchants/{id}/change": {"/console/merchants/demo/change"},
-		"GET /console/callbacks":             {"/console/callbacks?address=T&since=7d&until=2099-01-01", "/console/callbacks", "/console/callbacks?merchant=" + w.away + "&state=pending", "/console/callbacks?trackingId=none"},
-		"GET /console/callbacks/{id}":        {"/console/callbacks/" + w.settled.ID, "/console/callbacks/" + w.pending.ID},
-		"GET /console/resend":                {"/console/resend?merchant=" + w.away, "/console/resend?trackingId=none"},
-		"GET /console/withdrawals":           {"/console/withdrawals", "/console/withdrawals?state=cancelled"},
-		"GET /console/withdrawals/{id}":      {"/console/withdrawals/" + w.decided.ID, "/console/withdrawals/" + w.withdrawal.ID},
-		"GET /console/search":                {"/console/search?q=none", "/console/search?q=user-7", "/console/search"},
-		"GET /console/alarms":                {"/console/alarms", "/console/alarms?state=all", "/console/alarms?merchant=demo"},
-		"GET /console/tokens":                {"/console/tokens"},
-		"GET /console/audit":                 {"/console/audit", "/console/audit?text=demo", "/console/audit?subject=" + w.decided.ID, "/console/audit?text=nothing-has-this"},
-		"GET /console/stop":                  {"/console/stop"},
-	}
-}
-
-// TestServicePages opens every page at both widths and in both colour schemes, and lets
-// axe-core look at it. COUNTERSIGN_SCREENSHOTS names a directory that gets pictures.
-func TestServicePages(t *testing.T) {
-	dbtest.Whole(t, "a browser opens every page")
-	dbtest.NotRaced(t, "other tests ask for the same pages, and the browser is a process of its own")
-	browser := chromium(t)
-	t.Parallel()
-	w := newWorld(t)
-	b := newTab(t, browser, w.service)
-	b.open("/console/merchants")
-	b.shows("Token")
-	b.accessible("sign-in")
-	b.fill("#token", w.first(t, "service").Reveal())
-	b.click(".signin button")
-	b.await(`location.pathname === "/console/merchants"`) // where it wanted to go
-	c, err := console.NewService(bareConfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.openAll("service", c.Patterns(), w.paths(), func(string) {})
-	b.linksLead("/console/alarms?state=all")
 }
 
 // TestAnswered: what was wrong with an answer is said among the attempts.

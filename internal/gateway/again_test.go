@@ -8,7 +8,6 @@ import (
 	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/internal/db"
-	"countersign/internal/policy"
 )
 
 // TestAskedAgain: what was confirmed is confirmed again while it stands. Once it has ended, the
@@ -61,41 +60,5 @@ func (r *rig) forgetAnswer(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-// TestLimitIsNotPassedByAskingAgain: the funds of an order that ended are free for another one,
-// so the first is not confirmed again.
-func TestLimitIsNotPassedByAskingAgain(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			rules, err := policy.Parse([]byte("default = \"allow\"\n[[limit]]\nname = \"day\"\nwindow = \"24h\"\n" +
-				"symbol = \"" + newOrder(1).Symbol + "\"\nmax = \"" + newOrder(1).Amount.String() + "\"\n"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { c.Policy = rules })
-			first, second := newOrder(1), newOrder(2)
-			second.Amount = first.Amount
-			for _, o := range []client.NewOrder{first, second} {
-				if _, err := r.app.AddOrder(t.Context(), o); err != nil {
-					t.Fatal(err)
-				}
-			}
-			r.confirmed(1)
-			if got := r.deliver(countersigntest.Withdrawal(2)); got != countersign.CodeRefusedPolicy {
-				t.Fatalf("above the limit: errCode %d", got)
-			}
-			third := newOrder(3)
-			third.Amount = first.Amount
-			if _, err := r.app.AddOrder(t.Context(), third); err != nil {
-				t.Fatal(err)
-			}
-			r.deliver(countersigntest.Notice(countersign.TypeInvalidAddress, 1))
-			r.confirmed(3)
-			if got := r.deliver(countersigntest.Withdrawal(1)); got != countersign.CodeOrderCancelled {
-				t.Fatalf("both are confirmed under a limit for one: errCode %d", got)
-			}
-		})
 	}
 }

@@ -85,28 +85,18 @@ func TestWrongRequests(t *testing.T) {
 	attempts := []attempt{
 		{"POST", "/v1/orders", ``, 415, "header.Content-Type"},
 		{"POST", "/v1/orders", `{`, 400, "body"},
-		{"POST", "/v1/orders", `[]`, 422, "body"},
 		{"POST", "/v1/orders", "{\"a\":\"\xff\"}", 400, "body"},
 		{"POST", "/v1/orders", goodOrder + goodOrder, 400, "body"},
 		{"POST", "/v1/orders", strings.Repeat(" ", maxBody) + goodOrder, 413, "body"},
-		{"POST", "/v1/orders", `{"callBackId":"c2",` + goodOrder[1:], 422, "body.callBackId"},
-		{"POST", "/v1/orders", with("callbackId", `"SECRET"`), 422, "body.callbackId"},
-		{"POST", "/v1/orders", with("extra", `"SECRET"`), 422, "body.extra"},
-		{"POST", "/v1/orders", with("amount", `2.5`), 422, "body.amount"},
 		{"POST", "/v1/orders", with("amount", `"SECRET"`), 422, "body.amount"},
 		{"POST", "/v1/orders", with("amount", `"0.00"`), 422, "body.amount"},
 		{"POST", "/v1/orders", with("amount", `"-1"`), 422, "body.amount"},
 		{"POST", "/v1/orders", with("expiresAt", `"SECRET"`), 422, "body.expiresAt"},
 		{"POST", "/v1/orders", with("expiresAt", `"2029-01-01T00:00:00Z"`), 422, "body.expiresAt"},
-		{"POST", "/v1/orders", with("expiresAt", `7`), 422, "body.expiresAt"},
-		{"POST", "/v1/orders", with("labels", `["SECRET"]`), 422, "body.labels"},
-		{"POST", "/v1/orders", with("labels", `{"a":1}`), 422, "body.labels"},
 		{"POST", "/v1/orders", with("labels", `{"a":"b","a":"c"}`), 422, "body.labels"},
 		{"POST", "/v1/orders", with("labels", `{"":"b"}`), 422, "body.labels"},
 		{"POST", "/v1/orders", with("labels", `{"a":`+long+`}`), 422, "body.labels"},
 		{"POST", "/v1/tasks/order.nope/approve", `{}`, 404, ""},
-		{"POST", "/v1/tasks/order.nope/approve", `{"reason":7}`, 422, "body.reason"},
-		{"POST", "/v1/tasks/order.nope/decline", `{"reason":` + `"` + strings.Repeat("SECRET", 100) + `"}`, 422, "body.reason"},
 		{"GET", "/v1/orders/nope", "", 404, ""},
 		{"GET", "/v1/orders?state=SECRET", "", 422, "query.state"},
 		{"GET", "/v1/orders?limit=0", "", 422, "query.limit"},
@@ -122,15 +112,10 @@ func TestWrongRequests(t *testing.T) {
 		{"GET", "/v1/deposits/0", "", 404, ""},
 		{"GET", "/v1/deposits/SECRET", "", 404, ""},
 		{"POST", "/v1/tasks/deposit.1/approve", "", 404, ""},
-		{"PUT", "/v1/cursors/a", `{"deposits":-1}`, 422, "body.deposits"},
-		{"PUT", "/v1/cursors/a", `{"deposits":1.5}`, 422, "body.deposits"},
-		{"PUT", "/v1/cursors/a", `{"deposits":"1"}`, 422, "body.deposits"},
 		{"PUT", "/v1/cursors/a", `{"deposits":1}`, 409, "body.deposits"},
 		{"PUT", "/v1/cursors/" + strings.Repeat("a", 101), `{}`, 422, "path.name"},
 		{"GET", fmt.Sprintf("/v1/callbacks?type=%d", len(countersign.TypeUnknown.Values())+1), "", 422, "query.type"},
 		{"GET", "/v1/callbacks?settled=true", "", 422, "query.settled"},
-		{"POST", "/v1/tokens", `{"name":"a","role":"ingest"}`, 422, "body.role"},
-		{"POST", "/v1/tokens", `{"name":"","role":"app"}`, 422, "body.name"},
 		{"DELETE", "/v1/tokens/nope", "", 404, ""},
 		{"PATCH", "/v1/orders", "{}", 405, ""},
 		{"GET", "/v1/nothing", "", 404, ""},
@@ -231,35 +216,6 @@ func TestTokensAreNotBound(t *testing.T) {
 	_, err := r.client.CreateToken(t.Context(), client.NewToken{Name: "x", Role: client.RoleViewer, Merchants: []string{"shop"}})
 	if !errors.Is(err, client.ErrInvalid) || !strings.Contains(err.Error(), "body.merchants has no meaning here") {
 		t.Errorf("%v", err)
-	}
-}
-
-// TestTokens makes, lists and revokes them.
-func TestTokens(t *testing.T) {
-	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), nil)
-	made, err := r.client.CreateToken(t.Context(), client.NewToken{Name: "till", Role: "admin"})
-	if err != nil || made.Secret == "" {
-		t.Fatalf("%+v, %v", made, err)
-	}
-	if text := fmt.Sprintf("%v %+v %s", made.Secret, made, made.Secret); strings.Contains(text, made.Secret.Reveal()) {
-		t.Fatal("the token prints")
-	}
-	c := newUser(t, r.client.url, made.Secret)
-	list, err := c.Tokens(t.Context())
-	if err != nil || len(list) != 3 {
-		t.Fatalf("%+v, %v", list, err)
-	}
-	for _, id := range []string{list[0].ID, list[1].ID, list[2].ID} {
-		_, err = c.RevokeToken(t.Context(), id)
-		if last := id == made.ID; (err != nil) != last {
-			t.Fatalf("revoking %s: %v", id, err)
-		}
-	}
-	if _, err := r.client.Stats(t.Context()); err == nil || !strings.Contains(err.Error(), "401") {
-		t.Fatalf("a revoked token: %v", err)
-	}
-	if log := r.log.String(); strings.Contains(log, made.Secret.Reveal()) || strings.Contains(log, r.client.token.Reveal()) {
-		t.Error("a token is in the log")
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,53 +15,6 @@ import (
 	"countersign/internal/db"
 	"countersign/merchant"
 )
-
-// TestThousandDeliveries tells one deposit a thousand times at once to two
-// gateways of one database: it is taken once, and every delivery is told so.
-func TestThousandDeliveries(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			url, service := d.url(t), newService(t, countersigntest.ServiceConfig{})
-			r := newRig(t, url, service, nil)
-			gateways := []countersigntest.Endpoint{r.to, r.to}
-			if d.name == "postgres" { // SQLite has one process
-				gateways[1] = newRig(t, url, service, nil).to
-			}
-			var bodies [20][]byte // attempts of one callback, each with its own requestUUID
-			for i := range bodies {
-				var err error
-				if bodies[i], _, err = service.Body(countersigntest.Deposit(1)); err != nil {
-					t.Fatal(err)
-				}
-			}
-			const deliveries = 1000
-			var work sync.WaitGroup
-			queue := make(chan int, deliveries)
-			for i := range deliveries {
-				queue <- i
-			}
-			close(queue)
-			for range 100 {
-				work.Go(func() {
-					for i := range queue {
-						result := service.Post(t.Context(), gateways[i%2], merchant.DefaultNotifyPath, bodies[i%len(bodies)])
-						if resp, err := countersign.ParseResponse(result.Raw); err != nil || resp.ErrCode != countersign.CodeAccepted {
-							t.Errorf("delivery %d: errCode %d, %v", i, resp.ErrCode, err)
-						}
-					}
-				})
-			}
-			work.Wait()
-			if list := r.allDeposits(); len(list) != 1 || list[0].State != "taken" {
-				t.Fatalf("the feed has %+v", list)
-			}
-			s, err := r.client.Stats(t.Context())
-			if err != nil || s.Deposits != 1 || s.CallbacksOpen != 0 {
-				t.Fatalf("stats: %+v, %v", s, err)
-			}
-		})
-	}
-}
 
 // TestPossibleDuplicates holds them back until a person decides, and tells of
 // the decision.

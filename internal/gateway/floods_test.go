@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -297,35 +295,6 @@ func TestHeldIsAskedAgain(t *testing.T) {
 					t.Errorf("%+v", x)
 				}
 			})
-		}
-	}
-}
-
-// TestOuterFormOfCalls: a call of the API whose body is compressed, or begins with a byte order mark, is
-// told so.
-func TestOuterFormOfCalls(t *testing.T) {
-	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), nil)
-	for want, c := range map[string]struct{ encoding, body string }{
-		"compressed bodies are not taken": {"gzip", "\x1f\x8b\x08"},
-		"byte order mark (EF BB BF)":      {"", "\uFEFF{}"},
-	} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.app.url+"/v1/orders", strings.NewReader(c.body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Authorization", "Bearer "+string(r.app.token))
-		req.Header.Set("Content-Type", "application/json")
-		if c.encoding != "" {
-			req.Header.Set("Content-Encoding", c.encoding)
-		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		answer, err := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if err != nil || resp.StatusCode/100 != 4 || !strings.Contains(string(answer), want) {
-			t.Errorf("%d %s, want %q, %v", resp.StatusCode, answer, want, err)
 		}
 	}
 }

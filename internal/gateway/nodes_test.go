@@ -13,7 +13,6 @@ import (
 	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/policy"
-	"countersign/merchant"
 )
 
 // twoNodes are two gateways on one PostgreSQL.
@@ -49,51 +48,6 @@ func TestOtherNodesAreWoken(t *testing.T) {
 		case <-time.After(time.Minute):
 			t.Errorf("nobody was woken for topic %d", topic)
 		}
-	}
-}
-
-// TestSplicesOnTwoNodes: a first block that one node has seen is not taken with
-// another rest by any. At one moment on both, one of the two is taken.
-func TestSplicesOnTwoNodes(t *testing.T) {
-	a, b := twoNodes(t, newService(t, countersigntest.ServiceConfig{Unbound: true, Order: countersigntest.UUIDFirst}), nil)
-	post := func(r *rig, body []byte) countersign.ErrCode {
-		result := r.service.Post(t.Context(), r.to, merchant.DefaultNotifyPath, body)
-		resp, err := countersign.ParseResponse(result.Raw)
-		if err != nil {
-			t.Error(err)
-		}
-		return resp.ErrCode
-	}
-	body := func(n int) []byte {
-		sealed, _, err := a.service.Body(countersigntest.Deposit(n))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return sealed
-	}
-	for round := range 10 {
-		genuine := body(10 + round)
-		splice, err := countersigntest.Splice(genuine, body(50+round), 1, testPair().Size())
-		if err != nil {
-			t.Fatal(err)
-		}
-		codes := make([]countersign.ErrCode, 2)
-		var work sync.WaitGroup
-		work.Go(func() { codes[0] = post(a, genuine) })
-		work.Go(func() { codes[1] = post(b, splice) })
-		work.Wait()
-		if codes[0]+codes[1] != countersign.CodeMalformed { // one of them is 0
-			t.Fatalf("errCodes %v\n%s%s", codes, a.log, b.log)
-		}
-		// And so it stays, on either node.
-		for _, r := range []*rig{a, b} {
-			if got := []countersign.ErrCode{post(r, genuine), post(r, splice)}; got[0] != codes[0] || got[1] != codes[1] {
-				t.Fatalf("errCodes %v, then %v", codes, got)
-			}
-		}
-	}
-	if n := len(a.allDeposits()); n != 10 {
-		t.Fatalf("%d deposits", n)
 	}
 }
 

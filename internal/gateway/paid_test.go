@@ -6,7 +6,6 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
-	"countersign/internal/policy"
 )
 
 // TestPaidCounts: what the service says that it executed counts for the limits and is told to the
@@ -115,21 +114,5 @@ func (r *rig) cancel(n int) {
 	r.t.Helper()
 	if _, err := r.app.CancelOrder(r.t.Context(), countersigntest.Withdrawal(n).CallBackID, ""); err != nil {
 		r.t.Fatal(err)
-	}
-}
-
-// TestPaidUsesTheLimitUp: a limit of one order is used up by a payment that nobody ordered.
-func TestPaidUsesTheLimitUp(t *testing.T) {
-	rules, err := policy.Parse([]byte("default = \"allow\"\n[[limit]]\nname = \"day\"\nsymbol = \"USDT\"\nmax = \"100\"\nwindow = \"24h\"\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { c.Policy = rules })
-	w := countersigntest.Notice(countersign.TypeWithdraw, 1).(*countersign.WithdrawalDone)
-	w.Amount, _ = countersign.ParseAmount("99")
-	r.deliver(w)
-	r.order(2)
-	if got := r.deliver(countersigntest.Withdrawal(2)); got != countersign.CodeRefusedPolicy {
-		t.Errorf("errCode %d", got)
 	}
 }

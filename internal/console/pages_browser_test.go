@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
+	"countersign/internal/console"
 	"countersign/internal/lab/dbtest"
 )
 
@@ -29,15 +31,22 @@ func evilOf(n int) string {
 	return string([]rune(evil)[:n])
 }
 
-// harmless opens pages, wide and narrow, and fails unless each shows evil as text so many
-// times at least and nothing else happens.
-func (b *tab) harmless(paths map[string]int) {
+// walk opens every page of a console, wide and light as well as narrow and dark, and lets axe-core look at both. It fails
+// unless each shows evil as text so many times at least and nothing else happens.
+func (b *tab) walk(patterns []string, pages map[string]int) {
 	b.t.Helper()
-	for path, members := range paths {
+	mux, seen := http.NewServeMux(), map[string]bool{}
+	for _, pattern := range patterns {
+		mux.Handle(pattern, http.NotFoundHandler())
+	}
+	for path, members := range pages {
+		_, pattern := mux.Handler(httptest.NewRequest(http.MethodGet, path, nil))
+		seen[pattern] = true
 		b.size(1280, false)
 		b.open(path)
-		for _, width := range []int64{1280, 390} {
-			b.size(width, false)
+		for width, rules := range map[int64][]string{1280: nil, 390: {"color-contrast", "scrollable-region-focusable", "target-size"}} { // what another width and other colours can break
+			b.size(width, width == 390)
+			b.accessible(fmt.Sprintf("%s, %d pixels", path, width), rules...)
 			text := get[string](b, `document.body.textContent`)
 			if n := strings.Count(text, evilPlain) + strings.Count(text, unspaced(evilPlain)); n < members {
 				b.t.Errorf("%s shows it %d times as text, want %d\n%s", path, n, members, b.page())
@@ -53,11 +62,16 @@ func (b *tab) harmless(paths map[string]int) {
 			}
 		}
 	}
+	for _, pattern := range patterns {
+		if strings.HasPrefix(pattern, "GET ") && !seen[pattern] {
+			b.t.Errorf("no test opens %s", pattern)
+		}
+	}
 }
 
-// TestHostile: what others wrote is shown as text, in every member, as long as the API
-// takes it, and on every page.
-func TestHostile(t *testing.T) {
+// TestServicePages: what others wrote is shown as text, in every member, as long as the API takes it, on every page, which
+// fits its window and can be read by everybody.
+func TestServicePages(t *testing.T) {
 	dbtest.Whole(t, "a browser opens every page with hostile text")
 	dbtest.NotRaced(t, "other tests ask for the same pages, and the browser is a process of its own")
 	browser := chromium(t)
@@ -121,24 +135,40 @@ func TestHostile(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := newTab(t, browser, base)
-	b.signIn(person.Secret)
-	b.harmless(map[string]int{
-		"/console/":                            2, // the token's name and the reason of the freeze
-		"/console/merchants":                   4,
-		"/console/merchants/shop":              4,
-		"/console/merchants/shop/change":       2,
-		"/console/callbacks":                   3,
-		"/console/callbacks/" + accepted[0].ID: 4,
-		"/console/callbacks/" + w.Callback:     4,
-		"/console/callbacks/" + question.ID:    4,
-		"/console/withdrawals":                 4,
-		"/console/withdrawals/" + w.ID:         8,
-		"/console/withdrawals/" + answered.ID:  7,
-		"/console/audit":                       2, // and in JSON, where quotes are escaped
-		"/console/audit?subject=" + w.ID:       2,
-		"/console/tokens":                      3,
-		"/console/alarms":                      3,
-		"/console/stop":                        3,
+	b.open("/console/merchants")
+	b.accessible("sign-in")
+	b.fill("#token", person.Secret.Reveal())
+	b.click(".signin button")
+	b.await(`location.pathname === "/console/merchants"`) // where it wanted to go
+	c, err := console.NewService(bareConfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.walk(c.Patterns(), map[string]int{
+		"/console/":                                                 2, // the token's name and the reason of the freeze
+		"/console/?kind=change&state=done":                          2,
+		"/console/tasks/release." + w.ID:                            3,
+		"/console/tasks/many?verdict=approve&id=release." + w.ID:    2,
+		"/console/now":                                              3,
+		"/console/merchants/new":                                    2,
+		"/console/withdrawals?state=cancelled":                      2,
+		"/console/resend?trackingId=none":                           2,
+		"/console/search":                                           2,
+		"/console/merchants":                                        4,
+		"/console/merchants/shop":                                   4,
+		"/console/merchants/shop/change":                            2,
+		"/console/callbacks":                                        3,
+		"/console/callbacks/" + accepted[0].ID:                      4,
+		"/console/callbacks/" + w.Callback:                          4,
+		"/console/callbacks/" + question.ID:                         4,
+		"/console/withdrawals":                                      4,
+		"/console/withdrawals/" + w.ID:                              8,
+		"/console/withdrawals/" + answered.ID:                       7,
+		"/console/audit":                                            2, // and in JSON, where quotes are escaped
+		"/console/audit?subject=" + w.ID:                            2,
+		"/console/tokens":                                           3,
+		"/console/alarms":                                           3,
+		"/console/stop":                                             3,
 		"/console/resend?merchant=shop&trackingId=" + queryOf(long): 3,
 		"/console/callbacks?trackingId=" + queryOf(long):            3,
 		"/console/search?q=" + queryOf(long):                        3,
@@ -158,9 +188,9 @@ func unspaced(s string) string {
 	}, s)
 }
 
-// TestGatewayHostile is TestHostile of the gateway. The service writes what it likes: 1,000
-// bytes into identifiers, 4,000 characters into the rest.
-func TestGatewayHostile(t *testing.T) {
+// TestGatewayPages is TestServicePages of the gateway. The service writes what it likes: 1,000 bytes into identifiers,
+// 4,000 characters into the rest.
+func TestGatewayPages(t *testing.T) {
 	dbtest.Whole(t, "a browser opens every page with hostile text")
 	dbtest.NotRaced(t, "other tests ask for the same pages, and the browser is a process of its own")
 	browser := chromium(t)
@@ -223,35 +253,43 @@ func TestGatewayHostile(t *testing.T) {
 	if _, err := as.NoteTask(ctx, "deposit.2", evilOf(2000)); err != nil {
 		t.Fatal(err)
 	}
+	s.held("looked-at")
 	b := newTab(t, browser, s.base)
 	b.signIn(person.Secret)
 	try := "amount=5&symbol=" + queryOf(evilOf(64)) + "&chainName=" + queryOf(evilOf(64)) + "&address=" + queryOf(evilOf(200)) + "&tenantUserId=" + queryOf(evilOf(200))
-	b.harmless(map[string]int{
-		"/console/":                                            1, // the token's name
-		"/console/deposits":                                    9,
-		"/console/deposits/1":                                  7,
-		"/console/addresses":                                   4,
-		"/console/addresses/1":                                 6,
-		"/console/deposits/2":                                  14,
-		"/console/orders":                                      5,
-		"/console/orders/" + pathOf(o.CallBackID):              6,
-		"/console/policy?" + try:                               1,
-		"/console/forwarding":                                  1,
-		"/console/?state=declined":                             5,
-		"/console/tasks/deposit.2":                             14,
-		"/console/refused/1":                                   6,
-		"/console/search?q=" + queryOf(id):                     1,
-		"/console/alarms?state=all":                            2,
-		"/console/tokens":                                      2,
-		"/console/audit":                                       2,
-		"/console/audit?subject=" + queryOf(o.CallBackID):      2,
-		"/console/deposits?trackingId=" + queryOf(evilOf(200)): 1,
+	b.walk(gatewayPatterns(t), map[string]int{
+		"/console/":            1, // the token's name
+		"/console/?kind=order": 1,
+		"/console/tasks/many?verdict=decline&id=order.looked-at": 1,
+		"/console/orders/looked-at":                              1,
+		"/console/orders?since=yesterday":                        1,
+		"/console/orders?tenantUserId=none":                      1,
+		"/console/addresses?state=held":                          1,
+		"/console/policy":                                        1,
+		"/console/policy?amount=1e5":                             1,
+		"/console/deposits":                                      9,
+		"/console/deposits/1":                                    7,
+		"/console/addresses":                                     4,
+		"/console/addresses/1":                                   6,
+		"/console/deposits/2":                                    14,
+		"/console/orders":                                        5,
+		"/console/orders/" + pathOf(o.CallBackID):                6,
+		"/console/policy?" + try:                                 1,
+		"/console/forwarding":                                    1,
+		"/console/?state=declined":                               5,
+		"/console/tasks/deposit.2":                               14,
+		"/console/refused/1":                                     6,
+		"/console/search?q=" + queryOf(id):                       1,
+		"/console/alarms?state=all":                              2,
+		"/console/tokens":                                        2,
+		"/console/audit":                                         2,
+		"/console/audit?subject=" + queryOf(o.CallBackID):        2,
+		"/console/deposits?trackingId=" + queryOf(evilOf(200)):   1,
 	})
 	// A viewer sees and does nothing.
-	held := s.held("looked-at")
 	viewer := newTab(t, browser, s.base)
 	viewer.signIn(s.token(client.RoleViewer).Secret)
-	viewer.open("/console/orders/" + held.CallBackID)
+	viewer.open("/console/orders/looked-at")
 	viewer.shows("large amounts need a person")
 	if n := get[int](viewer, `document.querySelectorAll("main form").length`); n != 0 {
 		t.Errorf("a viewer has %d forms", n)

@@ -1,0 +1,84 @@
+package console_test
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"countersign/internal/admin"
+	"countersign/internal/api"
+	"countersign/internal/console"
+	"countersign/internal/gateway"
+)
+
+// callsOf is an API that does nothing: it knows a token that may do everything, and notes the calls that would change
+// something.
+type callsOf struct {
+	mu    sync.Mutex
+	calls []string // method, path and body
+}
+
+func (a *callsOf) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	w.Header().Set("Content-Type", "application/json")
+	switch {
+	case r.URL.Path == "/v1/tokens/self":
+		_ = json.NewEncoder(w).Encode(map[string]any{"id": "tok", "role": "admin", "may": slices.Collect(maps.Values(operations))})
+		return
+	case r.Method != http.MethodGet:
+		a.mu.Lock()
+		a.calls = append(a.calls, r.Method+" "+r.URL.Path+" "+string(body))
+		a.mu.Unlock()
+	}
+	_, _ = io.WriteString(w, "{}")
+}
+
+// TestPosts: each form of both consoles makes the call of its operation, with what was typed, and no other call that
+// changes something.
+func TestPosts(t *testing.T) {
+	form := url.Values{"reason": {"typed text"}, "note": {"typed text"}, "text": {"typed text"}, "name": {"typed text"}, "role": {"viewer"}, "merchant": {"typed text"},
+		"bits": {"1024"}, "scheme": {"service"}, "version": {"0"}, "seq": {"1"}, "resend": {"on"}, "apiKey": {"on"}, "verdict": {"approve"}, "id": {"typed text"}}
+	silent := []string{"testDeposit", "resumeMerchant", "stageRotation", "activateRotation", "finishRotation", "cancelRotation", "resendCallback", "cancelWithdrawal",
+		"thaw", "revokeToken", "retryForwards"} // nothing is typed
+	for _, end := range []struct {
+		open func(console.Config) (*console.Console, error)
+		all  []api.Operation
+	}{{console.NewService, admin.Operations()}, {console.NewGateway, gateway.Operations()}} {
+		calls, config := &callsOf{}, bareConfig
+		config.API = calls
+		c, err := end.open(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := httptest.NewServer(c)
+		defer server.Close()
+		s := newSite(t, server.URL).signIn("cst_any")
+		for _, pattern := range c.Patterns() {
+			path, is := strings.CutPrefix(pattern, "POST ")
+			if !is {
+				continue
+			}
+			path = strings.NewReplacer("{id}", "shop", "{seq}", "1").Replace(path)
+			op := end.all[slices.IndexFunc(end.all, func(o api.Operation) bool { return o.ID == operations[pattern] })]
+			form.Set("form", rand.Text())
+			if form.Set("confirm", lastWord(path)); strings.HasSuffix(path, "/many") {
+				form.Set("confirm", "approve")
+			}
+			calls.calls = nil
+			p := s.post(path, form)
+			want := regexp.MustCompile("^" + op.Method + " " + regexp.MustCompile(`\{[^}]+\}`).ReplaceAllString(op.Path, "(shop|1)") + " ")
+			if p.status >= 400 || len(calls.calls) != 1 || !want.MatchString(calls.calls[0]) || strings.Contains(calls.calls[0], "typed text") == slices.Contains(silent, op.ID) {
+				t.Errorf("%s: %d, calls %q, want %s\n%s", pattern, p.status, calls.calls, want, saysOf(p.body))
+			}
+		}
+	}
+}
