@@ -9,6 +9,7 @@ import (
 type Case struct {
 	Number   int      `json:"number"`          // stable; the hundreds are the group
 	Severity Severity `json:"severity"`        // what a failure means
+	Basis    Basis    `json:"basis"`           // who demands it
 	Name     string   `json:"name"`            // group/what, unique
 	Rule     string   `json:"rule"`            // section and number of PROTOCOL.md, such as "Sealing, S5"
 	About    string   `json:"about"`           // what must happen, one sentence
@@ -29,6 +30,18 @@ const (
 	// Should: no money depends on it with this project's service. It helps against
 	// other services, against strangers who waste the endpoint's time, or who reads the log.
 	Should Severity = "should"
+)
+
+// Basis says who demands what a case tests.
+type Basis string
+
+// The bases.
+const (
+	ByInterface Basis = "interface" // the published interface
+	ForMoney    Basis = "money"     // PROTOCOL.md alone, and money depends on it
+	ByProtocol  Basis = "protocol"  // PROTOCOL.md alone
+
+	iface, money, ours = ByInterface, ForMoney, ByProtocol // in tables
 )
 
 // Ending is how a case ended.
@@ -74,6 +87,11 @@ type Summary struct {
 	Failed  int `json:"failed"`  // of Must
 	Advised int `json:"advised"` // failed, of Should
 	Skipped int `json:"skipped"`
+
+	// MoneyPassed counts the cases of ForMoney that passed; the others are named.
+	MoneyPassed  int      `json:"moneyPassed"`
+	MoneyFailed  []string `json:"moneyFailed,omitempty"`
+	MoneySkipped []string `json:"moneySkipped,omitempty"`
 }
 
 // OK reports whether no case of Must failed and at least one case passed.
@@ -98,6 +116,15 @@ func (s *Summary) add(r Result) {
 		s.Advised++
 	default:
 		s.Failed++
+	}
+	switch {
+	case r.Basis != ForMoney:
+	case r.Ending == Pass:
+		s.MoneyPassed++
+	case r.Ending == Skip:
+		s.MoneySkipped = append(s.MoneySkipped, r.Name)
+	default:
+		s.MoneyFailed = append(s.MoneyFailed, r.Name)
 	}
 }
 

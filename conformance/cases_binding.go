@@ -12,16 +12,16 @@ import (
 func bindingCases() []Case {
 	binds := []*Need{NeedBound}
 	return []Case{
-		{901, Must, "binding/absent", "Binding, B2, B4",
+		{901, Must, ours, "binding/absent", "Binding, B2, B4",
 			"A request that is not bound is refused; the digits of a bound requestUUID are lower case.", binds,
 			posts(1, (*session).forged, unboundUUID, upperCase)},
-		{903, Must, "binding/spliced-amount", "Binding, B4, B5",
+		{903, Must, money, "binding/spliced-amount", "Binding, B4, B5",
 			"The blocks with the requestUUID of one deposit and the amount of another, or its beginning, are refused.", nil,
 			splices},
-		{905, Must, "binding/changed", "Binding, B4",
+		{905, Must, ours, "binding/changed", "Binding, B4",
 			"A deposit of which blocks were swapped, repeated or cut out, so that it still parses, is refused.", binds,
 			posts(1, (*session).forged, swappedValues, repeatedSpace, leftOut)},
-		{909, Must, "binding/spliced-withdrawal", "Binding, B4, B5",
+		{909, Must, ours, "binding/spliced-withdrawal", "Binding, B4, B5",
 			"The beginning of one withdrawal request with the callBackId of another is refused.", []*Need{NeedOrder},
 			splicedWithdrawal},
 	}

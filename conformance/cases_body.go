@@ -1,14 +1,19 @@
 package conformance
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
+	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"countersign"
 	"countersign/countersigntest"
@@ -23,40 +28,42 @@ func httpCases() []Case {
 		withKey("the beginning of the right one", func(k string) string { return k[:len(k)-1] }),
 		withKey("the right one in another case", otherCase)}
 	return []Case{
-		{601, Should, "http/other-method", "HTTP, H2", "A method other than POST is answered with status 405.", nil,
+		{601, Should, ours, "http/other-method", "HTTP, H2", "A method other than POST is answered with status 405.", nil,
 			posts(1, status(http.StatusMethodNotAllowed), method(http.MethodGet, toNotify), method(http.MethodGet, toWithdraw),
 				method(http.MethodPut, toNotify), method(http.MethodDelete, toWithdraw))},
-		{602, Must, "http/api-key", "HTTP, H2",
+		{602, Must, money, "http/api-key", "HTTP, H2",
 			"A request without X-API-KEY, or with one that differs in any way, is answered with status 401.",
 			[]*Need{NeedCallbackKey}, inTurn(posts(1, status(http.StatusUnauthorized), keys...),
 				posts(2, status(http.StatusUnauthorized), keys...))},
-		{607, Should, "http/any-content-type", "Body forms, F1", "The Content-Type has no effect on a bare body.",
+		{607, Should, ours, "http/any-content-type", "Body forms, F1", "The Content-Type has no effect on a bare body.",
 			nil, posts(1, (*session).taken, contentType("-"), contentType("text/plain"), contentType("application/json"),
 				contentType("application/octet-stream"), contentType("application/x-www-form-urlencoded; charset=UTF-8"),
 				contentType("multipart/form-data; boundary=x"))},
-		{608, Should, "http/chunked", "HTTP, H2", "A body without a Content-Length is read.", nil,
+		{608, Should, ours, "http/chunked", "HTTP, H2", "A body without a Content-Length is read.", nil,
 			posts(1, (*session).taken, way{"in a chunked body",
 				func(_ *session, q *request) { q.stream = bytes.NewReader(q.body) }})},
-		{609, Should, "http/largest", "HTTP, H2",
+		{609, Should, ours, "http/largest", "HTTP, H2",
 			"A body of exactly 65,536 bytes is read, and a message that fills one is accepted.", nil,
 			posts(1, (*session).taken, padded(envelope.MaxBody), way{"as long as the largest body carries",
 				func(s *session, q *request) {
 					room := s.cfg.Key.MaxPlaintext(s.cfg.Padding) - len(q.m.add("memo", `""`).bytes())
 					*q = s.attempt(q.what, q.m.add("memo", text(strings.Repeat("m", room))))
 				}})},
-		{611, Should, "http/too-large", "HTTP, H2",
+		{611, Should, ours, "http/too-large", "HTTP, H2",
 			"A body of 65,537 bytes is answered with status 413, whatever is in it.", nil,
 			posts(1, status(http.StatusRequestEntityTooLarge), padded(envelope.MaxBody+1))},
-		{612, Must, "http/endless", "HTTP, H2", "A body without end is cut off.", nil, posts(1, cutOff,
+		{612, Must, ours, "http/endless", "HTTP, H2", "A body without end is cut off.", nil, posts(1, cutOff,
 			way{"in a body without end", func(s *session, q *request) {
 				padded(4<<20).make(s, q) // it has an end: the case must not flood a network
 				q.stream = bytes.NewReader(q.body)
 			}})},
-		{615, Must, "http/wrong-url", "Error codes, 1004",
+		{613, Should, ours, "http/slow-body", "HTTP, H2",
+			"A body that stops half-way is given up, and delays no other request.", nil, slowBody},
+		{615, Must, ours, "http/wrong-url", "Error codes, 1004",
 			"Types 1 and 3 at the withdraw URL and type 2 at the notify URL get errCode 1004 and have no effect.", nil,
 			inTurn(refuses(1, countersigntest.FaultWrongURL), refuses(3, countersigntest.FaultWrongURL),
 				refuses(2, countersigntest.FaultWrongURL))},
-		{619, Must, "http/public-part-alone", "Keys, K8",
+		{619, Must, ours, "http/public-part-alone", "Keys, K8",
 			"With a pair that the merchant made, a request without X-API-KEY is answered with status 401.",
 			[]*Need{NeedOwnPair}, refuses(1, countersigntest.FaultNoAPIKey)},
 	}
@@ -103,13 +110,63 @@ func cutOff(s *session, r *reply) {
 	}
 }
 
+// slowBody sends half of the announced bytes and then nothing. The half holds the whole deposit, which shows
+// whether the endpoint ignores the length. It must serve others meanwhile, and end the exchange itself.
+func slowBody(s *session) {
+	q := s.attempt("half of a body", s.deposit())
+	padded(envelope.MaxBody).make(s, &q)
+	s.expect(q, 0)
+	never, end := io.Pipe()
+	defer end.Close()
+	q.stream, q.length = io.MultiReader(bytes.NewReader(q.body[:len(q.body)/2]), never), len(q.body)
+	r := &reply{request: q}
+	req, err := s.newRequest(s.ctx, r)
+	if err != nil {
+		skip("the request cannot be made: %v", err)
+	}
+	// No http.Client sees that a connection ended while it waits for the rest of a body.
+	conn, err := s.dial(s.ctx, req.URL)
+	r.err = err
+	arrived(r)
+	if req.URL.Scheme == "https" {
+		conn = tls.Client(conn, &tls.Config{ServerName: req.URL.Hostname()})
+	}
+	_ = conn.SetDeadline(time.Now().Add(s.cfg.SlowBody))
+	defer context.AfterFunc(s.ctx, func() { _ = conn.SetDeadline(time.Now()) })()
+	go func() { _ = req.Write(conn) }() // a connection that the endpoint closed ends the reading too
+	ended := make(chan struct{})        // by the endpoint
+	go func() {
+		defer close(ended)
+		resp, err := http.ReadResponse(bufio.NewReader(conn), req)
+		if r.err = err; err == nil {
+			s.receive(r, resp)
+		}
+	}()
+	v := catch(func() { s.takes("a deposit while another request hangs", s.deposit()) })
+	if v == nil {
+		<-ended
+	}
+	_ = conn.Close()
+	<-ended
+	s.record(r)
+	switch {
+	case v != nil:
+		panic(v)
+	case errors.Is(r.err, os.ErrDeadlineExceeded):
+		fail("Bound the time in which a body must arrive, for example to 10 s, then close the connection.",
+			"after %v the endpoint still waits for the rest of %s", s.cfg.SlowBody, r.what)
+	case r.code() == countersign.CodeAccepted:
+		fail("", "%s: it was accepted, with errCode 0", r.what)
+	}
+}
+
 // sealingCases are bodies with a wrong key or a fault in the sealing, and forms that a body may and may not have.
 func sealingCases() []Case {
 	return []Case{
-		{701, Must, "sealing/other-seal", "Sealing, S5",
+		{701, Must, ours, "sealing/other-seal", "Sealing, S5",
 			"A body sealed with another key and a message that is not sealed are refused.", nil,
 			refuses(1, countersigntest.FaultOtherKey, countersigntest.FaultPlain)},
-		{702, Must, "sealing/padding", "Sealing, S5",
+		{702, Must, money, "sealing/padding", "Sealing, S5",
 			"Blocks of the other type, not below the modulus, with a wrong or too short padding and without data are refused.",
 			[]*Need{NeedPKCS1}, posts(1, (*session).notOpened,
 				raw("in blocks of the other type", func(b []byte, _ int) { b[1] = 3 - b[1] }),
@@ -124,7 +181,7 @@ func sealingCases() []Case {
 				raw("whose data follows the padding without 00", func(b []byte, start int) { b[start-1] = 0xff }),
 				raw("with an empty block in the middle of others", func([]byte, int) {}),
 				way{"of which one block has the modulus added", beyondModulus})},
-		{709, Must, "sealing/blocks", "Sealing, S5",
+		{709, Must, ours, "sealing/blocks", "Sealing, S5",
 			"A body with blocks that are cut off, repeated, swapped or added is refused.", nil, posts(1, (*session).notOpened,
 				shuffled("without the last", func(b [][]byte) [][]byte { return b[:len(b)-1] }),
 				shuffled("cut inside a block", func(b [][]byte) [][]byte { return append(b[:len(b)-1], b[len(b)-1][1:]) }),
@@ -132,11 +189,11 @@ func sealingCases() []Case {
 				shuffled("two of them swapped", func(b [][]byte) [][]byte { b[0], b[1] = b[1], b[0]; return b }),
 				shuffled("a byte behind them", func(b [][]byte) [][]byte { return append(b, []byte{0}) }),
 				shuffled("a block of zeros behind them", func(b [][]byte) [][]byte { return append(b, make([]byte, len(b[0]))) }))},
-		{731, Should, "form/other-forms", "Body forms, F2",
+		{731, Should, ours, "form/other-forms", "Body forms, F2",
 			"A form field, a JSON string and a JSON object are read; line ends are ignored.", nil,
 			posts(1, (*session).taken, form("data=%s"), form("v=1&data=%s&x="), form(`"%s"`), form(`{"data":"%s"}`),
 				form("\r\n %s \r\n"))},
-		{736, Must, "form/damaged", "Body forms, F2, F3",
+		{736, Must, ours, "form/damaged", "Body forms, F2, F3",
 			"A body with no Base64 in it, with damaged Base64, or with data twice is refused, not mended.", nil,
 			posts(1, (*session).notOpened, empty, form("hello, merchant!"), form("data=%s&data=%s"),
 				form(`{"data":"%s","data":"%s"}`), way{"with a * in its Base64", func(_ *session, q *request) {

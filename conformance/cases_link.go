@@ -10,20 +10,20 @@ import (
 func linkCases() []Case {
 	signs, answers := []*Need{NeedSigning}, []*Need{NeedSigning, NeedAnswerKey}
 	return []Case{
-		{1301, Must, "link/signed", "The signed link, L4, L9",
+		{1301, Must, ours, "link/signed", "The signed link, L4, L9",
 			"The responses to signed requests, refusals too, have signatures of their own by the merchant's key.", answers,
 			linkSigned},
-		{1303, Should, "link/unreadable", "The signed link, L9",
+		{1303, Should, ours, "link/unreadable", "The signed link, L9",
 			"The response to a signed request that does not open is signed.", answers, posts(1, func(s *session, r *reply) {
 				s.notOpened(r)
 				s.signedBy(r)
 			}, way{"that does not open", func(_ *session, q *request) { q.body = []byte("AAAA") }})},
-		{1305, Must, "link/refused", "The signed link, L3, L5, L6, L7, L8, L11",
+		{1305, Must, ours, "link/refused", "The signed link, L3, L5, L6, L7, L8, L11",
 			"A request that is unsigned, signed by another key or for another request, or too old, is answered with 1002.",
 			signs, refuses(countersign.TypeDeposited, countersigntest.FaultUnsigned, countersigntest.FaultStripped,
 				countersigntest.FaultOtherSigner, countersigntest.FaultAltered, countersigntest.FaultOtherPlaintext,
 				countersigntest.FaultOtherSignature, countersigntest.FaultSignedURL, countersigntest.FaultOldSignature)},
-		{1313, Must, "link/withdrawal", "The signed link, L11",
+		{1313, Must, ours, "link/withdrawal", "The signed link, L11",
 			"A withdrawal that is asked about without a signature is not confirmed.", []*Need{NeedSigning, NeedOrder},
 			refuses(countersign.TypeRequestWithdraw, countersigntest.FaultUnsigned)},
 	}

@@ -16,13 +16,13 @@ import (
 // application, which no response shows; each other case does so for its own deposits.
 func restartCases() []Case {
 	return []Case{
-		{1101, Must, "restart/accepted", "Deposit identity, I1, I2",
+		{1101, Must, money, "restart/accepted", "Deposit identity, I1, I2",
 			"Deposits that were accepted before a kill, or were on their way, are known or taken after it, and credited once.",
 			[]*Need{NeedRestart}, restartAccepted},
-		{1104, Must, "restart/withdrawal", "Decision, D4",
+		{1104, Must, ours, "restart/withdrawal", "Decision, D4",
 			"An order that was confirmed before a kill is confirmed after it, and under no other trackingId.",
 			[]*Need{NeedRestart, NeedOrder}, restartWithdrawal},
-		{1203, Must, "credit/later", "Deposit identity, I1",
+		{1203, Must, ours, "credit/later", "Deposit identity, I1",
 			"At the end of the run every deposit of it is credited as it was when its case ended.", []*Need{NeedEffects},
 			creditLater},
 	}

@@ -53,7 +53,7 @@ func (o Order) Details() (countersign.Details, error) {
 
 // Config says which endpoint is checked, and as which service.
 type Config struct {
-	// NotifyURL and WithdrawURL are the endpoint. Required, absolute, http or https. The cases need two.
+	// NotifyURL and WithdrawURL are the endpoint. Required, absolute, http or https; for Run not equal.
 	NotifyURL, WithdrawURL string
 
 	// Key is the service's part of the key of requests: the private part in
@@ -64,7 +64,7 @@ type Config struct {
 	// Padding of requests and of answers. Zero: PKCS #1 v1.5.
 	Padding, ResponsePadding envelope.Padding
 
-	// APIKey is what the member apiKey of every response must be. Empty: any is right.
+	// APIKey is what the member apiKey of every response must be. Run requires it; for Send, empty: any is right.
 	APIKey countersign.APIKey
 	// CallbackAPIKey goes into the header X-API-KEY. Empty: no header, and the
 	// cases about it are skipped.
@@ -78,6 +78,10 @@ type Config struct {
 	// AnswerKey is the public part of the merchant's, which must sign every response. Nil: signatures of responses are
 	// not checked. It needs Sign.
 	AnswerKey *envelope.SigningKey
+
+	// Interface holds the endpoint to the published interface alone. Of the other cases only those on which money
+	// depends run, as advice.
+	Interface bool
 
 	// Order is a withdrawal that the endpoint knows and confirms. Nil: the cases
 	// about known withdrawals are skipped.
@@ -108,6 +112,10 @@ type Config struct {
 	// Timeout of one exchange: how long the service waits for an answer. Zero: 15 seconds, or 40 if Other, since such a
 	// merchant may keep the exchange about a withdrawal open (PROTOCOL.md, P1).
 	Timeout time.Duration
+
+	// SlowBody is how long the endpoint may wait for the rest of a body that is
+	// never sent. Zero: 30 seconds.
+	SlowBody time.Duration
 
 	// Effects returns every credit that the endpoint's application booked for the deposits of trackingIDs; a deposit
 	// that was credited twice is there twice. Credits of other deposits are ignored. It is called after each case for
@@ -188,7 +196,7 @@ func New(c Config) (*Checker, error) {
 		timeout = 40 * time.Second
 	}
 	k.cfg.Timeout = cmp.Or(c.Timeout, timeout)
-	k.cfg.EffectsWait = cmp.Or(c.EffectsWait, 5*time.Second)
+	k.cfg.SlowBody, k.cfg.EffectsWait = cmp.Or(c.SlowBody, 30*time.Second), cmp.Or(c.EffectsWait, 5*time.Second)
 	k.fakes, err = countersigntest.MakeService(countersigntest.ServiceConfig{Key: k.cfg.ResponseKey, RequestKey: c.Key,
 		Padding: c.Padding, ResponsePadding: c.ResponsePadding, Sign: c.Sign, Unbound: k.cfg.Unbound,
 		Form: form, Field: c.Field})

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"countersign"
 	"countersign/conformance"
@@ -71,8 +72,41 @@ func TestHonestMerchantPasses(t *testing.T) {
 	t.Run("other", func(t *testing.T) { t.Parallel(); allPass(t, newOther().start(t), needsBound) })
 	t.Run("allowed liberties", func(t *testing.T) {
 		t.Parallel()
-		allPass(t, newFake(false, "numbers as texts", "knows its withdrawals", "a code of its own", "amounts as numbers").start(t))
+		allPass(t, newFake(false, "numbers as texts", "knows its withdrawals", "a code of its own", "amounts as numbers", "hangs up on slow bodies").start(t))
 	})
+}
+
+// TestInterfaceAlone: a fair merchant of the published interface passes it, whatever it makes of PROTOCOL.md, and the
+// summary names the advice on which its money depends.
+func TestInterfaceAlone(t *testing.T) {
+	t.Parallel()
+	c := newFake(false, "no binding", "lax parser", "lax Base64", "no key check", "any method", "no limit", "refusals are 400",
+		"one URL for all", "limit 8192", "refuses notices", "refuses repeats", "any user", "a code of its own",
+		"numbers as texts", "amounts as numbers").start(t)
+	c.Interface = true
+	results, sum := check(t, c)
+	for name, r := range results {
+		if r.Severity == conformance.Must && r.Ending != conformance.Pass {
+			t.Errorf("%s: %s", name, describe(r))
+		}
+		if r.Basis == conformance.ByProtocol || (r.Basis == conformance.ForMoney) != (r.Severity == conformance.Should) {
+			t.Errorf("%s is %s by %s", name, r.Severity, r.Basis)
+		}
+	}
+	money := 0
+	for _, k := range conformance.Cases() {
+		if k.Basis == conformance.ForMoney {
+			money++
+		}
+	}
+	if !sum.OK() || sum.MoneyPassed+len(sum.MoneyFailed)+len(sum.MoneySkipped) != money {
+		t.Errorf("%v, %+v", sum, sum)
+	}
+	for _, name := range []string{"binding/spliced-amount", "http/api-key", "repeat/new-request", "withdrawal/other-user"} {
+		if !slices.Contains(sum.MoneyFailed, name) {
+			t.Errorf("%s is not in %v", name, sum.MoneyFailed)
+		}
+	}
 }
 
 // A service that is given every order takes answers whose details are not bound.
@@ -196,7 +230,10 @@ var wrong = []struct {
 	{"limit 65535", `http/largest`},
 	{"limit 8192", `http/largest`},
 	{"no limit", `http/too-large|http/endless`},
+	{"no body time-out", `http/slow-body`},
 	{"no key check with its own pair", `http/public-part-alone`},
+	{"one at a time", `http/slow-body`},
+	{"takes half a body", `http/slow-body`},
 	{"empty is fine", `form/damaged`},
 	{"one URL for all", `http/wrong-url`},
 
@@ -273,7 +310,13 @@ func TestEveryCaseCanFail(t *testing.T) {
 			for _, f := range fakes {
 				c := f.start(t)
 				c.Only = func(k conformance.Case) bool { return only.MatchString(k.Name) }
-				if w.fault == "no key check with its own pair" {
+				switch w.fault {
+				case "no body time-out":
+					c.SlowBody = 400 * time.Millisecond
+				case "one at a time":
+					f.bodyTimeout = time.Minute
+					c.Timeout, c.SlowBody = 400*time.Millisecond, time.Minute
+				case "no key check with its own pair":
 					f.faults = []string{"no key check"}
 					f.key, c.Key, c.ResponseKey = otherKey(), otherKey().Public(), testKey()
 				}
@@ -461,5 +504,19 @@ func TestNewRefuses(t *testing.T) {
 	}
 	if _, err := conformance.New(good); err != nil {
 		t.Error(err)
+	}
+	for name, change := range map[string]func(*conformance.Config){ // a Checker that only sends needs neither
+		"no API key": func(c *conformance.Config) { c.APIKey = "" },
+		"same URLs":  func(c *conformance.Config) { c.WithdrawURL = c.NotifyURL },
+	} {
+		c := good
+		change(&c)
+		k, err := conformance.New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := k.Run(t.Context(), nil); !errors.Is(err, conformance.ErrConfig) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -51,6 +51,7 @@ type request struct {
 
 	body        []byte
 	stream      io.Reader // in place of body, in chunks
+	length      int       // of stream; 0: it is not announced
 	method      string    // "": POST
 	contentType string    // "": application/x-www-form-urlencoded; "-": none
 	apiKey      *countersign.APIKey
@@ -191,7 +192,7 @@ func (s *session) newRequest(ctx context.Context, r *reply) (*http.Request, erro
 	}
 	req.Header = posted.Header
 	if q.stream != nil {
-		req.ContentLength = -1
+		req.ContentLength = int64(cmp.Or(q.length, -1))
 	}
 	if s.cfg.Sign != nil {
 		r.asked = envelope.LinkHeaders(req.Header)

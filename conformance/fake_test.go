@@ -59,6 +59,9 @@ type fake struct {
 	responseKey *envelope.Key
 	unbound     bool
 	other       bool // its service is not of this project; unbound too
+	bodyTimeout time.Duration
+	long        chan struct{} // closed when a long body is being read, by longFirst
+	longFirst   sync.Once
 	faults      []string
 
 	mu      sync.Mutex
@@ -76,7 +79,7 @@ type fake struct {
 
 func newFake(unbound bool, faults ...string) *fake {
 	return &fake{
-		key: testKey().Public(), responseKey: testKey().Public(), unbound: unbound, faults: faults,
+		key: testKey().Public(), responseKey: testKey().Public(), unbound: unbound, bodyTimeout: stall, long: make(chan struct{}), faults: faults,
 		effects: map[string][]string{}, kept: map[string]map[string]any{}, blocks: map[[32]byte][32]byte{}, uuids: map[string]bool{}, asked: map[string]int{},
 		contents: map[string]string{}, transfers: map[string][]json.Number{},
 	}
@@ -150,6 +153,10 @@ func (f *fake) kill() {
 	f.unkept = nil
 }
 
+// stall is how long endpoints wait for the rest of a request. One case waits for it, and
+// everything else must come within it, also on a busy machine.
+const stall = 3 * time.Second
+
 func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if f.has("status 500") {
 		http.Error(w, "boom", http.StatusInternalServerError)
@@ -163,7 +170,10 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusUnauthorized)
 		return
 	}
-	body, status := f.read(r)
+	body, status := f.read(w, r)
+	if status == http.StatusRequestTimeout && f.has("hangs up on slow bodies") {
+		panic(http.ErrAbortHandler) // allowed
+	}
 	if status != 0 {
 		w.WriteHeader(status)
 		return
@@ -183,7 +193,7 @@ func (f *fake) keyRight(got string) bool {
 	return got == testCallbackKey
 }
 
-func (f *fake) read(r *http.Request) (body []byte, status int) {
+func (f *fake) read(w http.ResponseWriter, r *http.Request) (body []byte, status int) {
 	if r.ContentLength < 0 && f.has("needs a length") {
 		return nil, http.StatusLengthRequired
 	}
@@ -199,8 +209,26 @@ func (f *fake) read(r *http.Request) (body []byte, status int) {
 	case f.has("no limit"):
 		limit = 1 << 40
 	}
+	if !f.has("no body time-out") {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(f.bodyTimeout))
+	}
+	if f.has("one at a time") {
+		// A busy machine may run the handler of the deposit beside a long body first.
+		if r.ContentLength > 16<<10 {
+			f.mu.Lock()
+			f.longFirst.Do(func() { close(f.long) })
+		} else {
+			select {
+			case <-f.long:
+			case <-r.Context().Done():
+			}
+			f.mu.Lock()
+		}
+		defer f.mu.Unlock()
+	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
 	switch {
+	case err != nil && f.has("takes half a body"):
 	case err != nil:
 		return nil, http.StatusRequestTimeout
 	case int64(len(body)) > limit:

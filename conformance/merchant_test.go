@@ -54,7 +54,7 @@ func TestMerchantLibraryPasses(t *testing.T) {
 			var err error
 			h, err = merchant.New(merchant.Config{
 				Key: testKey().Public(), APIKey: testAPIKey, CallbackAPIKeys: []countersign.APIKey{testCallbackKey},
-				Sign: own, ServiceSigner: signer, PublicURL: srv.URL, Profile: tc.profile,
+				Sign: own, ServiceSigner: signer, PublicURL: srv.URL, Profile: tc.profile, BodyTimeout: stall,
 				OnDeposit: func(_ context.Context, d merchant.Deposit) error {
 					mu.Lock()
 					defer mu.Unlock()
@@ -131,8 +131,8 @@ func TestBindingOnlyWhenPresent(t *testing.T) {
 	t.Parallel()
 	h, err := merchant.New(merchant.Config{
 		Key: testKey().Public(), APIKey: testAPIKey, CallbackAPIKeys: []countersign.APIKey{testCallbackKey},
-		Profile: merchant.Profile{Binding: merchant.BindingWhenPresent},
-		Inbox:   merchant.NewMemoryInbox(), Log: slog.New(slog.DiscardHandler),
+		Profile: merchant.Profile{Binding: merchant.BindingWhenPresent}, BodyTimeout: stall,
+		Inbox: merchant.NewMemoryInbox(), Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -69,14 +70,19 @@ func (p Printer) Result(r Result) {
 	}
 }
 
-// Summary prints the counts, and how long the run took.
+// Summary prints the counts, how long the run took, and what became of the cases that only the protocol demands and on
+// which money depends.
 func (p Printer) Summary(sum Summary, took time.Duration) {
 	fmt.Fprintf(p.Out, "%s in %.1f s\n", sum, took.Seconds())
+	if n := sum.MoneyPassed + len(sum.MoneyFailed) + len(sum.MoneySkipped); n > 0 {
+		fmt.Fprintf(p.Out, "advice on which money depends: %d of %d followed; not: %s; skipped: %s\n", sum.MoneyPassed, n,
+			cmp.Or(strings.Join(sum.MoneyFailed, ", "), "none"), cmp.Or(strings.Join(sum.MoneySkipped, ", "), "none"))
+	}
 }
 
 // Case prints a case and what it needs.
 func (p Printer) Case(k Case) {
-	fmt.Fprintf(p.Out, "%d  %-6s  %-30s  %s\n     %s\n", k.Number, k.Severity, k.Name, k.Rule, k.About)
+	fmt.Fprintf(p.Out, "%d  %-6s  %-9s  %-30s  %s\n     %s\n", k.Number, k.Severity, k.Basis, k.Name, k.Rule, k.About)
 	for _, n := range k.Needs {
 		fmt.Fprintf(p.Out, "     needs %s\n", n)
 	}

@@ -17,11 +17,25 @@ import (
 // ctx's error when ctx ends. A case that fails is a Result, not an error.
 func (k *Checker) Run(ctx context.Context, report func(Result)) (Summary, error) {
 	var sum Summary
+	switch {
+	case k.cfg.NotifyURL == k.cfg.WithdrawURL:
+		return sum, fmt.Errorf("%w: the withdraw URL must differ from the notify URL", ErrConfig)
+	case k.cfg.APIKey == "":
+		return sum, fmt.Errorf("%w: no API key", ErrConfig)
+	}
 	if err := k.reach(ctx); err != nil {
 		return sum, err
 	}
 	k.settled = map[string]effect{}
 	for _, c := range Cases() {
+		if k.cfg.Interface {
+			switch c.Basis {
+			case ByProtocol:
+				continue
+			case ForMoney:
+				c.Severity = Should
+			}
+		}
 		if k.cfg.Only != nil && !k.cfg.Only(c) {
 			continue
 		}

@@ -21,7 +21,8 @@ type checkCmd struct {
 	NotifyURL   string `name:"notify-url" help:"Where every type but 2 goes." placeholder:"URL"`
 	WithdrawURL string `name:"withdraw-url" help:"Where type 2 goes." placeholder:"URL"`
 
-	Unbound bool `help:"Check as a service that does not bind its requests."`
+	Profile string `help:"What the endpoint is held to. interface: the published interface, and no more; countersign: PROTOCOL.md." enum:"interface,countersign" default:"countersign"`
+	Unbound bool   `help:"Check as a service that does not bind its requests."`
 	serviceFlags
 
 	Order          string `help:"JSON file of a withdrawal that the endpoint knows: callBackId, tenantUserId, address, chainName, symbol, amount." placeholder:"FILE"`
@@ -42,6 +43,7 @@ func (checkCmd) Help() string {
 	return "Plays the service against a merchant's endpoint, right and wrong, and holds each response to one rule of PROTOCOL.md. " +
 		"Use a test system: the endpoint takes deposits from it and confirms the order. " +
 		"Each case has a severity. must: money can be lost or a stranger can get in, or callbacks never settle. should: advice. " +
+		"With --profile interface only the cases of the published interface count; those on which money depends run as advice. " +
 		"Exit status 1 if a case of must fails. Every failure says what was sent, what came back and what to fix."
 }
 
@@ -167,7 +169,7 @@ func (c *checkCmd) config(std streams) (conformance.Config, error) {
 		return config, err
 	}
 	config.NotifyURL, config.WithdrawURL, config.User, config.DepositAddress = c.NotifyURL, c.WithdrawURL, c.User, c.DepositAddress
-	config.Order, config.Unbound, config.EffectsWait = order, c.Unbound, c.EffectsWait
+	config.Order, config.Unbound, config.Interface, config.EffectsWait = order, c.Unbound, c.Profile == "interface", c.EffectsWait
 	if c.Effects != "" {
 		config.Effects = effectsBy(c.Effects)
 	}

@@ -151,6 +151,7 @@ func TestCheckFails(t *testing.T) {
 		"       sent       POST ", "       plaintext  {\"type\":1,", "       came back  status 200 {apiKey: as expected, errCode: 0,",
 		"       answer     {\"type\":1,", "       to fix     Compare the requestUUID with the rest",
 		"passed, 1 failed, 0 skipped in ",
+		"advice on which money depends: 1 of 1 followed; not: none; skipped: none\n",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the output lacks %q:\n%s", want, out)
@@ -172,6 +173,22 @@ func TestCheckFails(t *testing.T) {
 	if status != exitFailed || report.Summary.Failed != 1 || len(report.Results) != 1 || report.Results[0].Number != 901 ||
 		report.Results[0].Result != "fail" || report.Results[0].Severity != "must" || len(report.Results[0].Exchanges) != 1 {
 		t.Errorf("--json: status %d, %+v", status, report)
+	}
+}
+
+// TestCheckInterface: a merchant that ignores the binding keeps to the interface, and is told what it risks.
+func TestCheckInterface(t *testing.T) {
+	c := startChecked(t, func(m *merchant.Config) { m.Profile.Binding = merchant.BindingOff })
+	status, out, errOut := c.check(t, "--profile", "interface", "--run", "^(deposit|binding|message)/")
+	if status != exitDone || errOut != "" {
+		t.Errorf("status %d, %s", status, errOut)
+	}
+	for _, want := range []string{"101  must    pass  deposit/plain\n", "903  should  advice  binding/spliced-amount\n",
+		"\n5 passed, 0 failed, 1 advised, 0 skipped in ",
+		"\nadvice on which money depends: 1 of 2 followed; not: binding/spliced-amount; skipped: none\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the output lacks %q:\n%s", want, out)
+		}
 	}
 }
 
@@ -312,7 +329,8 @@ func TestCheckPassesGateway(t *testing.T) {
 	if err := call(t.Context(), "POST", d.urls["api"]+"/v1/orders", adminToken(t, file("data")), json.RawMessage(order), nil); err != nil {
 		t.Fatal(err)
 	}
-	const run = `^(deposit|repeat|notice|withdrawal|response|http|sealing|form|message|binding)/`
+	// All but http/slow-body, which takes as long as the gateway waits.
+	const run = `^(deposit|repeat|notice|withdrawal|response|sealing|form|message|binding)/|^http/[a-rt-z]`
 	cases := 0
 	for _, c := range conformance.Cases() {
 		if regexp.MustCompile(run).MatchString(c.Name) {
