@@ -92,9 +92,9 @@ func TestParseDepositRefuses(t *testing.T) {
 		{"amount NaN", edit(`"7.4"`, `"NaN"`), `member "amount" is not a decimal number`},
 		{"amount leading zero", edit(`"7.4"`, `"07.4"`), `member "amount" has a superfluous leading zero`},
 		{"amount 79 digits", edit(`"7.4"`, `"`+strings.Repeat("7", 79)+`"`), `member "amount" has more than 78 digits`},
-		{"duplicate member", edit(`"business":0`, `"amount":"9","business":0`), `member "amount" is there twice`},
-		{"duplicate by escape", edit(`"business":0`, `"\u0061mount":"9","business":0`), `member "amount" is there twice`},
-		{"duplicate deep", edit(`"business":0`, `"x":{"y":[{"z":1,"z":2}]},"business":0`), `member "z" is there twice`},
+		{"duplicate member", edit(`"business":0`, `"amount":"9","business":0`), `member "amount" occurs twice`},
+		{"duplicate by escape", edit(`"business":0`, `"\u0061mount":"9","business":0`), `member "amount" occurs twice`},
+		{"duplicate deep", edit(`"business":0`, `"x":{"y":[{"z":1,"z":2}]},"business":0`), `member "z" occurs twice`},
 		{"case variant beside", edit(`"business":0`, `"Amount":"9","business":0`), `member "Amount" differs from amount by case alone`},
 		{"case variant instead", edit(`"amount"`, `"AMOUNT"`), `member "amount" is missing`},
 		{"kelvin sign folds to k", edit(`"business":0`, `"trac\u212aingId":"9","business":0`), "differs from trackingId by case alone"},
@@ -344,7 +344,7 @@ func TestManyUnknownMembers(t *testing.T) {
 		t.Error("Get")
 	}
 	in = edit(`"business":0`, b.String()+`"m17":1,"business":0`)
-	if _, err := countersign.ParseCallback([]byte(in), countersign.ParseOptions{}); err == nil || !strings.Contains(err.Error(), `"m17" is there twice`) {
+	if _, err := countersign.ParseCallback([]byte(in), countersign.ParseOptions{}); err == nil || !strings.Contains(err.Error(), `"m17" occurs twice`) {
 		t.Errorf("late duplicate: %v", err)
 	}
 }

@@ -415,7 +415,7 @@ func (c *codec) extra(v *Members, later ...string) {
 		case folded:
 			c.fail(m.Name, "is a member of the interface, not an unknown one")
 		case i > 0 && sorted[i-1].Name == m.Name:
-			c.fail(m.Name, "is there twice")
+			c.fail(m.Name, "occurs twice")
 		case !utf8.ValidString(m.Name) || strings.IndexByte(m.Name, 0) >= 0 || !strictjson.ValidMember(string(m.Value)):
 			c.fail(m.Name, "is not a JSON member")
 		default:

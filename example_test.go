@@ -62,5 +62,5 @@ func ExampleParseCallback() {
 	fmt.Println(countersign.CodeOf(err), err)
 	// Output:
 	// 65515 gets 2.50 USDT <nil>
-	// 1002 member "type" is there twice
+	// 1002 member "type" occurs twice
 }

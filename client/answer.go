@@ -25,7 +25,7 @@ type SignedAnswer struct {
 // The errors of SignedAnswer and, about its answer, of VerifyPermit. Each is an ErrAnswer.
 var (
 	// ErrAnswer means that a SignedAnswer is not the merchant's confirmation of a withdrawal.
-	ErrAnswer = errors.New("the merchant's answer does not bear the permit out")
+	ErrAnswer = errors.New("the merchant's answer does not confirm the permit")
 	// ErrAnswerMissing: there is none. The merchant does not sign, or somebody took it away.
 	ErrAnswerMissing = fmt.Errorf("%w: there is none", ErrAnswer)
 	// ErrAnswerUnsigned: it has no signature.

@@ -46,19 +46,19 @@ type Execution struct {
 // The errors of VerifyPermit, beside those of a SignedAnswer.
 var (
 	// ErrExecution means that the Execution lacks what a permit is compared with.
-	ErrExecution = errors.New("what is to be executed is not said whole")
+	ErrExecution = errors.New("what is to be executed is incomplete")
 	// ErrPermitForged means that the note is not signed by this key.
 	ErrPermitForged = errors.New("the permit is not signed by this key")
 	// ErrPermitMalformed means that what is signed is no permit, or has another form than
 	// PROTOCOL.md says.
-	ErrPermitMalformed = errors.New("the note is no permit")
+	ErrPermitMalformed = errors.New("the note is not a permit")
 	// ErrPermitDiffers means that the permit is for another execution.
 	ErrPermitDiffers = errors.New("the permit is for another execution")
 	// ErrPermitEpoch means that a restore has ended the database that issued the permit.
 	ErrPermitEpoch = errors.New("the permit is of an epoch that a restore has ended")
 	// ErrPermitDuplicate means that the claim got the permit before: the execution may have moved the
 	// funds already.
-	ErrPermitDuplicate = errors.New("the permit was given before: find out whether its execution has moved the funds")
+	ErrPermitDuplicate = errors.New("the permit was given before: find out whether its execution moved the funds")
 )
 
 // permitTitle is the first line of a permit. The same key signs checkpoints of a log; none of them begins so.
@@ -156,7 +156,7 @@ func parsePermit(text string) (n PermitNote, err error) {
 		}
 	}
 	if n.Text() != text {
-		return n, fmt.Errorf("%w: it is written in another way", ErrPermitMalformed)
+		return n, fmt.Errorf("%w: it is not in the one allowed form", ErrPermitMalformed)
 	}
 	return n, nil
 }
@@ -192,7 +192,7 @@ func VerifyPermit(signed, key string, x Execution) (PermitNote, error) {
 	}
 	verifier, err := note.NewVerifier(strings.TrimSpace(key))
 	if err != nil {
-		return PermitNote{}, errors.New("the key is no verifier key: want NAME+HASH+KEY, as audit key prints it")
+		return PermitNote{}, errors.New("the key is not a verifier key: give NAME+HASH+KEY, as audit key prints it")
 	}
 	signed = plainNote(signed)
 	// The reader of notes ignores signatures of other keys and repeated ones.
@@ -226,7 +226,7 @@ func VerifyPermit(signed, key string, x Execution) (PermitNote, error) {
 	case differs != "":
 		return n, fmt.Errorf("%w: it has another %s", ErrPermitDiffers, differs)
 	case n.Epoch < x.Epoch:
-		return n, fmt.Errorf("%w: it has %d, and one of %d was seen", ErrPermitEpoch, n.Epoch, x.Epoch)
+		return n, fmt.Errorf("%w: it has %d, and %d was seen before", ErrPermitEpoch, n.Epoch, x.Epoch)
 	}
 	if x.MerchantKeys != nil {
 		if err := x.Answer.Confirms(n.CallBackID, protocol(n.Details), x.MerchantKeys...); err != nil {

@@ -292,19 +292,19 @@ func (s Setting) parse(v reflect.Value, text string) error {
 	case reflect.Int:
 		var n int
 		if n, err = strconv.Atoi(text); err != nil {
-			err = fmt.Errorf("%s is no whole number", s.Name)
+			err = fmt.Errorf("%s is not a whole number", s.Name)
 		}
 		into.SetInt(int64(n))
 	case reflect.Float64:
 		var n float64
 		if n, err = strconv.ParseFloat(text, 64); err != nil {
-			err = fmt.Errorf("%s is no number", s.Name)
+			err = fmt.Errorf("%s is not a number", s.Name)
 		}
 		into.SetFloat(n)
 	case reflect.Int64: // a Duration
 		var d time.Duration
 		if d, err = time.ParseDuration(text); err != nil {
-			err = fmt.Errorf("%s is no span of time; write it like 90s, 10m or 2h", s.Name)
+			err = fmt.Errorf("%s is not a length of time: write 90s, 10m or 2h", s.Name)
 		}
 		into.SetInt(int64(d))
 	default:

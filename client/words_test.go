@@ -229,7 +229,7 @@ func TestRunbookAlarms(t *testing.T) {
 }
 
 // same fails where the words of the API and those of the code differ, or where
-// one of the API is there twice.
+// one of the API occurs twice.
 func same[T ~string](t *testing.T, what string, words []T, want []string) {
 	t.Helper()
 	var got []string
@@ -244,7 +244,7 @@ func same[T ~string](t *testing.T, what string, words []T, want []string) {
 			t.Errorf("%s: the code does not say %q", what, v)
 		}
 		if slices.Contains(got[:i], v) {
-			t.Errorf("%s: %q is there twice", what, v)
+			t.Errorf("%s: %q occurs twice", what, v)
 		}
 	}
 	for _, v := range want {

@@ -106,7 +106,7 @@ func ParseMember(s string) (countersign.Member, error) {
 	valid := json.Valid([]byte(value))
 	switch {
 	case !is || name == "", isJSON && !valid:
-		return countersign.Member{}, fmt.Errorf("NAME=VALUE or NAME:=JSON is wanted, not %q", s)
+		return countersign.Member{}, fmt.Errorf("%q is not NAME=VALUE or NAME:=JSON", s)
 	case value != "" && !isJSON && !(valid && slices.Contains(numbers, name)):
 		value = text(value)
 	}
@@ -116,9 +116,9 @@ func ParseMember(s string) (countersign.Member, error) {
 // EndpointOf returns both URLs of an endpoint. to is a common prefix, or one full URL from which the other is derived; if
 // it cannot be derived, both are to.
 func EndpointOf(to string) (notify, withdraw string) {
-	given := strings.TrimSuffix(to, "/")
-	base := strings.TrimSuffix(strings.TrimSuffix(given, merchant.DefaultNotifyPath), merchant.DefaultWithdrawPath)
-	if u, err := url.Parse(base); err != nil || u.RawQuery != "" || u.Path != "" && base == given {
+	trimmed := strings.TrimSuffix(to, "/")
+	base := strings.TrimSuffix(strings.TrimSuffix(trimmed, merchant.DefaultNotifyPath), merchant.DefaultWithdrawPath)
+	if u, err := url.Parse(base); err != nil || u.RawQuery != "" || u.Path != "" && base == trimmed {
 		return to, to
 	}
 	return base + merchant.DefaultNotifyPath, base + merchant.DefaultWithdrawPath

@@ -118,7 +118,7 @@ type Config struct {
 	SlowBody time.Duration
 
 	// Effects returns every credit that the endpoint's application booked for the deposits of trackingIDs; a deposit
-	// that was credited twice is there twice. Credits of other deposits are ignored. It is called after each case for
+	// that was credited twice occurs twice. Credits of other deposits are ignored. It is called after each case for
 	// the deposits of that case. Nil: credits are not checked.
 	Effects func(ctx context.Context, trackingIDs []string) ([]Credit, error)
 	// EffectsWait is how long after its answer a deposit may be credited. Zero: 5 seconds.

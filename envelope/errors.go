@@ -15,7 +15,7 @@ var (
 	ErrTooLarge = errors.New("too large")
 
 	// ErrBodyForm: the body has none of the forms that Unwrap takes.
-	ErrBodyForm = errors.New("no known body form")
+	ErrBodyForm = errors.New("not a known body form")
 
 	// ErrBodyField: the body is a form or a JSON object without the field; it is an ErrBodyForm too.
 	ErrBodyField = fmt.Errorf("%w with this field", ErrBodyForm)

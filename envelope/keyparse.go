@@ -267,10 +267,10 @@ func parsePKCS1Private(der []byte) (*Key, error) {
 
 func publicNumbers(nField, eField asn1.RawValue) (n, e *big.Int, err error) {
 	if _, err := asn1.Unmarshal(nField.FullBytes, &n); err != nil {
-		return nil, nil, fmt.Errorf("%w: its modulus is no number", ErrKeyFormat)
+		return nil, nil, fmt.Errorf("%w: its modulus is not a number", ErrKeyFormat)
 	}
 	if _, err := asn1.Unmarshal(eField.FullBytes, &e); err != nil {
-		return nil, nil, fmt.Errorf("%w: its exponent is no number", ErrKeyFormat)
+		return nil, nil, fmt.Errorf("%w: its exponent is not a number", ErrKeyFormat)
 	}
 	return n, e, checkPublic(n, e)
 }

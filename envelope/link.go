@@ -33,7 +33,7 @@ var (
 	// ErrUnsigned: the message has no signature of the link.
 	ErrUnsigned = errors.New("it is not signed")
 	// ErrSignature: no known key made the signature for this message.
-	ErrSignature = errors.New("its signature does not hold")
+	ErrSignature = errors.New("its signature is wrong")
 	// ErrSignatureKey: the signature names another key; it is an ErrSignature too.
 	ErrSignatureKey = errors.New("keyid is not the fingerprint of a key that counts here")
 )

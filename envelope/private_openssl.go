@@ -143,7 +143,7 @@ func (p *privatePart) Public() crypto.PublicKey { return p.parts.public }
 // reveal the private part, so Sign returns only one that the public part opens to the chunk.
 func (p *privatePart) Sign(_ io.Reader, chunk []byte, opts crypto.SignerOpts) ([]byte, error) {
 	if opts.HashFunc() != 0 {
-		return nil, errors.New("only bytes as they are can be sealed")
+		return nil, errors.New("unsupported option: only unhashed bytes can be sealed")
 	}
 	encoded := type1Block(p.parts.size, chunk)
 	c, err := p.context()

@@ -108,11 +108,11 @@ func ParseSigningKey(data []byte) (*SigningKey, error) {
 	key, err := x509.ParsePKIXPublicKey(der)
 	public, ok := key.(ed25519.PublicKey)
 	if err != nil || !ok {
-		return nil, fmt.Errorf("%w: it is no SubjectPublicKeyInfo of Ed25519; the other end prints the right text", ErrSigningKey)
+		return nil, fmt.Errorf("%w: it is not a SubjectPublicKeyInfo of Ed25519; the other end prints the right text", ErrSigningKey)
 	}
 	k := newSigningKey(public, nil)
 	if !bytes.Equal(k.parts().spki, der) {
-		return nil, fmt.Errorf("%w: its DER is not in the one form", ErrSigningKey) // two texts would be one key
+		return nil, fmt.Errorf("%w: its DER is not in the one allowed form", ErrSigningKey) // two texts would be one key
 	}
 	return k, nil
 }

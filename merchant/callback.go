@@ -331,7 +331,7 @@ func (h *Handler) run(ctx context.Context, key entryKey, c Claimed, do function)
 	case <-running.done:
 		return running.verdict, true
 	case <-timer.C:
-		return failed(ReasonInbox, errors.New("inbox: recording the result takes too long")), true
+		return failed(ReasonInbox, errors.New("inbox: recording the result took too long")), true
 	}
 }
 

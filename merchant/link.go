@@ -98,8 +98,8 @@ func badSignature(cause error) *reply {
 }
 
 var (
-	errOtherPlaintext = errors.New("its signature is not over what the body opens to")
-	errOldSignature   = errors.New("it was signed more than five minutes from now, by this clock; check the clocks of both ends")
+	errOtherPlaintext = errors.New("its digest is not that of the opened body")
+	errOldSignature   = errors.New("it was signed more than five minutes before or after this clock; check the clocks of both ends")
 )
 
 // linkHolds checks what can be checked once the request is opened (PROTOCOL.md, L6 and L8).

@@ -28,7 +28,7 @@ const (
 	ReasonOverload         Reason = "overload"          // 503: too many requests wait to be opened
 	ReasonNotOpened        Reason = "not_opened"        // 1001
 	ReasonUnsigned         Reason = "unsigned"          // no signature of the service, where it is demanded
-	ReasonSignatureInvalid Reason = "signature_invalid" // its signature does not hold
+	ReasonSignatureInvalid Reason = "signature_invalid" // its signature is wrong
 	ReasonSignatureOld     Reason = "signature_old"     // it was signed too long ago
 	ReasonMalformed        Reason = "malformed"         // 1002
 )

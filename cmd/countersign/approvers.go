@@ -11,7 +11,7 @@ import (
 type noApproversCmd struct {
 	placeFlags
 	storeFlags
-	Yes bool `help:"Do it. Without this nothing is done." env:"-"`
+	Yes bool `help:"Confirm it. Without this nothing is done." env:"-"`
 }
 
 // Help is the long help of the subcommand.

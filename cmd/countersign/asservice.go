@@ -20,9 +20,9 @@ import (
 type wireFlags struct {
 	OAEP           bool   `name:"oaep" help:"Requests are sealed with OAEP, by the merchant's public key."`
 	ResponseOAEP   bool   `name:"response-oaep" help:"Answers are sealed with OAEP."`
-	Provider       string `help:"Who the service is. countersign: one of this project; other: any other, which does not bind, leaves members out and has other forms of them. Give check another --order for each." enum:"countersign,other" default:"countersign"`
+	Provider       string `help:"Kind of service to play. countersign: one of this project; other: any other, whose requests are not bound and whose members may be missing or in other forms. Give check another --order for each." enum:"countersign,other" default:"countersign"`
 	APIKey         secret `name:"api-key" help:"The merchant's API key, which every response carries; @FILE reads it." placeholder:"VALUE"`
-	CallbackAPIKey secret `name:"callback-api-key" help:"What callbacks carry in a header; @FILE reads it. Without it there is none." placeholder:"VALUE"`
+	CallbackAPIKey secret `name:"callback-api-key" help:"API key that callbacks carry in a header; @FILE reads it. Empty: none." placeholder:"VALUE"`
 	APIKeyHeader   string `name:"api-key-header" help:"Header that carries it." default:"X-API-KEY" placeholder:"NAME"`
 	Sign           string `help:"The Ed25519 pair with which this end signs (docs/merchant/keys.md); PKCS#8 in PEM, as openssl genpkey -algorithm ed25519 makes it. The other end must have its public part." placeholder:"FILE"`
 }
@@ -44,8 +44,8 @@ func (f wireFlags) keys() (apiKey, callbackAPIKey countersign.APIKey, sign *enve
 type serviceFlags struct {
 	Key         string `help:"The service's part of the key. Without it that of --out is taken; it is made if it is not there, and the endpoint must be given its public part." placeholder:"FILE"`
 	Out         string `help:"Directory of the secrets without --key: private.pem, public.b64 and api.key. Made if missing." default:"provider" type:"path" placeholder:"DIR"`
-	ResponseKey string `help:"Private key that opens answers, where that is another." placeholder:"FILE"`
-	Ordered     bool   `help:"As a service that is given the details of every withdrawal, and need not take them from answers."`
+	ResponseKey string `help:"Private key that opens answers, if it is another." placeholder:"FILE"`
+	Ordered     bool   `help:"Play a service that knows the details of every withdrawal and does not need them in answers."`
 	wireFlags
 	AnswerKey string `name:"answer-key" help:"Public part of the merchant's signing key, by which every response must be signed; no secret, @FILE reads it. It needs --sign." placeholder:"KEY"`
 
@@ -131,7 +131,7 @@ func ownSigner(flag, file string) (*envelope.SigningKey, error) {
 	case err != nil:
 		return nil, fmt.Errorf("--%s: %s: %w", flag, file, err)
 	case !k.HasPrivate():
-		return nil, fmt.Errorf("--%s: %s is a public part: give the pair of the end that is played; openssl genpkey -algorithm ed25519 makes one", flag, file)
+		return nil, fmt.Errorf("--%s: %s is a public part: give the pair of this end; openssl genpkey -algorithm ed25519 makes one", flag, file)
 	}
 	return k, nil
 }
@@ -163,7 +163,7 @@ func otherSigner(flag, value string) (*envelope.SigningKey, error) {
 	case err != nil:
 		return nil, fmt.Errorf("--%s: %w", flag, err)
 	case k.HasPrivate():
-		return nil, fmt.Errorf("--%s: that is a private key: give the public part that the other end shows", flag)
+		return nil, fmt.Errorf("--%s: that is a private key: give the public part of the other end", flag)
 	}
 	return k, nil
 }

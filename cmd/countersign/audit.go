@@ -16,7 +16,7 @@ import (
 )
 
 type auditCmd struct {
-	Key        plainCmd[atEither] `cmd:"" help:"Print the key that verifies the log. Give it to whom may have to check it, before there is a dispute." op:"auditCheckpoint" member:"key"`
+	Key        plainCmd[atEither] `cmd:"" help:"Print the key that verifies the log. Give it to whoever may have to check the log, before there is a dispute." op:"auditCheckpoint" member:"key"`
 	Export     auditExportCmd     `cmd:"" help:"Write the log, or a part of it, as lines of JSON that audit verify checks; with --prove, one record and its proof."`
 	Checkpoint plainCmd[atEither] `cmd:"" help:"Write a signed checkpoint: who holds it notices when anything before it is changed." op:"auditCheckpoint" member:"checkpoint"`
 	About      auditAboutCmd      `cmd:"" help:"List the newest records about something." op:"auditAbout" is:"id" set:"what=Id of a withdrawal, or MERCHANT/CALLBACKID; of a callback, a merchant or a token; with --gateway, the callBackId of an order, or deposit: and its number." columns:"SEQ|AT=record.at|KIND=record.kind|BY=record.by|NODE=record.node|DATA=record.data"`
@@ -25,13 +25,13 @@ type auditCmd struct {
 
 type auditExportCmd struct {
 	atEither
-	From  int64 `help:"First record." default:"1" placeholder:"SEQ"`
+	From  int64 `help:"Number of the first record." default:"1" placeholder:"SEQ"`
 	Prove int64 `help:"Only this record, by its number, with the proof that it is in the log: audit about shows the numbers." placeholder:"SEQ" env:"-"`
 }
 
 func (c *auditExportCmd) Run(ctx context.Context, std streams) error {
 	if c.From < 1 {
-		return fmt.Errorf("--from %d: want the number of a record, 1 or more", c.From)
+		return fmt.Errorf("--from %d: give the number of a record, 1 or more", c.From)
 	}
 	api, _, err := c.api(std)
 	if err != nil {
@@ -66,7 +66,7 @@ type auditVerifyCmd struct {
 	atEither
 	File  string `arg:"" optional:"" help:"What audit export or checkpoint wrote; - for standard input. Without it the end is asked for its newest checkpoint."`
 	Key   string `required:"" help:"The log's key as audit key prints it, or @FILE with it. It must come from elsewhere than the file." placeholder:"KEY"`
-	Since string `help:"File with an earlier checkpoint: what audit checkpoint wrote, a line of the program's log, a message about an alarm, an export. The log continues it, or it is an error." type:"path" placeholder:"FILE"`
+	Since string `help:"File with an earlier checkpoint: what audit checkpoint wrote, a line of the program's log, a message about an alarm, an export. It is an error if the log does not continue it." type:"path" placeholder:"FILE"`
 }
 
 func (c *auditVerifyCmd) Run(ctx context.Context, std streams) error {

@@ -58,8 +58,8 @@ func (c *backupCmd) Run(std streams) error {
 type restoreCmd struct {
 	placeFlags
 	storeFlags
-	From    string `help:"The backup, of SQLite. Not with --db: put the database back by its own means first, then give its URL." type:"path" placeholder:"FILE" env:"-"`
-	Replace bool   `help:"Move the database that is there aside and keep it." env:"-"`
+	From    string `help:"Backup of a SQLite database. PostgreSQL: put the database back by its own means, then give --db." type:"path" placeholder:"FILE" env:"-"`
+	Replace bool   `help:"Keep the database that is there under another name." env:"-"`
 }
 
 // Help is the long help of the subcommand.

@@ -18,8 +18,8 @@ import (
 )
 
 type checkCmd struct {
-	NotifyURL   string `name:"notify-url" help:"Where every type but 2 goes." placeholder:"URL"`
-	WithdrawURL string `name:"withdraw-url" help:"Where type 2 goes." placeholder:"URL"`
+	NotifyURL   string `name:"notify-url" help:"URL for callbacks of every type but 2." placeholder:"URL"`
+	WithdrawURL string `name:"withdraw-url" help:"URL for callbacks of type 2." placeholder:"URL"`
 
 	Profile string `help:"What the endpoint is held to. interface: the published interface, and no more; countersign: PROTOCOL.md." enum:"interface,countersign" default:"countersign"`
 	Unbound bool   `help:"Check as a service that does not bind its requests."`
@@ -125,7 +125,7 @@ func (c *checkCmd) Run(std streams) error {
 	case sum.Failed > 0:
 		return errCasesFailed
 	case sum.Passed+sum.Advised == 0:
-		return errors.New("no case was run: see --list for their names")
+		return errors.New("no case was run: --list shows their names")
 	}
 	return nil
 }

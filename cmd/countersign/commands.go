@@ -151,7 +151,7 @@ type withdrawalsCmd struct {
 	Add     callCmd[atService] `cmd:"" help:"Ask merchants to confirm withdrawals, given as a JSON object or an array of them: a file, or - for standard input." op:"createWithdrawal"`
 	List    listCmd[atService] `cmd:"" help:"List withdrawals, the newest first." op:"withdrawals" columns:"ID|CREATED|STATE|MERCHANT|CALLBACK ID=callBackId|USER=tenantUserId|AMOUNT=details.amount,ordered.amount|SYMBOL=details.symbol,ordered.symbol|REASON"`
 	Show    oneCmd[atService]  `cmd:"" help:"Show one withdrawal." op:"withdrawal" set:"what=${withdrawal}"`
-	Release keepCmd[atService] `cmd:"" help:"Take the one permit to execute a confirmed withdrawal. claim=CLAIM says which execution it is for: the same claim gets it again, another one never." op:"releaseWithdrawal" set:"what=${withdrawal}" set:"out=Directory for note.txt, answer.json if the merchant signs, which permit verify checks, and permit.json, all of it; made if missing. Nothing in it is overwritten."`
+	Release keepCmd[atService] `cmd:"" help:"Take the one permit to execute a confirmed withdrawal. claim=CLAIM says which execution it is for: the same claim gets it again, another claim never." op:"releaseWithdrawal" set:"what=${withdrawal}" set:"out=Directory for note.txt, answer.json if the merchant signs, which permit verify checks, and permit.json, all of it; made if missing. Nothing in it is overwritten."`
 }
 
 type ordersCmd struct {
@@ -171,7 +171,7 @@ type tasksCmd struct {
 	Show    oneCmd[atEither]  `cmd:"" help:"Show one task: what would happen, who has said what, and who can say the rest." op:"task" set:"what=${task}"`
 	Approve oneCmd[atEither]  `cmd:"" help:"Approve a task; reason='…' is kept for later readers. api approveTasks takes several." op:"approveTask" set:"what=${task}"`
 	Decline oneCmd[atEither]  `cmd:"" help:"Decline a task; reason='…' is kept for later readers. api declineTasks takes several." op:"declineTask" set:"what=${task}"`
-	Note    oneCmd[atEither]  `cmd:"" help:"Note text='…' about what a task is about, for colleagues." op:"noteTask" set:"what=${task}"`
+	Note    oneCmd[atEither]  `cmd:"" help:"Add a note, text='…', to a task for colleagues." op:"noteTask" set:"what=${task}"`
 }
 
 type alarmsCmd struct {
@@ -181,9 +181,9 @@ type alarmsCmd struct {
 
 type providerCmd struct {
 	Show plainCmd[atGateway] `cmd:"" help:"Print the settings that fit the provider, for gateway --config, and what would be refused with them." op:"learned" member:"settings"`
-	Note plainCmd[atGateway] `cmd:"" help:"Print what to send to the provider, which no setting mends." op:"learned" member:"note"`
+	Note plainCmd[atGateway] `cmd:"" help:"Print what the provider must change, because no setting helps." op:"learned" member:"note"`
 }
 
 type tokenCmd struct {
-	New keepCmd[atEither] `cmd:"" help:"Make a token: role=ROLE, and of a token that is bound or ends merchants=ID,… expires=90d. Its secret is shown once, or written to a file." op:"createToken" is:"name" set:"what=Name of the token's owner, for people." set:"out=New file for the secret, which is then not printed."`
+	New keepCmd[atEither] `cmd:"" help:"Make a token: role=ROLE, merchants=ID,… if it is for these alone, expires=90d if it ends. Its secret is shown once, or written to a file." op:"createToken" is:"name" set:"what=Name of the token's owner, for people." set:"out=New file for the secret, which is then not printed."`
 }

@@ -62,7 +62,7 @@ func findPlace(std streams, of end, data string) (place, error) {
 	if data != "" {
 		noted := end(daemon.EndOf(data))
 		if of != "" && noted != "" && noted != of {
-			return place{}, fmt.Errorf("--data: %s is the data directory of a %s, and this is for the %s", data, noted, of)
+			return place{}, fmt.Errorf("--data: %s is the data directory of a %s, and the command is for the %s", data, noted, of)
 		}
 		return place{cmp.Or(of, noted, serviceEnd), data}, nil
 	}

@@ -42,8 +42,8 @@ func (f logFlags) logger(w io.Writer) *slog.Logger {
 // daemonFlags are the flags that serve and gateway share, except those of daemon.Common.
 type daemonFlags struct {
 	storeFlags
-	AlarmURL    string `first:"" name:"alarm-url" help:"Post alarms there (docs/operator/README.md). @FILE if its path is a secret." placeholder:"URL"`
-	AlarmSecret secret `name:"alarm-secret" help:"What signs alarms: whsec_ and Base64, or @FILE; alarm.secret of the data directory if empty." placeholder:"SECRET"`
+	AlarmURL    string `first:"" name:"alarm-url" help:"URL that alarms are posted to (docs/operator/README.md). @FILE if its path is a secret." placeholder:"URL"`
+	AlarmSecret secret `name:"alarm-secret" help:"Secret that signs alarms: whsec_ and Base64, or @FILE; alarm.secret of the data directory if empty." placeholder:"SECRET"`
 	OIDCSecret  secret `name:"oidc-secret" help:"The client's secret, or @FILE; empty for a public client." placeholder:"SECRET"`
 	newDataFlags
 	logFlags

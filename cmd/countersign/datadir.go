@@ -21,7 +21,7 @@ const usedSuffix = ".used"
 
 // newDataFlags allow a daemon to start with an empty database.
 type newDataFlags struct {
-	New bool `help:"Begin with a new data directory: an empty database takes known deposits for new."`
+	New bool `help:"Start with an empty database. It takes deposits that were booked elsewhere for new ones."`
 }
 
 // begins refuses a data directory without a database if daemons of this name kept one with the same settings file. used
@@ -42,7 +42,7 @@ func (f newDataFlags) begins(std streams, end, dir, db string, log *slog.Logger)
 	_, err = os.Stat(filepath.Join(dir, daemon.DatabaseFile))
 	if errors.Is(err, fs.ErrNotExist) && last != "" && !f.New {
 		return nil, &hintedError{
-			fmt.Errorf("--data: %s has no database, and %s was used with the one in %s: a new database takes deposits for new that are known", dir, *std.settings, last),
+			fmt.Errorf("--data: %s has no database, and %s was used with the one in %s: a new database takes earlier deposits for new ones", dir, *std.settings, last),
 			[]string{
 				fmt.Sprintf("give --data %s, or write data = %q into the settings file; if it is on a disk, look whether that is mounted.", last, last),
 				"to begin anew: --new.",
@@ -77,7 +77,7 @@ func usedWith(file, end string) (last string, err error) {
 // remember appends a line to file.
 func remember(file, end, dir string) error {
 	if strings.ContainsAny(dir, "\r\n") {
-		return errors.New("its path has a line end")
+		return errors.New("its path contains a line end")
 	}
 	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {

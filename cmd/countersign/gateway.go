@@ -24,17 +24,17 @@ type gatewayCmd struct {
 	CallbackAPIKey []secret `first:"" name:"callback-api-key" help:"X-API-KEY of the service's requests, or @FILE. Twice while it changes. Required if the merchant made the pair; without it otherwise not checked." placeholder:"KEY" sep:"none"`
 	providerFlags
 	PolicyFile        string   `first:"" name:"policy" help:"TOML file of rules; without it only exact orders are confirmed." type:"path" placeholder:"FILE"`
-	ForwardURL        string   `first:"" name:"forward-url" help:"Post each deposit and event there, signed, until the answer is 2xx. http only on this machine; @FILE if its path is a secret." placeholder:"URL"`
-	VerifyURL         string   `name:"verify-url" help:"The merchant's check, asked before a deposit counts (docs/merchant/verify.md)." placeholder:"URL"`
+	ForwardURL        string   `first:"" name:"forward-url" help:"URL that each deposit and event is posted to, signed, until the answer is 2xx. http only on this machine; @FILE if its path is a secret." placeholder:"URL"`
+	VerifyURL         string   `name:"verify-url" help:"URL of the merchant's own check, asked before a deposit counts (docs/merchant/verify.md)." placeholder:"URL"`
 	ServiceSigningKey []string `help:"The service's signing key, which must have signed every callback. Twice while it is replaced." placeholder:"FILE" sep:"none"`
-	PublicURL         string   `name:"public-url" help:"What the service has before the paths, such as https://pay.example.com. For --service-signing-key." placeholder:"URL"`
+	PublicURL         string   `name:"public-url" help:"Beginning of the URLs that the service calls, such as https://pay.example.com. For --service-signing-key." placeholder:"URL"`
 	daemonFlags
 	NotifyPath     string        `help:"Path of callbacks of every type but 2." default:"/callbacks/notify" placeholder:"PATH"`
 	WithdrawPath   string        `help:"Path of callbacks of type 2." default:"/callbacks/withdraw" placeholder:"PATH"`
-	ForwardOnlyNew bool          `help:"The first start posts only what is new from then on."`
-	ForwardSecret  secret        `help:"Secret that signs those, whsec_ and Base64, or @FILE; forward.secret of the data directory if empty." placeholder:"SECRET"`
+	ForwardOnlyNew bool          `help:"Post only what comes after the first start."`
+	ForwardSecret  secret        `help:"Secret that signs what is forwarded: whsec_ and Base64, or @FILE; forward.secret of the data directory if empty." placeholder:"SECRET"`
 	VerifyFor      time.Duration `help:"How long an unverified deposit is held, then refused, with an alarm." default:"24h" placeholder:"TIME"`
-	VerifySecret   secret        `help:"Secret of the check's questions, as --forward-secret." placeholder:"SECRET"`
+	VerifySecret   secret        `help:"Secret that signs questions to --verify-url, like --forward-secret." placeholder:"SECRET"`
 }
 
 // Help is the long help of the subcommand.

@@ -52,7 +52,7 @@ func prepare(out, operation string) ([]keptFile, error) {
 		return nil, nil
 	}
 	if keptFiles[operation] == nil {
-		return nil, fmt.Errorf("--out: %s makes nothing to keep", operation)
+		return nil, fmt.Errorf("--out: %s makes nothing that could be kept", operation)
 	}
 	var files []keptFile
 	for _, f := range keptFiles[operation] {
@@ -103,7 +103,7 @@ func keep(std streams, files []keptFile, request map[string]any, answer json.Raw
 		}
 	}
 	if err := daemon.CreateFiles("", list); err != nil {
-		return errors.Join(printJSON(std.out, answer, "  "), &hintedError{fmt.Errorf("it was made, and could not be written: %w", err), []string{"keep what was printed: a key or a token is not shown again."}})
+		return errors.Join(printJSON(std.out, answer, "  "), &hintedError{fmt.Errorf("it was made and could not be written: %w", err), []string{"keep what was printed: a key or a token is not shown again."}})
 	}
 	if list == nil {
 		return printJSON(std.out, answer, "  ")

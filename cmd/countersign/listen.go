@@ -21,16 +21,16 @@ type listenCmd struct {
 	Key    string `help:"The public part of the provider's pair. Without it that of --in is taken; a pair is made if there is none." placeholder:"FILE"`
 	In     string `help:"Directory of the secrets without --key: public.b64 and api.key, as send has them." default:"provider" placeholder:"DIR"`
 
-	RequestKey string `help:"The merchant's own private key that opens requests, where the merchant makes the pair." placeholder:"FILE"`
+	RequestKey string `help:"The merchant's own private key that opens requests, if the merchant made the pair." placeholder:"FILE"`
 	wireFlags
 	ServiceSigner string `name:"service-signing-key" help:"Public part of the provider's signing key: callbacks that it did not sign are refused." placeholder:"FILE"`
-	PublicURL     string `name:"public-url" help:"What the provider has before the paths of callbacks, where a proxy changes it; signatures cover it." placeholder:"URL"`
+	PublicURL     string `name:"public-url" help:"Beginning of the URLs that the provider calls, if a proxy changes it; signatures cover it." placeholder:"URL"`
 	BodyField     string `help:"Form field or JSON member that carries the body." default:"data" placeholder:"NAME"`
 
 	Confirm bool          `help:"Confirm every withdrawal, with made-up details unless --details has them."`
 	Details string        `help:"JSON file of orders that are confirmed, one or an array: callBackId, tenantUserId, address, chainName, symbol, amount." type:"existingfile" placeholder:"FILE"`
 	Decline int64         `help:"Answer every callback with this errCode." default:"0" placeholder:"CODE"`
-	Fault   string        `help:"One fault of each response; the names stand above." placeholder:"NAME"`
+	Fault   string        `help:"Put this fault into each response: see the names above." placeholder:"NAME"`
 	Late    time.Duration `help:"How long an answer takes with --fault late." default:"20s"`
 
 	TLSCert        string `name:"tls-cert" help:"Certificate in PEM." type:"path" placeholder:"FILE"`

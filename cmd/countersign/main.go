@@ -60,7 +60,7 @@ type commandLine struct {
 
 	Reconcile reconcileCmd `cmd:"" help:"Compare the service's database with what was executed and booked, and settle a restore; with --gateway, the gateway's."`
 
-	Relay relayCmd `cmd:"" help:"Carry what the wallet core says from a table of its PostgreSQL to the service, and decisions and permits back."`
+	Relay relayCmd `cmd:"" help:"Carry deposits and withdrawals from a table of the wallet core's PostgreSQL to the service, and decisions and permits back."`
 
 	Policy policyCmd `cmd:"" help:"Policy files of the gateway: check them and try them on an order."`
 
@@ -70,7 +70,7 @@ type commandLine struct {
 	Open   openCmd   `cmd:"" help:"Open one body: Base64 in, plaintext out."`
 	Send   sendCmd   `cmd:"" help:"Play the provider: send a merchant's endpoint one callback, and say what came back and what to mend."`
 	Listen listenCmd `cmd:"" help:"Play a merchant: show each callback, and answer as the flags say."`
-	Check  checkCmd  `cmd:"" help:"Hold a merchant's endpoint to every rule, case by case."`
+	Check  checkCmd  `cmd:"" help:"Check a merchant's endpoint against every rule, case by case."`
 	Bench  benchCmd  `cmd:"" help:"Measure this machine, with the RSA bound in the same run."`
 	Health healthCmd `cmd:"" help:"Ask a daemon whether it works; the exit status is 1 if it does not."`
 }

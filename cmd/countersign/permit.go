@@ -19,18 +19,18 @@ type permitVerifyCmd struct {
 	Note string `arg:"" help:"File with the note, member note of the permit; - for standard input."`
 	Key  string `required:"" help:"The service's verifier key as audit key prints it, or @FILE with it. It must come from elsewhere than the note." placeholder:"KEY"`
 
-	Claim   string `required:"" help:"The execution that asks." placeholder:"CLAIM"`
-	Address string `required:"" help:"Where the funds are to go." placeholder:"ADDRESS"`
-	Amount  string `required:"" help:"How much." placeholder:"AMOUNT"`
-	Chain   string `required:"" help:"Its chainName." placeholder:"CHAIN"`
-	Symbol  string `required:"" help:"Its symbol." placeholder:"SYMBOL"`
+	Claim   string `required:"" help:"Claim of the execution." placeholder:"CLAIM"`
+	Address string `required:"" help:"Address to pay to." placeholder:"ADDRESS"`
+	Amount  string `required:"" help:"Amount to execute." placeholder:"AMOUNT"`
+	Chain   string `required:"" help:"Chain of the address." placeholder:"CHAIN"`
+	Symbol  string `required:"" help:"Currency to execute." placeholder:"SYMBOL"`
 	Epoch   int64  `required:"" help:"The highest epoch of all permits that were seen: a permit of a lower one is refused. 0: none was seen." placeholder:"NUMBER"`
 
 	Merchant    string   `help:"Of this merchant alone. Default: any." placeholder:"ID"`
 	CallBackID  string   `name:"call-back-id" help:"Of this withdrawal alone. Default: any." placeholder:"ID"`
 	MerchantKey []string `help:"The public part with which --merchant signs its answers, as it has shown it, or @FILE with it: then its signed answer must confirm what the permit says. Twice while it replaces its key." placeholder:"KEY"`
 	Answer      string   `help:"File with the merchant's signed answer, member answer of the permit." type:"path" placeholder:"FILE"`
-	Duplicate   bool     `help:"Take a permit that was given before: you know that its execution did not move the funds."`
+	Duplicate   bool     `help:"Accept a permit that was given before, because you know that its execution did not move the funds."`
 }
 
 // mostPermit bounds a note and an answer, in bytes.

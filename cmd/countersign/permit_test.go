@@ -16,7 +16,7 @@ func TestPermitVerify(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir, seen := t.TempDir(), map[string]int{}
-	words := map[string]string{"good": "", "incomplete": "", "forged": "is not signed by this key", "malformed": "the note is no permit", "differs": "another execution",
+	words := map[string]string{"good": "", "incomplete": "", "forged": "is not signed by this key", "malformed": "the note is not a permit", "differs": "another execution",
 		"epoch": "that a restore has ended", "duplicate": "given before", "answer missing": "there is none", "answer unsigned": "it is not signed", "answer key": "not by this merchant's",
 		"answer altered": "altered after it was signed", "answer malformed": "cannot be read", "answer refusal": "it is a refusal", "answer differs": "confirms something else"}
 	save := func(name, text string) string {

@@ -14,7 +14,7 @@ import (
 )
 
 type policyCmd struct {
-	Check policyCheckCmd `cmd:"" help:"Say whether a policy file is right, and where it is not; with --order, what it decides on an order."`
+	Check policyCheckCmd `cmd:"" help:"Check a policy file; with --order, show what it decides on an order."`
 }
 
 // maxPolicy bounds a policy file, in bytes.

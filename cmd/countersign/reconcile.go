@@ -29,7 +29,7 @@ type reconcileCmd struct {
 	Booked       string `help:"JSON lines of every deposit that the merchant's application has booked: trackingId, symbol, amount, txId, txIndex, chainName, address; and of its orders: callBackId, state, txId; for the service merchant too." type:"path" placeholder:"FILE" env:"-"`
 	Added        string `help:"JSON lines of every deposit and withdrawal that the wallet core has added: merchant, trackingId or callBackId, symbol, amount." type:"path" placeholder:"FILE" env:"-"`
 	Merchant     string `help:"The merchant of lines that do not name one, and of the gateway's API." placeholder:"ID" env:"-"`
-	Settle       bool   `help:"Settle what a restore left open, and end it; have the service tell again what was told and not booked. Without it, only report." env:"-"`
+	Settle       bool   `help:"Settle what a restore left open, and have the service send again what was sent and not booked. Without it, only report." env:"-"`
 	Again        string `help:"With --settle: write to this file what is left for the core to send again, a finding a line." type:"path" placeholder:"FILE" env:"-"`
 }
 

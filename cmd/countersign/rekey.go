@@ -56,7 +56,7 @@ func (c *rekeyCmd) Run(std streams) error {
 type migrateCmd struct {
 	placeFlags
 	DB   string `name:"db" help:"PostgreSQL: postgres://USER@HOST/NAME, as a role that may create. Without it, SQLite in the data directory." placeholder:"URL"`
-	Move bool   `help:"Copy the SQLite database of the data directory into that of --db, which is empty, compare both, and put the file aside. Stop the daemon first; if it is interrupted, run it again." env:"-"`
+	Move bool   `help:"Copy the SQLite database of the data directory into that of --db, which is empty, compare both, and rename the file. Stop the daemon first; if it is interrupted, run it again." env:"-"`
 }
 
 // Help is the long help of the subcommand.

@@ -27,7 +27,7 @@ type relayRunCmd struct {
 	To    []string `help:"The service's API. Repeat it for other nodes of the service: where one does not answer the next is asked." default:"http://127.0.0.1:8080" placeholder:"URL" env:"COUNTERSIGN_RELAY_TO"`
 	Token secret   `help:"API token of the service with role ingest, or core for all but deposits and for --decisions, or @FILE. Default: admin.token of the data directory." placeholder:"TOKEN" env:"COUNTERSIGN_RELAY_TOKEN,COUNTERSIGN_SERVICE_TOKEN,COUNTERSIGN_TOKEN"`
 	tlsClient
-	Data      string `help:"The service's data directory: its admin.token without --token. Default: ./countersign-data." default:"./countersign-data" type:"path" placeholder:"DIR"`
+	Data      string `help:"The service's data directory, whose admin.token is used without --token. Default: ./countersign-data." default:"./countersign-data" type:"path" placeholder:"DIR"`
 	Decisions bool   `help:"Write each decision of the service into countersign_decisions of the core's database, once and in order, and into countersign_permits the permits that rows ask for."`
 	logFlags
 	MetricsListen  string   `help:"Address of /metrics, /healthz and /readyz. Empty: none." placeholder:"ADDR"`
@@ -83,7 +83,7 @@ func (c *relayRunCmd) Run(std streams) error {
 }
 
 type relayDDLCmd struct {
-	Decisions bool `help:"Those for --decisions too."`
+	Decisions bool `help:"Print those for --decisions too."`
 }
 
 func (c *relayDDLCmd) Run(std streams) error {
@@ -93,12 +93,12 @@ func (c *relayDDLCmd) Run(std streams) error {
 
 type relayCursorCmd struct {
 	coreFlags
-	NextEpoch bool   `help:"Let decisions go on behind the last restore of the service. It asks the service where that is." env:"-"`
-	Set       *int64 `help:"Let decisions go on behind this number." placeholder:"N" env:"-"`
+	NextEpoch bool   `help:"Let decisions go on after the service's last restore; the service says where that is." env:"-"`
+	Set       *int64 `help:"Let decisions go on after this number." placeholder:"N" env:"-"`
 	To        string `help:"The service's API, with --next-epoch." default:"http://127.0.0.1:8080" placeholder:"URL" env:"COUNTERSIGN_RELAY_TO"`
 	Token     secret `help:"API token of the service with role core, or @FILE, with --next-epoch. Default: admin.token of the data directory." placeholder:"TOKEN" env:"COUNTERSIGN_RELAY_TOKEN,COUNTERSIGN_SERVICE_TOKEN,COUNTERSIGN_TOKEN"`
 	tlsClient
-	Data string `help:"The service's data directory: its admin.token without --token. Default: ./countersign-data." default:"./countersign-data" type:"path" placeholder:"DIR"`
+	Data string `help:"The service's data directory, whose admin.token is used without --token. Default: ./countersign-data." default:"./countersign-data" type:"path" placeholder:"DIR"`
 }
 
 // cursorMoved is the output of relay cursor.

@@ -166,7 +166,7 @@ func (r *request) set(name, text string) error {
 	case !ok:
 		return &hintedError{fmt.Errorf("%s has no %s", r.op.ID, name), []string{fmt.Sprintf("it has: %s.", strings.Join(r.names(), ", "))}}
 	case r.whole != nil:
-		return fmt.Errorf("the request of -d is no object, so %s cannot be added to it", name)
+		return fmt.Errorf("the request of -d is not an object, so %s cannot be added to it", name)
 	}
 	v, err := valueOf(m.Type, name, text)
 	if err != nil {
@@ -355,7 +355,7 @@ func readAll(r io.Reader, limit int, what string) ([]byte, error) {
 // apiCmd calls any operation.
 type apiCmd struct {
 	atEither
-	Operation string `arg:"" optional:"" help:"Which operation. Without it all are listed."`
+	Operation string `arg:"" optional:"" help:"Name of the operation. Without it all are listed."`
 	requestFlags
 	Members bool `help:"Only list what the operation takes." env:"-"`
 }

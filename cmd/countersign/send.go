@@ -15,7 +15,7 @@ import (
 
 type sendCmd struct {
 	What  string   `arg:"" optional:"" help:"deposit, withdrawal (asks whether to execute it), executed, ended, address, or waiting." enum:"deposit,withdrawal,executed,ended,address,waiting" default:"deposit"`
-	Words []string `arg:"" optional:"" name:"name=value" help:"Members of the callback, such as amount=1.5 or callBackId=order-1, NAME:=JSON in another form, NAME= to leave it out; a word alone is a file that has them as a JSON object, - standard input. The others are made."`
+	Words []string `arg:"" optional:"" name:"name=value" help:"Members of the callback, such as amount=1.5 or callBackId=order-1, NAME:=JSON in another form, NAME= to leave it out; a word alone is a file that has them as a JSON object, - standard input. Members that are not given are made up."`
 
 	To   string        `help:"The endpoint. Without a path the callback goes to /callbacks/notify, and a withdrawal to /callbacks/withdraw." default:"http://127.0.0.1:8090" placeholder:"URL"`
 	Wait time.Duration `help:"How long to wait until the endpoint takes connections." default:"0s"`
@@ -25,7 +25,7 @@ type sendCmd struct {
 	For string `help:"What a withdrawal waits for: funds or fees." enum:"funds,fees" default:"funds"`
 
 	Repeat int    `help:"Send it so many times, each time with a new requestUUID." default:"1" placeholder:"N"`
-	Fault  string `help:"One fault of the network, of the service or of a thief; the names stand above." placeholder:"NAME"`
+	Fault  string `help:"Act with this fault of the network, the service or a thief: see the names above." placeholder:"NAME"`
 	JSON   bool   `name:"json" help:"Write a line of JSON for each callback."`
 }
 

@@ -28,7 +28,7 @@ const pageHead = `# Settings
 Each setting is a flag (` + "`--listen`" + `), a variable (` + "`COUNTERSIGN_LISTEN`" + `) and, under the daemon's name, a line of the file that ` + "`--config`" + ` names
 ([deploy/countersign.toml](../../deploy/countersign.toml)). The flag comes first, then the variable, the file and the default (in brackets).
 ` + "`--settings`" + ` prints what is in force, ` + "`--check`" + ` what a start would find. A command with the same ` + "`--config`" + ` calls that daemon.
-A secret can be ` + "`@FILE`" + `, readable for its owner alone. The master key can be ` + "`COUNTERSIGN_MASTER_KEY`" + `.
+A secret can be ` + "`@FILE`" + `, readable for its owner alone.
 `
 
 // settingsPage returns docs/reference/settings.md.

@@ -107,7 +107,7 @@ func (s *Server) checkMerchant(m *outbox.Merchant, faults *api.Faults) {
 		if slices.ContainsFunc(m.ApproveAbove[:i], func(other client.AmountLimit) bool {
 			return countersign.FoldSymbol(other.Symbol) == countersign.FoldSymbol(of.Symbol)
 		}) {
-			faults.Add(at+".symbol", "is there twice, maybe in other letters")
+			faults.Add(at+".symbol", "occurs twice, maybe in other letters")
 		}
 		if !of.Above.IsSet() {
 			faults.Add(at+".above", "is missing")

@@ -33,7 +33,7 @@ func (s *Server) routes() []route {
 		{post, "/v1/merchants", "createMerchant", api.Operators, whole, 201, api.Handle(s.createMerchant), "Make a merchant and its keys", []int{409}},
 		{get, "/v1/merchants", "merchants", api.OwnReaders, byHandler, 200, api.Handle(s.merchants), "List merchants by id", nil},
 		{get, "/v1/merchants/{id}", "merchant", api.OwnReaders, byPath, 200, api.One(s.merchant), "Show one merchant", nil},
-		{post, "/v1/merchants/{id}/test", "testDeposit", api.Owners, byPath, 202, api.One(s.testDeposit), "Tell a merchant of a deposit that is none: of 0 TEST on the chain TEST, for the user test. At most 60 an hour with one token", nil},
+		{post, "/v1/merchants/{id}/test", "testDeposit", api.Owners, byPath, 202, api.One(s.testDeposit), "Send a merchant a test deposit of 0 TEST on the chain TEST, for the user test. At most 60 an hour with one token", nil},
 		{patch, "/v1/merchants/{id}", "updateMerchant", api.Operators, byPath, 200, api.ChangeOne(s.updateMerchant), "Change members of a merchant; null clears optional ones. What could move money waits for an approver, where there is one", []int{409}},
 		{post, "/v1/merchants/{id}/pause", "pauseMerchant", api.Operators, byPath, 200, api.Urgent(api.One(s.pauseMerchant)), "Stop sending to a merchant, deciding and releasing; callbacks are still accepted", []int{409}},
 		{post, "/v1/merchants/{id}/resume", "resumeMerchant", api.Operators, byPath, 200, api.One(s.resumeMerchant), "End the pause of a merchant; with resend, send all its pending callbacks at once", []int{409}},

@@ -176,7 +176,7 @@ func TestBadTokensAreNotMade(t *testing.T) {
 		says string
 	}{
 		{admin, client.NewToken{Name: "n", Role: "core", Merchants: []string{"a", "gone"}}, client.ErrInvalid, "body.merchants[1] is not known"},
-		{admin, client.NewToken{Name: "n", Role: "core", Merchants: []string{"a", "a"}}, client.ErrInvalid, "body.merchants[1] is there twice"},
+		{admin, client.NewToken{Name: "n", Role: "core", Merchants: []string{"a", "a"}}, client.ErrInvalid, "body.merchants[1] occurs twice"},
 		{admin, client.NewToken{Name: "n", Role: "core", Expires: soon}, client.ErrInvalid, "body.expires is not at least a minute from now"},
 		{admin, client.NewToken{Name: "n", Role: "app"}, client.ErrInvalid, "body.role"},
 		{bound, client.NewToken{Name: "n", Role: "core"}, client.ErrForbidden, "for these alone"},

@@ -43,7 +43,7 @@ type Process struct {
 	// Bodies bounds the bytes of bodies that are held at once. A call beyond it gets 503.
 	// Nil: bodies.NewShares(0).
 	Bodies *bodies.Shares
-	// Version is told in the OpenAPI document. Empty: "dev".
+	// Version is shown in the OpenAPI document. Empty: "dev".
 	Version string
 }
 

@@ -105,7 +105,7 @@ func (c *Call) mediaType() string {
 }
 
 // errBodies is the problem of a body that does not fit in the budget of all bodies.
-var errBodies = busy("too many bodies are under way; repeat the request later")
+var errBodies = busy("too many request bodies are being read; repeat the request later")
 
 // shortBody is the longest body, in bytes, of a call without a token or that is urgent.
 const shortBody = 16 << 10

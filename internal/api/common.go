@@ -60,7 +60,7 @@ func (o Common) Routes() []Route {
 
 		{get, "/healthz", "healthz", Open, Whole, 200, o.Healthz, "Say that the process runs", nil},
 		{get, "/readyz", "readyz", Open, Whole, 200, o.Readyz, "Say whether " + o.End + " can work", []int{503}},
-		{get, "/openapi.json", "openapi", Open, Whole, 200, Handle(document), "Give this document", nil},
+		{get, "/openapi.json", "openapi", Open, Whole, 200, Handle(document), "Show this document", nil},
 	}
 }
 

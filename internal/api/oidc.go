@@ -53,7 +53,7 @@ func (c OIDCConfig) Check(roles []client.Role, bound bool) error {
 		return errors.New("--oidc-client is missing: it is the id of the client that the identity provider made for this console")
 	}
 	if slices.Contains(strings.Split(c.Claim, "."), "") && c.Claim != "" {
-		return fmt.Errorf("--oidc-claim %q is no path: write a member's name, or names with dots between, such as realm_access.roles", c.Claim)
+		return fmt.Errorf("--oidc-claim %q is not a path: write the name of a member, or names with dots, such as realm_access.roles", c.Claim)
 	}
 	_, err := readGroups(c.Groups, roles, bound)
 	return err
@@ -63,7 +63,7 @@ func (c OIDCConfig) Check(roles []client.Role, bound bool) error {
 func secureURL(text string) error {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" {
-		return fmt.Errorf("is no URL such as https://id.example.com: %q", text)
+		return fmt.Errorf("is not a URL such as https://id.example.com: %q", text)
 	}
 	if u.Scheme == "https" || u.Scheme == "http" && loopback(u.Hostname()) {
 		return nil
@@ -287,13 +287,13 @@ func (o *identities) claims(ctx context.Context, p *oidc.Provider, token *oauth2
 		case err != nil:
 			return nil, "", fmt.Errorf("%w: %w", errRefused, err)
 		case nonce != "" && id.Nonce != nonce:
-			return nil, "", fmt.Errorf("%w: its nonce is not of this sign-in", errRefused)
+			return nil, "", fmt.Errorf("%w: its nonce belongs to another sign-in", errRefused)
 		case subject != "" && id.Subject != subject:
 			return nil, "", fmt.Errorf("%w: it is of another person", errRefused)
 		case id.IssuedAt.After(o.now().Add(maxSkew)):
 			return nil, "", fmt.Errorf("%w: its iat is %s ahead of the clock here", errRefused, id.IssuedAt.Sub(o.now()).Round(time.Second))
 		case id.AccessTokenHash != "" && id.VerifyAccessToken(token.AccessToken) != nil:
-			return nil, "", fmt.Errorf("%w: its access token is not of its ID token", errRefused)
+			return nil, "", fmt.Errorf("%w: its access token does not belong to its ID token", errRefused)
 		}
 		if err := id.Claims(&claims); err != nil {
 			return nil, "", fmt.Errorf("%w: %w", errRefused, err)

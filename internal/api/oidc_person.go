@@ -71,7 +71,7 @@ func readGroups(rows []string, roles []client.Role, bound bool) (list []groupRow
 		if has {
 			for m := range strings.SplitSeq(merchants, ",") {
 				if m = strings.TrimSpace(m); !idText.MatchString(m) {
-					return nil, fmt.Errorf("--oidc-groups: %q names a merchant %q, which is no id", text, m)
+					return nil, fmt.Errorf("--oidc-groups: %q names a merchant %q, which is not an id", text, m)
 				}
 				row.merchants = append(row.merchants, m)
 			}

@@ -75,7 +75,7 @@ func readQuery(params []param, query url.Values, v reflect.Value) []client.Fault
 		field := v.FieldByIndex(p.index)
 		switch {
 		case len(values) > 1:
-			faults = append(faults, At("query."+p.name, "is there twice"))
+			faults = append(faults, At("query."+p.name, "occurs twice"))
 			continue
 		case len(values) == 1:
 			text = values[0]

@@ -83,8 +83,8 @@ func TestCheckJSON(t *testing.T) {
 		"empty array":           {`[]`, "body", "has 0 items; the least is 1"},
 		"item of another kind":  {"[" + good + ",7]", "body[1]", "is a number, not an object"},
 		"missing":               {with(`"txId":"0xabc1",`, ``), "body.txId", "is missing"},
-		"twice":                 {with(`"txId"`, `"txId":"x","txId"`), "body.txId", "is there twice"},
-		"twice by escape":       {with(`"txId"`, `"tx\u0049d":"x","txId"`), "body.txId", "is there twice"},
+		"twice":                 {with(`"txId"`, `"txId":"x","txId"`), "body.txId", "occurs twice"},
+		"twice by escape":       {with(`"txId"`, `"tx\u0049d":"x","txId"`), "body.txId", "occurs twice"},
 		"other case":            {with(`"txId"`, `"TxID"`), "body.TxID", "is not known; it is written txId"},
 		"unknown":               {with(`"txId"`, `"note":{"a":[1,{"b":"}"}]},"txId"`), "body.note", "is not known here"},
 		"null member":           {with(`"0xabc1"`, `null`), "body.txId", "is null"},
@@ -119,7 +119,7 @@ func TestCheckJSON(t *testing.T) {
 		"no span":               {with(`"txId"`, `"within":"90","txId"`), "body.within", "is not a duration"},
 		"span as number":        {with(`"txId"`, `"within":90,"txId"`), "body.within", `is a number; durations are texts, such as "30s"`},
 		"labels":                {with(`"txId"`, `"labels":{"a":"1","b":"1"},"txId"`), "", ""},
-		"label twice":           {with(`"txId"`, `"labels":{"a":"1","\u0061":"2"},"txId"`), "body.labels.a", "is there twice"},
+		"label twice":           {with(`"txId"`, `"labels":{"a":"1","\u0061":"2"},"txId"`), "body.labels.a", "occurs twice"},
 		"label of another kind": {with(`"txId"`, `"labels":{"a":1},"txId"`), "body.labels.a", "is a number, not a string"},
 	} {
 		t.Run(name, func(t *testing.T) {

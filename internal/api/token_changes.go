@@ -22,7 +22,7 @@ type tokenContent struct {
 func (k *Changes) applyToken(ctx context.Context, c *Change, content []byte, now db.Millis, also func(context.Context, *db.Tx) error) error {
 	var n tokenContent
 	if err := json.Unmarshal(content, &n); err != nil || len(n.Hash) != 32 {
-		return fmt.Errorf("change %s makes no token: %w", c.ID, err)
+		return fmt.Errorf("change %s does not make a token: %w", c.ID, err)
 	}
 	n.Token.Created = now
 	return k.c.DB.Write(ctx, func(ctx context.Context, t *db.Tx) error {

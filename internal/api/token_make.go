@@ -46,7 +46,7 @@ func (c *Call) newToken(in client.NewToken, known func(c *Call, id string) error
 		case err != nil:
 			return Token{}, err
 		case slices.Contains(in.Merchants[:i], m):
-			faults.Add(at, "is there twice")
+			faults.Add(at, "occurs twice")
 		}
 	}
 	t.Merchants = strings.Join(slices.Sorted(slices.Values(in.Merchants)), " ")

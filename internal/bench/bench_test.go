@@ -64,7 +64,7 @@ func runBench(t *testing.T, c Config, suites ...string) (report *Report, printed
 	seen := map[string]bool{}
 	for _, f := range report.Figures {
 		if seen[f.Suite+f.Name] {
-			t.Errorf("%s: %s is there twice", f.Suite, f.Name)
+			t.Errorf("%s: %s occurs twice", f.Suite, f.Name)
 		}
 		seen[f.Suite+f.Name] = true
 		i := slices.IndexFunc(wantFigures[f.Suite], func(want struct {

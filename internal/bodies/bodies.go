@@ -18,7 +18,7 @@ var (
 	// ErrTooLong means that a body is longer than its limit.
 	ErrTooLong = errors.New("the body is too long")
 	// ErrBudget means that too many bytes of bodies are held already.
-	ErrBudget = errors.New("too many bodies are under way")
+	ErrBudget = errors.New("too many request bodies are being read")
 )
 
 // NotCompressed is the message for a body whose Encoding is not empty.

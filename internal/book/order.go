@@ -106,7 +106,7 @@ func (b *Book) AddOrder(ctx context.Context, n client.NewOrder, by string, now d
 	}
 	if duplicate {
 		if o.State == client.OrderUnknown {
-			return Order{}, false, &db.ConflictError{Member: "callBackId", Reason: "was refused to the service as unknown, or ended or executed by it, before it was ordered: order it anew under another callBackId"}
+			return Order{}, false, &db.ConflictError{Member: "callBackId", Reason: "was refused as unknown, or ended or executed by the service, before it was ordered: order it under another callBackId"}
 		}
 		if member := contentDiffers(o, n); member != "" {
 			return Order{}, false, &db.ConflictError{Member: "callBackId", Reason: "is in use by an order with another " + member}

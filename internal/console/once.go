@@ -51,7 +51,7 @@ func formID() template.HTML {
 func (v *visit) posted() error {
 	id := v.form("form")
 	if len(id) != len(rand.Text()) {
-		return refuse("the form is not whole; open the page again")
+		return refuse("the form is incomplete; open the page again")
 	}
 	first, err := v.c.Sealer.EndSession(v.r.Context(), "form-"+id, v.c.Now(), v.c.Now().Add(sessionLife))
 	if err == nil && !first {

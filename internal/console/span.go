@@ -46,7 +46,7 @@ func moment(text string, now time.Time) (client.Time, error) {
 	}
 	ago, ok := client.Span(text)
 	if !ok {
-		return 0, fmt.Errorf("%q is no time: type one such as 2027-01-31 or 2027-01-31 18:30 in UTC, or how long ago, such as 12h or 7d", text)
+		return 0, fmt.Errorf("%q is not a time: type one such as 2027-01-31 or 2027-01-31 18:30 in UTC, or how long ago, such as 12h or 7d", text)
 	}
 	return client.TimeOf(now.Add(-ago)), nil
 }

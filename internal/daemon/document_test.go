@@ -182,7 +182,7 @@ func (i *inspection) operation(where, path string, op object, tags, ids map[stri
 	i.said(where, op, "operationId", "summary")
 	id, _ := op["operationId"].(string)
 	if ids[id] {
-		i.fault(where, "is named %s, as another is: it is there twice", id)
+		i.fault(where, "is named %s, as another is: it occurs twice", id)
 	}
 	ids[id] = true
 	if len(listIn(op, "tags")) == 0 {
@@ -251,7 +251,7 @@ func (i *inspection) parameters(where, path string, op object) {
 		i.known(at, "parameter", p)
 		i.said(at, p, "name", "in", "description")
 		if seen[name] {
-			i.fault(at, "is there twice")
+			i.fault(at, "occurs twice")
 		}
 		seen[name] = true
 		if p["in"] == "path" {

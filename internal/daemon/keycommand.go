@@ -45,17 +45,17 @@ func MasterKeyFrom(ctx context.Context, command string, log *slog.Logger) (*db.M
 	}
 	switch {
 	case out.more:
-		return nil, fmt.Errorf("%s gave more than %d bytes: want 64 hexadecimal digits", words[0], maxSecret)
+		return nil, fmt.Errorf("%s printed more than %d bytes: 64 hexadecimal digits are needed", words[0], maxSecret)
 	case ctx.Err() != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return nil, fmt.Errorf("%s did not end within %v", words[0], keyCommandTime)
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w%s", words[0], err, last)
 	case key == "":
-		return nil, fmt.Errorf("%s gave nothing: want 64 hexadecimal digits", words[0])
+		return nil, fmt.Errorf("%s printed nothing: 64 hexadecimal digits are needed", words[0])
 	}
 	k, err := ParseMasterKey(key)
 	if err != nil {
-		return nil, fmt.Errorf("%s gave %d characters that are not 64 hexadecimal digits", words[0], len(key))
+		return nil, fmt.Errorf("%s printed %d characters that are not 64 hexadecimal digits", words[0], len(key))
 	}
 	return k, nil
 }

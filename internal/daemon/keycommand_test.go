@@ -23,11 +23,11 @@ func TestMasterKeyFrom(t *testing.T) {
 	}
 	for _, test := range []struct{ name, command, want string }{
 		{"gives it", script("good", "echo asking; echo "+hex+" >&2") + "x", "no such file"},
-		{"nothing", script("none", "exit 0"), "gave nothing"},
-		{"short", script("short", "echo 0011"), "gave 4 characters that are not 64"},
-		{"garbage", script("garbage", "echo "+strings.Replace(hex, "0", "z", 1)), "gave 64 characters that are not 64 hexadecimal"},
+		{"nothing", script("none", "exit 0"), "printed nothing"},
+		{"short", script("short", "echo 0011"), "printed 4 characters that are not 64"},
+		{"garbage", script("garbage", "echo "+strings.Replace(hex, "0", "z", 1)), "printed 64 characters that are not 64 hexadecimal"},
 		{"two keys", script("two", "echo "+hex+"; echo "+hex), "are not 64 hexadecimal"},
-		{"much", script("much", "yes"), "gave more than 4096 bytes"},
+		{"much", script("much", "yes"), "printed more than 4096 bytes"},
 		{"fails", script("fails", "echo "+hex+"; echo no permission >&2; exit 3"), "exit status 3: no permission"},
 		{"tells", script("tells", "echo "+hex+"; echo the key is "+hex+" >&2; exit 3"), "exit status 3"},
 		{"no shell", script("args", `test "$1" = '$(id)' || exit 4; exit 5`) + " $(id)", "exit status 5"},

@@ -81,7 +81,7 @@ func TestPipesOfTheDaemon(t *testing.T) {
 			read["start"] = once(t, dir, "")
 		}
 		for what, err := range read {
-			if err == nil || errors.Is(err, db.ErrBroken) || !strings.Contains(err.Error(), filepath.Join(dir, name)+" is no regular file") {
+			if err == nil || errors.Is(err, db.ErrBroken) || !strings.Contains(err.Error(), filepath.Join(dir, name)+" is not a regular file") {
 				t.Errorf("%s, %s: %v", name, what, err)
 			}
 		}

@@ -133,7 +133,7 @@ func (c RestoreConfig) free(path string) error {
 	case err != nil:
 		return err
 	case !c.Replace:
-		return fmt.Errorf("%s exists: --replace moves it aside and keeps it", path)
+		return fmt.Errorf("%s exists: --replace renames and keeps it", path)
 	}
 	return db.Free(path)
 }

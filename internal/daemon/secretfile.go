@@ -66,7 +66,7 @@ func (s Storage) private() error {
 	return err
 }
 
-func noFile(path string) error { return fmt.Errorf("%s is no regular file: remove it", path) }
+func noFile(path string) error { return fmt.Errorf("%s is not a regular file: remove it", path) }
 
 // ReadSecret reads a file with a secret of at most most bytes. If others may read or write the file, it returns an
 // *ExposedError.

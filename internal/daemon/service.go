@@ -51,7 +51,7 @@ func NewService(c ServiceConfig) (*Service, error) {
 	case c.Listen == "":
 		return nil, errors.New("daemon: ServiceConfig.Listen is missing")
 	case slices.Contains(c.MerchantPorts, 0):
-		return nil, errors.New("daemon: ServiceConfig.MerchantPorts: 0 is no port")
+		return nil, errors.New("daemon: ServiceConfig.MerchantPorts: 0 is not a port")
 	}
 	if err := c.validate("ServiceConfig", client.Role("").AtService(), true); err != nil {
 		return nil, err

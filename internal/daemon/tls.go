@@ -80,7 +80,7 @@ func (c *certificates) files() (string, error) {
 		}
 		info, err := os.Stat(name)
 		if err == nil && !info.Mode().IsRegular() {
-			err = fmt.Errorf("%s is no regular file", name)
+			err = fmt.Errorf("%s is not a regular file", name)
 		}
 		if err != nil {
 			return "", err

@@ -31,11 +31,11 @@ var (
 	// change it.
 	ErrOutdated = errors.New("the database is not up to date")
 	// ErrOtherEnd means that the database belongs to the other end of the protocol, or to both.
-	ErrOtherEnd = errors.New("the database is not of this end alone")
+	ErrOtherEnd = errors.New("the database has tables of something else")
 	// ErrInUse means that another process has the SQLite file open.
 	ErrInUse = errors.New("the database is in use by another process")
 	// ErrBroken means that the file of a SQLite database is missing, empty, cut off or damaged. Nothing was changed.
-	ErrBroken = errors.New("the database is not whole")
+	ErrBroken = errors.New("the database is incomplete")
 	// ErrGone means that the file of a SQLite database, or of its log, was removed or replaced while it was in use.
 	ErrGone = errors.New("the database was removed or replaced while it was in use")
 	// ErrClosed means that the DB was closed.

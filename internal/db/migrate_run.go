@@ -57,7 +57,7 @@ func mayChange(ctx context.Context, q Querier, d *Dialect) error {
 	case schema == "":
 		return fmt.Errorf("the role %s has no schema to work in: grant it USAGE", role)
 	case !create:
-		return fmt.Errorf("the role %s may create nothing in the schema %s", role, schema)
+		return fmt.Errorf("the role %s may not create anything in the schema %s", role, schema)
 	case !owns:
 		return fmt.Errorf("the role %s does not own the tables of the schema %s", role, schema)
 	}

@@ -84,7 +84,7 @@ func PoolConfig(url string, log *slog.Logger) (*pgxpool.Config, *pglink.Links, e
 	c, err := pgxpool.ParseConfig(url)
 	if err != nil || !isPostgres(url) {
 		// The cause may repeat the URL, and that may hold a password.
-		return nil, nil, errors.New("the database URL is not valid: want postgres://user:password@host/database?option=value")
+		return nil, nil, errors.New("the database URL is not valid: write postgres://user:password@host/database?option=value")
 	}
 	if !pglink.SaysTLS(url) {
 		pglink.VerifyRemote(c.ConnConfig)

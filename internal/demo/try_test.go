@@ -142,7 +142,7 @@ func TestTry(t *testing.T) {
 		shows(form("fault", string(f)), want, "callback ")
 	}
 	shows(form("members", "amount:=-1\nmemo:=\"<script>\""), `"amount":-1`, "errCode: 1002", `"memo":"<script>"`)
-	shows(form("members", "nothing"), "NAME=VALUE or NAME:=JSON is wanted")
+	shows(form("members", "nothing"), "is not NAME=VALUE or NAME:=JSON")
 	shows(form("to", "http://192.0.2.7"), "not an address of this machine or a private network")
 	shows(form("to", d.gateway.CallbackURL()), "judged     accepted", "in its own log")
 	if _, text = call(form("members", "memo=\"<script>\"")); strings.Contains(text, "<script>") {

@@ -11,7 +11,7 @@ import (
 	"countersign/internal/outbox"
 )
 
-var errOtherPlaintext = errors.New("it is not over what data opens to")
+var errOtherPlaintext = errors.New("its digest is not that of the opened data")
 
 var errNoSigner = errors.New("this node has no signing key")
 

@@ -94,7 +94,7 @@ func parseTarget(raw string, p TargetRules) (*url.URL, error) {
 	}
 	if looksNumeric(host) {
 		// Forms such as 127.1 and 0x7f000001: resolvers differ on them, and no merchant needs them.
-		return refuse("its host is neither a name nor an address as it is usually written")
+		return refuse("its host is neither a name nor an address in its usual form")
 	}
 	if !p.AllowPrivate && isLocalName(host) {
 		return refuse("its host names this machine")

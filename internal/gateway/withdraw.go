@@ -123,7 +123,7 @@ func judge(a book.Asked, w countersign.WithdrawalRequest, now db.Millis, grace t
 		if o.State.Undecided() {
 			// The refusal is final for this callBackId, so the order must end.
 			f.change = &book.OrderChange{CallBackID: o.CallBackID, From: o.State, To: client.OrderDeclined, By: byCheck,
-				Reason: "the service asked for it with another tenantUserId", OtherUser: true}
+				Reason: "the service asked about it with another tenantUserId", OtherUser: true}
 		}
 		return f
 	case o.State == client.OrderConfirmed:

@@ -42,7 +42,7 @@ var (
 func openCheckpoint(signed, verifierKey string) (Checkpoint, error) {
 	verifier, err := note.NewVerifier(verifierKey)
 	if err != nil {
-		return Checkpoint{}, errors.New("the key is no verifier key: want NAME+HASH+KEY, as audit key prints it")
+		return Checkpoint{}, errors.New("the key is not a verifier key: give NAME+HASH+KEY, as audit key prints it")
 	}
 	n, err := note.Open([]byte(signed), note.VerifierList(verifier))
 	var unverified *note.UnverifiedNoteError
@@ -51,9 +51,9 @@ func openCheckpoint(signed, verifierKey string) (Checkpoint, error) {
 	case errors.As(err, &unverified) && len(unverified.Note.UnverifiedSigs) > 0:
 		return Checkpoint{}, fmt.Errorf("%w %s: it is signed by %s", ErrForeign, verifier.Name(), unverified.Note.UnverifiedSigs[0].Name)
 	case errors.As(err, &invalid):
-		return Checkpoint{}, fmt.Errorf("%w: its signature does not hold", ErrCheckpoint)
+		return Checkpoint{}, fmt.Errorf("%w: its signature is wrong", ErrCheckpoint)
 	case err != nil:
-		return Checkpoint{}, fmt.Errorf("%w: it is no signed note", ErrCheckpoint)
+		return Checkpoint{}, fmt.Errorf("%w: it is not a signed note", ErrCheckpoint)
 	}
 	if len(n.Sigs) != 1 || len(n.UnverifiedSigs) != 0 || signed != n.Text+"\n— "+n.Sigs[0].Name+" "+n.Sigs[0].Base64+"\n" {
 		return Checkpoint{}, fmt.Errorf("%w: it has another form than was signed", ErrCheckpoint)

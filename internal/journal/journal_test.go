@@ -246,11 +246,11 @@ func TestForeign(t *testing.T) {
 	}{
 		"another key":        {good, nil, ol.Key(), journal.ErrForeign, "it is signed by countersign-service-"},
 		"foreign checkpoint": {good, foreign, l.Key(), journal.ErrForeign, "the earlier checkpoint"},
-		"no key":             {good, nil, "key", nil, "no verifier key"},
+		"no key":             {good, nil, "key", nil, "not a verifier key"},
 		"empty":              {nil, nil, l.Key(), journal.ErrFile, "it is empty"},
 		"cut off":            {good[:len(good)/2], nil, l.Key(), journal.ErrFile, "cut off"},
 		"no end":             {good[:bytes.LastIndexByte(good[:len(good)-1], '\n')+1], nil, l.Key(), journal.ErrFile, "without a checkpoint"},
-		"text":               {[]byte("hello\n"), nil, l.Key(), journal.ErrCheckpoint, "no signed note"},
+		"text":               {[]byte("hello\n"), nil, l.Key(), journal.ErrCheckpoint, "not a signed note"},
 		"other JSON":         {[]byte("{}\n"), nil, l.Key(), journal.ErrFile, "as it was exported"},
 	} {
 		_, err := verify(of.file, of.key, of.held)

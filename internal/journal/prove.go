@@ -45,7 +45,7 @@ func (l *Log) nodes(ctx context.Context, list []node) ([]tlog.Hash, error) {
 		return nil, err
 	}
 	if i := slices.Index(found, false); i >= 0 {
-		return nil, fmt.Errorf("%w: record %d is missing or has not its hashes", ErrBroken, list[i].seq())
+		return nil, fmt.Errorf("%w: record %d or its hashes are missing", ErrBroken, list[i].seq())
 	}
 	return hashes, nil
 }

@@ -78,10 +78,10 @@ func TestFits(t *testing.T) {
 		"as it is set": {Reader{Key: pair(), Padding: envelope.OAEP, Field: "msg"}, []byte("msg=" + queryEscape(string(seal(t, pair().Public(), envelope.OAEP, bound)))),
 			[]string{"form field, in msg"}, "--oaep --body-field msg"},
 		"no transaction": {public, sealed(strings.Replace(unbound, `"txId"`, `"txid"`, 1)), []string{`member "txId" is missing; no setting changes that`}, "--provider other"},
-		"twice":          {public, sealed(strings.Replace(unbound, `"txId"`, `"symbol":"X","txId"`, 1)), []string{`"symbol" is there twice`}, ""},
+		"twice":          {public, sealed(strings.Replace(unbound, `"txId"`, `"symbol":"X","txId"`, 1)), []string{`"symbol" occurs twice`}, ""},
 		"not JSON":       {public, sealed("hello"), []string{"refused    "}, ""},
 		"another pair":   {Reader{Key: countersigntest.NewService(t).MerchantKey(), Field: "data"}, sealed(bound), []string{"result", "try"}, ""},
-		"two fields":     {public, []byte(`{"a":"` + string(sealed(bound)) + `","b":"` + string(sealed(bound)) + `"}`), []string{"result     body: no known body form"}, ""},
+		"two fields":     {public, []byte(`{"a":"` + string(sealed(bound)) + `","b":"` + string(sealed(bound)) + `"}`), []string{"result     body: not a known body form"}, ""},
 		"nothing":        {public, nil, []string{"result     body: nothing there"}, ""},
 	} {
 		f := c.reader.Read(c.body)

@@ -261,7 +261,7 @@ func (s section) decimals() map[string]int {
 		n := t.number(symbol, 0, countersign.MaxAmountDigits-1, 0)
 		folded := countersign.FoldSymbol(symbol)
 		if _, ok := out[folded]; ok {
-			t.fail(symbol, "is there twice, in other letters")
+			t.fail(symbol, "occurs twice, in other letters")
 		}
 		out[folded] = n
 	}

@@ -18,7 +18,7 @@ func (c Config) compare(ctx context.Context, s service) (ends *Index, err error)
 		return ends, nil
 	}
 	if c.There != nil && c.Merchant == "" {
-		return nil, errors.New("which merchant of the service the gateway is: give --merchant")
+		return nil, errors.New("give --merchant: the merchant that the gateway is at the service")
 	}
 	b, done, err := c.read(ctx)
 	if err != nil {
@@ -70,7 +70,7 @@ func (c Config) compareDeposits(ctx context.Context, s service, b books) error {
 			f.Finding = SentNotBooked
 			if c.Settle && d.State == client.CallbackAccepted && merchants[d.Merchant] {
 				if err := s.repeat(ctx, d.ID, c.Now); err != nil {
-					return fmt.Errorf("telling again what was not booked: %w", err)
+					return fmt.Errorf("sending again what was not booked: %w", err)
 				}
 				f.Settled = true
 			}

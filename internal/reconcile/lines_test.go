@@ -13,8 +13,8 @@ func TestLinesAreStrict(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"trackingId":"a","amount":0.30000000000000004}`: "amount is not a text",
 		`{"trackingId":"a","Amount":"1"}`:                 "write amount",
-		`{"trackingId":"a","amount":"1","amount":"1"}`:    "is there twice",
-		`{"trackingId":"a","x":{"y":1,"y":1}}`:            "is there twice",
+		`{"trackingId":"a","amount":"1","amount":"1"}`:    "occurs twice",
+		`{"trackingId":"a","x":{"y":1,"y":1}}`:            "occurs twice",
 		`{"trackingId":"a","CallBackId":"a"}`:             "write callBackId",
 		`{"trackingId":"a","details":{"amount":"1"}}`:     "beside callBackId",
 		`{"trackingId":"a"} {"trackingId":"a"}`:           "line 1",

@@ -29,7 +29,7 @@ func TestOnlyOpenReopens(t *testing.T) {
 		"open with a transaction": {`{` + order + `,"state":"open","txId":"tx"}`, "contradicted by txId"},
 		"cancelled with one":      {`{` + order + `,"state":"cancelled","txId":"tx"}`, "contradicted by txId"},
 		"failed with one":         {`{` + order + `,"state":"failed","txId":"tx"}`, "contradicted by txId"},
-		"a member twice":          {`{` + order + `,"state":"executed","state":"open"}`, "is there twice"},
+		"a member twice":          {`{` + order + `,"state":"executed","state":"open"}`, "occurs twice"},
 		"a member in two cases":   {`{` + order + `,"state":"open","Permit":"cpt_1"}`, "write permit"},
 		"Open":                    {`{` + order + `,"state":"Open"}`, "is not known"},
 		"another address":         {`{` + order + `,"state":"open","address":"TOther"}`, "address is not that of order"},

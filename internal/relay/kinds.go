@@ -163,7 +163,7 @@ func (t *turn) report(ctx context.Context, row Row) error {
 func permitOf(row Row, issued *client.Permit) (permit, error) {
 	var asked client.Claim
 	if err := json.Unmarshal(row.about.rest, &asked); err != nil || issued.Permit == "" || !row.isAbout(issued.Withdrawal) {
-		return permit{}, fmt.Errorf("the answer to a release is no permit of withdrawal %s: %v", row.key(), err)
+		return permit{}, fmt.Errorf("the answer to a release is not a permit of withdrawal %s: %v", row.key(), err)
 	}
 	shown, err := json.Marshal(struct {
 		Details    client.Details    `json:"details"`

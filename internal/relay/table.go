@@ -85,7 +85,7 @@ func NextEpoch(ctx context.Context, api *client.Service, cursor int64) (int64, e
 		}
 	}
 	if next == 0 {
-		return 0, fmt.Errorf("the service has no epoch behind %d, where the cursor is", cursor)
+		return 0, fmt.Errorf("the service has no epoch after %d, where the cursor is", cursor)
 	}
 	part, err := api.Decisions(ctx, client.FeedOptions{After: cursor, Limit: 1})
 	switch {
@@ -96,7 +96,7 @@ func NextEpoch(ctx context.Context, api *client.Service, cursor int64) (int64, e
 	case err != nil:
 		return 0, fmt.Errorf("asking for decisions: %w", err)
 	case len(part.Decisions) > 0 && part.Decisions[0].Seq <= next:
-		return 0, fmt.Errorf("entry %d is of before the restore and not written yet: let a relay run with --decisions first; its log says what stops it", part.Decisions[0].Seq)
+		return 0, fmt.Errorf("entry %d is from before the restore and not written yet: let a relay run with --decisions first; its log says what stops it", part.Decisions[0].Seq)
 	}
 	return next, nil
 }

@@ -11,7 +11,7 @@ import (
 // Error says why a text was refused and where. It never holds a value.
 type Error struct {
 	// Problem is "no colon" where Syntax is true, else a predicate of the
-	// value, such as "is there twice".
+	// value, such as "occurs twice".
 	Problem string
 	// Offset is the byte at fault, -1 for a fault of the whole text.
 	Offset int

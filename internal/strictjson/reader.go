@@ -109,7 +109,7 @@ func (r *Reader) Object(visit func(name string) error) error {
 		}
 		here.name, here.inArray = name, false
 		if duplicate(names, &many, name) {
-			return r.refuse("is there twice")
+			return r.refuse("occurs twice")
 		}
 		if many == nil {
 			names = append(names, name)

@@ -237,9 +237,9 @@ var refused = []struct{ in, want, where string }{
 	{"\"é\uFFFD\xff\"", "not valid UTF-8 at byte 6", ""},
 	{`"` + strings.Repeat("x", limit) + `"`, "longer than 65536 bytes", ""},
 
-	{`{"a":1,"a":1}`, "body.a is there twice", "a"},
-	{`{"a":1,"\u0061":1}`, "body.a is there twice", "a"},
-	{`{"x":[0,{"z":1,"z":2}]}`, "body.x[1].z is there twice", "z"},
+	{`{"a":1,"a":1}`, "body.a occurs twice", "a"},
+	{`{"a":1,"\u0061":1}`, "body.a occurs twice", "a"},
+	{`{"x":[0,{"z":1,"z":2}]}`, "body.x[1].z occurs twice", "z"},
 	{`{"a":["b","\u0000"]}`, "body.a[1] holds U+0000", "a"},
 	{`["\ud83d"]`, "body[0] holds half of a surrogate pair", ""},
 	{`["\ude00\ud83d"]`, "body[0] holds half of a surrogate pair", ""},
@@ -247,7 +247,7 @@ var refused = []struct{ in, want, where string }{
 	{`{"a":{"b":1,"\u0000":2}}`, "body.a has a member name that holds U+0000", "a"},
 	{`{"\ud800":2}`, "body has a member name that holds half of a surrogate pair", ""},
 	{`{"a":` + strings.Repeat("[", MaxDepth), "body.a" + strings.Repeat("[0]", MaxDepth-1) + " is nested too deeply", "a"},
-	{"{\"" + strings.Repeat("long", 20) + "\":[{\"a\\nb\":1,\"a\\nb\":2}]}", "body." + strings.Repeat("long", 16) + "…[0].a?b is there twice", "a\nb"},
+	{"{\"" + strings.Repeat("long", 20) + "\":[{\"a\\nb\":1,\"a\\nb\":2}]}", "body." + strings.Repeat("long", 16) + "…[0].a?b occurs twice", "a\nb"},
 }
 
 func TestRefused(t *testing.T) {
@@ -284,7 +284,7 @@ func TestDuplicateInLargeObject(t *testing.T) {
 	}
 	for _, twice := range []string{"m0", "m31", "m32", "m999"} {
 		_, err := ParseObject([]byte(`{`+b.String()+`"`+twice+`":1}`), limit)
-		if err == nil || !strings.Contains(err.Error(), twice+" is there twice") {
+		if err == nil || !strings.Contains(err.Error(), twice+" occurs twice") {
 			t.Errorf("%s: %v", twice, err)
 		}
 	}

@@ -38,7 +38,7 @@ func (t Tasks) Routes() []api.Route {
 		{Method: post, Path: "/v1/tasks/decline", ID: "declineTasks", Roles: api.Deciders, Scope: api.ByHandler, Status: 200, Handler: api.Handle(t.declineMany), Summary: "Decline many tasks, each by itself"},
 		{Method: post, Path: "/v1/tasks/{id}/approve", ID: "approveTask", Roles: api.Approvers, Scope: api.ByHandler, Status: 200, Handler: api.Fresh(api.Handle(t.approve)), Summary: "Approve a task; with the last approval that is missing, what it is about is done", Errors: []int{409, 410}},
 		{Method: post, Path: "/v1/tasks/{id}/decline", ID: "declineTask", Roles: api.Deciders, Scope: api.ByHandler, Status: 200, Handler: api.Handle(t.decline), Summary: "Decline a task; one person suffices", Errors: []int{409, 410}},
-		{Method: post, Path: "/v1/tasks/{id}/note", ID: "noteTask", Roles: api.Deciders, Scope: api.ByHandler, Status: 200, Handler: api.Handle(t.note), Summary: "Note something about what a task is about; each call adds a note, and none is ever changed", Errors: []int{409, 410}},
+		{Method: post, Path: "/v1/tasks/{id}/note", ID: "noteTask", Roles: api.Deciders, Scope: api.ByHandler, Status: 200, Handler: api.Handle(t.note), Summary: "Add a note to what a task is about; notes are never changed", Errors: []int{409, 410}},
 	}
 }
 

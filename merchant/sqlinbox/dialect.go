@@ -54,7 +54,7 @@ func DDL(d Dialect) string {
 // several processes at once.
 func Create(ctx context.Context, db *sql.DB, d Dialect) error {
 	if !d.known() {
-		return fmt.Errorf("sqlinbox: %v is no known dialect", d)
+		return fmt.Errorf("sqlinbox: %v is not a known dialect", d)
 	}
 	for _, text := range strings.SplitAfter(DDL(d), ";\n") {
 		if strings.TrimSpace(text) == "" {
