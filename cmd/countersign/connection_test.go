@@ -89,6 +89,10 @@ func TestWhichEndIsAsked(t *testing.T) {
 			"tasks list --gateway --data old", "", "does not say where the API"},
 		"an address that was given": {func(t *testing.T) { data(t, "gw", gatewayEnd, true) },
 			"tasks list --data gw --api " + urls[serviceEnd], mine(serviceEnd), ""},
+		"an end's variable before that of both": {func(t *testing.T) {
+			t.Setenv("COUNTERSIGN_GATEWAY_API", urls[gatewayEnd])
+			t.Setenv("COUNTERSIGN_API", "http://127.0.0.1:1")
+		}, "tasks list --gateway --token " + token, mine(gatewayEnd), ""},
 		"a token without its @": {func(t *testing.T) { data(t, "gw", gatewayEnd, true); _ = os.WriteFile("t", []byte(token), 0o600) },
 			"tasks list --data gw --token t", "", "--token: a file of this name exists: give @t to read it"},
 	} {
