@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"os/signal"
 	"regexp"
@@ -55,15 +54,11 @@ func (c *checkCmd) Validate() error {
 	if c.List {
 		return nil
 	}
-	for _, f := range []struct{ name, value string }{{"notify-url", c.NotifyURL}, {"withdraw-url", c.WithdrawURL}} {
-		if f.value == "" {
-			return fmt.Errorf("--%s is missing", f.name)
-		}
-		if u, err := url.Parse(f.value); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-			return fmt.Errorf("--%s is not an absolute http or https URL", f.name)
-		}
-	}
 	switch {
+	case c.NotifyURL == "":
+		return errors.New("--notify-url is missing")
+	case c.WithdrawURL == "":
+		return errors.New("--withdraw-url is missing")
 	case c.APIKey == "" && c.Key != "":
 		return errors.New("--api-key is missing")
 	case c.NotifyURL == c.WithdrawURL:

@@ -122,11 +122,8 @@ func (f *daemonFlags) run(std streams, d interface {
 
 // explainStart adds what to try to the errors of a start.
 func explainStart(err error) error {
-	for missing, name := range map[error]string{daemon.ErrAlarmSecret: "alarm", daemon.ErrForwardSecret: "forward", daemon.ErrVerifySecret: "verify"} {
-		if errors.Is(err, missing) {
-			return &hintedError{fmt.Errorf("--%s-secret is missing: with --db there may be other processes, and all must sign with one secret", name),
-				[]string{fmt.Sprintf(`make one: (umask 077; echo "whsec_$(openssl rand -base64 32)" > %[1]s.secret); then --%[1]s-secret @%[1]s.secret on each.`, name)}}
-		}
+	if none := new(daemon.NoSecretError); errors.As(err, &none) {
+		return &hintedError{err, []string{fmt.Sprintf(`make one: (umask 077; echo "whsec_$(openssl rand -base64 32)" > %[1]s.secret); then --%[1]s-secret @%[1]s.secret on each.`, none.Name)}}
 	}
 	switch {
 	case errors.Is(err, daemon.ErrOlder):

@@ -177,6 +177,27 @@ func TestGatewayByHand(t *testing.T) {
 	}
 }
 
+// TestGatewayKeys: both sets of keys are those of the flags, each with its own key for answers.
+func TestGatewayKeys(t *testing.T) {
+	var files []string
+	var prints [2]string
+	for i := range prints {
+		key, _ := pairOf(t)
+		files, prints[i] = append(files, filepath.Join(t.TempDir(), "key")), key.Fingerprint()
+		if err := os.WriteFile(files[i], []byte(key.PublicBase64()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var m merchant.Config
+	c := &gatewayCmd{ServiceKey: files, ResponseKey: []string{files[1], files[0]}}
+	if err := c.readKeys(&m, streams{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := [4]string{m.Key.Fingerprint(), m.NextKey.Fingerprint(), m.ResponseKey.Fingerprint(), m.NextResponseKey.Fingerprint()}; got != [4]string{prints[0], prints[1], prints[1], prints[0]} {
+		t.Errorf("%q of %q", got, prints)
+	}
+}
+
 // TestGatewayStartsWrongly: what cannot work is said at the start.
 func TestGatewayStartsWrongly(t *testing.T) {
 	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")

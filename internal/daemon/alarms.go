@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -23,9 +22,21 @@ type AlarmPosting struct {
 	Secret signed.Secret
 }
 
-// ErrAlarmSecret means that a daemon posts alarms and shares its database, but was not given the secret that all
+// NoSecretError means that a daemon signs what it posts and shares its database, but was not given the secret that all
 // daemons of the database must sign with.
-var ErrAlarmSecret = errors.New("daemons of one database must sign alarms with one secret")
+type NoSecretError struct{ Name string } // "alarm", "forward" or "verify"
+
+func (e *NoSecretError) Error() string {
+	return "--" + e.Name + "-secret is missing: with --db there may be other processes, and all must sign with one secret"
+}
+
+// sharesSecret returns a *NoSecretError if what is posted to url has no secret that other daemons have too.
+func (s Storage) sharesSecret(name, url string, secret signed.Secret) error {
+	if url != "" && len(secret) == 0 && s.DB != "" {
+		return &NoSecretError{name}
+	}
+	return nil
+}
 
 const (
 	alarmPoll  = 2 * time.Second // between two looks for messages
@@ -49,10 +60,8 @@ func (s Storage) alarmPoster(c AlarmPosting, d *db.DB, l *journal.Log, now func(
 		return nil, nil
 	}
 	var err error
-	if len(c.Secret) == 0 {
-		if c.Secret, err = s.signingSecret(AlarmSecretFile); err != nil {
-			return nil, fmt.Errorf("alarm secret: %w", err)
-		}
+	if c.Secret, err = s.signingSecret(c.URL, c.Secret, AlarmSecretFile); err != nil {
+		return nil, err
 	}
 	p := &alarmPoster{db: d, journal: l, now: now, log: log, random: s.World.random}
 	p.to, err = signed.NewPoster(signed.Config{URL: c.URL, Secret: c.Secret, Agent: "countersign/" + Version, Now: now, Dial: s.World.Dial})

@@ -191,7 +191,7 @@ func TestAlarmURL(t *testing.T) {
 	app.mu.Unlock()
 
 	if _, err := NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: dir, DB: "postgres://x"}, Alarms: AlarmPosting{URL: app.URL}},
-		Listen: "127.0.0.1:0"}); !errors.Is(err, ErrAlarmSecret) {
+		Listen: "127.0.0.1:0"}); !errors.As(err, new(*NoSecretError)) {
 		t.Errorf("no secret beside a shared database: %v", err)
 	}
 }
@@ -201,7 +201,7 @@ func TestAlarmURL(t *testing.T) {
 func TestGatewayAlarmURL(t *testing.T) {
 	app := startAlarmApp(t)
 	dir := t.TempDir()
-	secret, err := Storage{Dir: dir}.signingSecret(AlarmSecretFile)
+	secret, err := Storage{Dir: dir}.signingSecret("https://x", nil, AlarmSecretFile)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -447,7 +447,7 @@ func TestNewRefuses(t *testing.T) {
 	shared.DB = "postgres://nowhere.invalid/x"
 	if err := second(NewGateway(GatewayConfig{Common: Common{Storage: shared},
 		Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
-		Forward: gateway.Forwarding{URL: "https://app"}})); !errors.Is(err, ErrForwardSecret) {
+		Forward: gateway.Forwarding{URL: "https://app"}})); !errors.As(err, new(*NoSecretError)) {
 		t.Errorf("a shared database and no forward secret: %v", err)
 	}
 	if _, err := os.Stat(somewhere.Dir); !errors.Is(err, os.ErrNotExist) {

@@ -212,8 +212,9 @@ func (c *Common) validate(name string, roles []client.Role, bound bool) error {
 		return fmt.Errorf("daemon: %s.Dir is missing", name)
 	case c.RetainDays < 0 || c.RetainDays > mostDays:
 		return fmt.Errorf("--retain-days is %d: give 0 to %d", c.RetainDays, mostDays)
-	case c.Alarms.URL != "" && len(c.Alarms.Secret) == 0 && c.DB != "":
-		return ErrAlarmSecret
+	}
+	if err := c.sharesSecret("alarm", c.Alarms.URL, c.Alarms.Secret); err != nil {
+		return err
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

@@ -43,19 +43,12 @@ type GatewayConfig struct {
 	// TakeAddresses is gateway.Config.TakeAddresses.
 	TakeAddresses bool `kong:"-"`
 	// Forward tells the merchant's application of every deposit and event. Zero: nothing is forwarded. With an empty
-	// Secret, the one in Dir is used, made on first start; with DB that is ErrForwardSecret.
+	// Secret, the one in Dir is used, made on first start; with DB that is a *NoSecretError.
 	Forward gateway.Forwarding `kong:"-"`
 	// Verify asks the merchant's own check about every deposit before it counts. Zero: no check is asked. With an empty
-	// Secret, the one in Dir is used, made on first start; with DB that is ErrVerifySecret.
+	// Secret, the one in Dir is used, made on first start; with DB that is a *NoSecretError.
 	Verify gateway.Verifying `kong:"-"`
 }
-
-// ErrForwardSecret means that a gateway forwards and shares its database, but was not given the secret that all
-// gateways of the database must sign with.
-var ErrForwardSecret = errors.New("gateways of one database must sign with one secret")
-
-// ErrVerifySecret means the same for questions about deposits.
-var ErrVerifySecret = errors.New("gateways of one database must sign their questions with one secret")
 
 // Gateway is the merchant's end as one process. Use NewGateway to make one and Run it once.
 type Gateway struct {
@@ -68,15 +61,11 @@ type Gateway struct {
 
 // NewGateway validates c. It opens and starts nothing.
 func NewGateway(c GatewayConfig) (*Gateway, error) {
-	switch {
-	case c.Listen == "" || c.APIListen == "":
+	if c.Listen == "" || c.APIListen == "" {
 		return nil, errors.New("daemon: GatewayConfig.Listen or APIListen is missing")
-	case c.Forward.URL != "" && len(c.Forward.Secret) == 0 && c.DB != "":
-		return nil, ErrForwardSecret
-	case c.Verify.URL != "" && len(c.Verify.Secret) == 0 && c.DB != "":
-		return nil, ErrVerifySecret
 	}
-	if err := c.validate("GatewayConfig", client.Role("").AtGateway(), false); err != nil {
+	if err := cmp.Or(c.sharesSecret("forward", c.Forward.URL, c.Forward.Secret), c.sharesSecret("verify", c.Verify.URL, c.Verify.Secret),
+		c.validate("GatewayConfig", client.Role("").AtGateway(), false)); err != nil {
 		return nil, err
 	}
 	g := &Gateway{c: c}
@@ -99,15 +88,11 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 		return err
 	}
 	g.book = book.New(g.db, book.Config{})
-	if c.Forward.URL != "" && len(c.Forward.Secret) == 0 {
-		if c.Forward.Secret, err = c.signingSecret(ForwardSecretFile); err != nil {
-			return fmt.Errorf("forward secret: %w", err)
-		}
+	if c.Forward.Secret, err = c.signingSecret(c.Forward.URL, c.Forward.Secret, ForwardSecretFile); err != nil {
+		return err
 	}
-	if c.Verify.URL != "" && len(c.Verify.Secret) == 0 {
-		if c.Verify.Secret, err = c.signingSecret(VerifySecretFile); err != nil {
-			return fmt.Errorf("verify secret: %w", err)
-		}
+	if c.Verify.Secret, err = c.signingSecret(c.Verify.URL, c.Verify.Secret, VerifySecretFile); err != nil {
+		return err
 	}
 	c.Callbacks.MaxBodies = c.MaxBodies
 	if c.Callbacks.Sign == nil {
@@ -145,15 +130,22 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	return g.serve(ctx, GatewayEnd, c.APIListen, drain, g.gateway.API(), g.gateway.Stop, console.NewGateway)
 }
 
-// signingSecret reads a secret of the data directory. The first start makes it.
-func (s Storage) signingSecret(name string) (signed.Secret, error) {
+// signingSecret returns the secret that was given for what is posted to url, or that of a file of the data directory,
+// which the first start makes.
+func (s Storage) signingSecret(url string, given signed.Secret, name string) (signed.Secret, error) {
+	if url == "" || len(given) > 0 {
+		return given, nil
+	}
 	var fresh [32]byte
 	_, _ = rand.Read(fresh[:]) // never fails
 	text, err := keepSecret(s.file(name), "whsec_"+base64.StdEncoding.EncodeToString(fresh[:]))
-	if err != nil {
-		return nil, err
+	if err == nil {
+		given, err = signed.ParseSecret(text)
 	}
-	return signed.ParseSecret(text)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", name, err)
+	}
+	return given, err
 }
 
 // Run takes callbacks, serves the API and forwards until ctx ends. Then the listeners accept no more requests, the work
