@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -28,8 +27,7 @@ func TestLargeWithdrawal(t *testing.T) {
 		kinToken.Root = coreToken.Root
 		core, ann, kin := h.with(coreToken), h.with(annToken), h.with(kinToken)
 		accept := func(n int) client.Withdrawal {
-			w := must(core.CreateWithdrawal(ctx, newWithdrawal("acme", n)))(t)
-			return w.Withdrawal
+			return must(core.CreateWithdrawal(ctx, newWithdrawal("acme", n)))(t).Withdrawal
 		}
 		waits := func(id string) {
 			t.Helper()
@@ -70,6 +68,11 @@ func TestLargeWithdrawal(t *testing.T) {
 		}
 		small := accept(20)
 		h.decide(small.ID, countersign.DecisionDeclined)
+		listed(w.ID)
+		second := accept(21)
+		h.decide(second.ID, countersign.DecisionConfirmed)
+		listed(second.ID, w.ID)
+		must(ann.DeclineTask(ctx, releaseTask(second.ID), "no"))(t)
 		listed(w.ID)
 		if page, err := admin.Tasks(ctx, client.TaskFilter{Kind: client.TaskRelease, State: client.TaskDone}, client.PageOptions{}); err != nil || len(page.Tasks) != 0 {
 			t.Errorf("%+v, %v", page, err)
@@ -138,43 +141,6 @@ func (h *harness) wantToldOf(after time.Duration, ids ...string) {
 	if want := slices.Sorted(slices.Values(ids)); !slices.Equal(got, want) {
 		h.t.Errorf("approval_waits stands for %d withdrawals, %q, want %d, %q", len(got), got, len(want), want)
 	}
-}
-
-// TestAllWithdrawalsThatWaitAreToldOf: however many wait, approval_waits stands for all of them, and
-// ends for those alone that do not wait any more.
-func TestAllWithdrawalsThatWaitAreToldOf(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, h *harness) {
-		ctx := t.Context()
-		h.merchant("acme")
-		admin := h.client(client.RoleAdmin)
-		must(admin.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{ApproveAbove: limitsOf(t, "USDT 12")}}))(t)
-		var list []client.NewWithdrawal
-		for n := range 410 {
-			list = append(list, newWithdrawal("acme", n))
-		}
-		added, err := h.client(client.RoleCore).CreateWithdrawals(ctx, list...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var ids []string
-		for _, w := range added {
-			ids = append(ids, w.Withdrawal.ID)
-		}
-		err = h.store.Write(ctx, func(ctx context.Context, x *db.Tx) error {
-			_, err := x.Exec(ctx, `UPDATE withdrawals SET state = 'confirmed', decided = $1, confirmed_address = ordered_address, confirmed_chain = ordered_chain, confirmed_symbol = ordered_symbol, confirmed_amount = ordered_amount`, int64(db.MillisOf(h.now())))
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		h.wantToldOf(0)
-		h.wantToldOf(2*time.Hour, ids...)
-		for _, i := range []int{0, 250, len(ids) - 3} {
-			must(admin.DeclineTask(ctx, releaseTask(ids[i]), "no"))(t)
-			ids = slices.Delete(ids, i, i+1)
-			h.wantToldOf(2*time.Hour, ids...)
-		}
-	})
 }
 
 func limitsOf(t *testing.T, text string) client.AmountLimits {
@@ -250,33 +216,3 @@ func TestStuckWithdrawal(t *testing.T) {
 		secrets.add("permit", p.Permit.Reveal())
 	})
 }
-
-// TestAllChangesThatWaitAreToldOf: approval_waits stands, once, for every change that has waited for an
-// hour, and ends when it is decided.
-func TestAllChangesThatWaitAreToldOf(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, h *harness) {
-		ctx := t.Context()
-		h.merchant("acme")
-		alice, bob := h.person(client.RoleOperator, ""), h.person(client.RoleApprover, "")
-		var subjects []string
-		for n := range 205 { // more than a page
-			m := must(alice.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{WithdrawURL: fmt.Sprintf("https://a%d.example/w", n)}}))(t)
-			subjects = append(subjects, "change "+strings.TrimPrefix(m.Task, "change."))
-		}
-		h.wantToldOf(time.Hour - time.Millisecond)
-		for range 2 {
-			h.wantToldOf(time.Hour, subjects...)
-		}
-		for _, i := range []int{0, 202} {
-			must(bob.DeclineTask(ctx, changeTask(subjects[i]), "no"))(t)
-			subjects = slices.Delete(subjects, i, i+1)
-			h.wantToldOf(time.Hour, subjects...)
-		}
-		if _, err := bob.ApproveTask(ctx, changeTask(subjects[0]), ""); err != nil { // the others are stale now
-			t.Fatal(err)
-		}
-		h.wantToldOf(time.Hour)
-	})
-}
-
-func changeTask(subject string) string { return strings.Replace(subject, "change ", "change.", 1) }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"countersign/client"
 	"countersign/internal/api"
@@ -181,36 +182,6 @@ func TestChangeWithoutAnApprover(t *testing.T) {
 	}
 }
 
-// Keys are made when they are proposed, so that the merchant can be given its part, and
-// used when they are approved.
-func TestKeysWait(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, h *harness) {
-		ctx := t.Context()
-		made := h.merchant("acme")
-		alice, bob := h.person(client.RoleOperator, ""), h.person(client.RoleApprover, "")
-		keys := must(alice.StageRotation(ctx, "acme", client.NewRotation{Key: &client.KeySpec{Bits: 1024}, ResponseKey: &client.KeySpec{Bits: 1024}}))(t)
-		secrets.add("public key", keys.PublicKey)
-		secrets.add("response public key", keys.ResponsePublicKey)
-		next := must(changeOf(alice, ctx, keys.Task))(t).After["nextRequestKey"]
-		if keys.PublicKey == "" || next == made.Fingerprint || len(keys.Warnings) != 2 {
-			t.Fatalf("%+v", keys)
-		}
-		must(bob.ApproveTask(ctx, keys.Task, ""))(t)
-		active := must(alice.ActivateRotation(ctx, "acme", 0))(t)
-		if c := must(changeOf(alice, ctx, active.Task))(t); c.Before["requestKey"] != made.Fingerprint || c.After["requestKey"] != next {
-			t.Errorf("%+v", c)
-		}
-		if kept := must(h.store.Merchant(ctx, "acme"))(t); kept.Fingerprint != made.Fingerprint {
-			t.Error("they are used already")
-		}
-		must(bob.ApproveTask(ctx, active.Task, ""))(t)
-		kept := must(h.store.Merchant(ctx, "acme"))(t)
-		if kept.Key.PublicBase64() != keys.PublicKey || kept.ResponseKey.PublicBase64() != keys.ResponsePublicKey || !kept.Key.HasPrivate() || kept.Fingerprint != next {
-			t.Error("other keys are used")
-		}
-	})
-}
-
 // What would change something that was changed since is stale, and so is what was
 // proposed by a token that was revoked. Nothing is left of the secrets of a change that
 // is final.
@@ -224,7 +195,10 @@ func TestStaleChanges(t *testing.T) {
 			return must(p.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{WithdrawURL: url}}))(t).Task
 		}
 		first, second := propose(alice, "https://one.example/w"), propose(alice, "https://two.example/w")
+		h.wantToldOf(time.Hour - time.Millisecond)
+		h.wantToldOf(time.Hour, strings.Replace(first, ".", " ", 1), strings.Replace(second, ".", " ", 1))
 		must(bob.ApproveTask(ctx, first, ""))(t)
+		h.wantToldOf(time.Hour) // the other is stale
 		why := "change " + strings.TrimPrefix(first, "change.") + " was applied after this was proposed"
 		for _, p := range []person{alice, bob} {
 			if c := must(p.Task(ctx, second))(t); c.State != client.TaskStale || !strings.HasPrefix(c.Why, why) {
@@ -357,12 +331,4 @@ func TestTokensAreChanges(t *testing.T) {
 		_, err = erin.ApproveTask(ctx, must(admin.RevokeToken(ctx, erin.id))(t), "")
 		refused(t, err, client.ErrConflict, "revoke those that are bound first")
 	})
-}
-
-// The first approver cannot be bound: nobody would decide on anything else.
-func TestFirstApproverIsNotBound(t *testing.T) {
-	h := sqlite(t)
-	h.merchant("acme")
-	_, err := h.client(client.RoleAdmin).CreateToken(t.Context(), client.NewToken{Name: "bob", Role: client.RoleApprover, Merchants: []string{"acme"}})
-	refused(t, err, client.ErrInvalid, "body.merchants binds the first approver")
 }

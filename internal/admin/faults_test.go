@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -73,25 +72,6 @@ func TestPanicIsA500(t *testing.T) {
 	}
 }
 
-// The same deposit twice within a batch is one; with other content it is a
-// conflict of its item.
-func TestTwiceWithinABatch(t *testing.T) {
-	h := sqlite(t)
-	h.merchant("acme")
-	d := newDeposit("acme", 1)
-	list, err := h.client(client.RoleCore).AddDeposits(t.Context(), d, d)
-	if err != nil || list[0].Duplicate || !list[1].Duplicate || list[0].ID != list[1].ID {
-		t.Errorf("%+v, %v", list, err)
-	}
-	d = newDeposit("acme", 2)
-	other := d
-	other.TxID = "0xother"
-	h.postJSON("/v1/deposits", []client.NewDeposit{d, other}).names(t, http.StatusConflict, "body[1].trackingId")
-	if n := h.stored(); n != 1 {
-		t.Errorf("%d stored, want 1", n)
-	}
-}
-
 func TestNewRefusesAHalfConfig(t *testing.T) {
 	check := func(string, bool) error { return nil }
 	for name, c := range map[string]Config{
@@ -125,16 +105,13 @@ func TestAllowPrivateNeedsTheFlag(t *testing.T) {
 		t.Errorf("%+v, %v", m.MerchantSettings, err)
 	}
 	h.raw(client.RoleAdmin, patch, "/v1/merchants/acme", api.TypeJSON, `{"allowPrivate":false}`)
-}
-
-func TestDefaultAllowPrivate(t *testing.T) {
-	h := sqlite(t, func(c *Config) { c.DefaultAllowPrivate = true })
-	in := newMerchant("local")
+	// With the flag, the allowance cannot be taken away from under a URL that needs it.
+	h = sqlite(t, func(c *Config) { c.DefaultAllowPrivate = true })
+	in = newMerchant("local")
 	in.NotifyURL = "https://127.0.0.1/n"
 	m, err := h.client(client.RoleAdmin).CreateMerchant(t.Context(), in)
 	if err != nil || !m.Private() {
 		t.Fatalf("%+v, %v", m.Merchant, err)
 	}
-	// The allowance cannot be taken away from under a URL that needs it.
 	h.raw(client.RoleAdmin, patch, "/v1/merchants/local", api.TypeJSON, `{"allowPrivate":false}`).names(t, 422, "body.notifyUrl")
 }

@@ -292,21 +292,18 @@ func (h *harness) records(r *http.Request) (n int64) {
 // with keeps a token, and returns a client that has it.
 func (h *harness) with(k api.Token) *client.Service {
 	h.t.Helper()
-	c := must(client.NewService(client.Config{URL: h.url, Token: client.Secret(h.keep(k))}))(h.t)
-	return c
+	return h.holder(k.ID, h.keep(k)).Service
 }
 
 // id returns the id of the token of a role.
 func (h *harness) id(role client.Role) string {
 	h.t.Helper()
-	t := must(h.kept.ByHash(h.t.Context(), api.HashToken(h.tokens[role])))(h.t)
-	return t.ID
+	return must(h.kept.ByHash(h.t.Context(), api.HashToken(h.tokens[role])))(h.t).ID
 }
 
 // client returns a client with the token of a role.
 func (h *harness) client(role client.Role) *client.Service {
-	c := must(client.NewService(client.Config{URL: h.url, Token: client.Secret(h.tokens[role])}))(h.t)
-	return c
+	return h.holder("", h.tokens[role]).Service
 }
 
 // answer is a raw answer.
@@ -385,6 +382,17 @@ func (h *harness) counts() (c counts) {
 	as, err5 := ready.Alarms(ctx, h.store)
 	ok(h.t, errors.Join(err1, err2, err3, err4, err5))
 	return counts{len(ms), len(cs), len(ws), len(ts), len(as)}
+}
+
+// stored counts pending callbacks.
+func (h *harness) stored() (n int64) {
+	stats := must(h.store.Stats(context.Background()))(h.t)
+	for _, l := range stats.Lanes {
+		if l.State == client.CallbackPending {
+			n += l.Count
+		}
+	}
+	return n
 }
 
 // merchant makes a merchant with little work: its key is shared by the suite.

@@ -22,8 +22,7 @@ func TestAPermitBelongsToItsToken(t *testing.T) {
 		heir.Root, reader.Root = core.Root, core.Root
 		with := map[string]*client.Service{}
 		for _, k := range []api.Token{core, heir, stranger, reader} {
-			c := must(client.NewService(client.Config{URL: h.url, Token: client.Secret(h.keep(k))}))(t)
-			with[k.Name] = c
+			with[k.Name] = h.with(k)
 		}
 		for _, role := range []client.Role{client.RoleViewer, client.RoleOperator, client.RoleAdmin} {
 			with["a "+string(role)] = h.client(role)

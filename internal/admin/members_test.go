@@ -2,6 +2,7 @@ package admin
 
 import (
 	"encoding/json"
+	"maps"
 	"strings"
 	"testing"
 
@@ -32,15 +33,12 @@ func TestEveryWrongMember(t *testing.T) {
 	deposit := asMembers(t, newDeposit("acme", 2))
 	deposit["newAddress"], deposit["business"] = "TNew", 4
 	merchant := fullMerchant("other")
+	patch := maps.Clone(merchant)
+	delete(patch, "id")
+	delete(patch, "scheme")
 	good := map[string]any{
-		"createMerchant": merchant,
-		"updateMerchant": map[string]any{
-			"name": "n", "apiKey": "key-patched-7", "callbackApiKey": "key-patched-8", "key": merchant["key"], "responseKey": merchant["responseKey"],
-			"notifyUrl": "https://a.example/n", "withdrawUrl": "https://a.example/w",
-			"finalCodes":  []any{map[string]any{"from": 2000, "to": 2100}},
-			"retry":       map[string]any{"notify": map[string]any{"delays": []any{"1s"}, "every": "5s"}, "withdraw": map[string]any{"delays": []any{"1s"}, "every": "5s"}},
-			"concurrency": 5, "ratePerSecond": 2.5, "confirmWithin": "1m", "releaseWithin": "2h", "allowPrivate": true, "contentType": "text/plain", "body": "form", "collect": "bound", "approveAbove": []any{map[string]any{"symbol": "USDT", "above": "100"}}, "answerKey": signingPublic,
-		},
+		"createMerchant":     merchant,
+		"updateMerchant":     patch,
 		"pauseMerchant":      map[string]any{"reason": "maintenance"},
 		"resumeMerchant":     map[string]any{"resend": true},
 		"resendCallback":     map[string]any{"accepted": true},
@@ -103,8 +101,7 @@ func fullMerchant(id string) map[string]any {
 
 func acceptWithdrawal(h *harness, w client.NewWithdrawal) client.AcceptedWithdrawal {
 	h.t.Helper()
-	out := must(h.client(client.RoleCore).CreateWithdrawal(h.t.Context(), w))(h.t)
-	return out
+	return must(h.client(client.RoleCore).CreateWithdrawal(h.t.Context(), w))(h.t)
 }
 
 func addDeposit(h *harness, d client.NewDeposit) client.Accepted {
@@ -223,12 +220,20 @@ func TestConflicts(t *testing.T) {
 	if after := h.counts(); after != before {
 		t.Errorf("conflicts changed the store: %+v, was %+v", after, before)
 	}
-	again := addDeposit(h, newDeposit("acme", 1))
-	if !again.Duplicate {
-		t.Error("the same deposit again is no duplicate")
+	// The same is no conflict, within an array either, where other content is one.
+	if !addDeposit(h, newDeposit("acme", 1)).Duplicate || !acceptWithdrawal(h, newWithdrawal("acme", 1)).Duplicate {
+		t.Error("the same again is no duplicate")
 	}
-	if !acceptWithdrawal(h, newWithdrawal("acme", 1)).Duplicate {
-		t.Error("the same withdrawal again is no duplicate")
+	d := newDeposit("acme", 3)
+	if list := must(h.client(client.RoleCore).AddDeposits(t.Context(), d, d))(t); list[0].Duplicate || !list[1].Duplicate || list[0].ID != list[1].ID {
+		t.Errorf("twice in an array: %+v", list)
+	}
+	d = newDeposit("acme", 4)
+	other = d
+	other.TxID = "0xother"
+	h.postJSON("/v1/deposits", []client.NewDeposit{d, other}).names(t, 409, "body[1].trackingId")
+	if n := h.counts().callbacks; n != before.callbacks+1 {
+		t.Errorf("%d stored, want %d", n, before.callbacks+1)
 	}
 }
 
@@ -337,6 +342,5 @@ func TestBodiesThatAreNone(t *testing.T) {
 
 func encode(t testing.TB, v any) []byte {
 	t.Helper()
-	b := must(json.Marshal(v))(t)
-	return b
+	return must(json.Marshal(v))(t)
 }

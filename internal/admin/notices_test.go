@@ -20,8 +20,7 @@ func (h *harness) says(id string) countersign.Callback {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	cb := must(countersign.ParseCallback(b, countersign.ParseOptions{Lenient: true}))(h.t)
-	return cb
+	return must(countersign.ParseCallback(b, countersign.ParseOptions{Lenient: true}))(h.t)
 }
 
 // TestAddressBecomesItsCallback: once for each changeId, under a trackingId that

@@ -17,12 +17,13 @@ func TestRotationWaitsForAnApprover(t *testing.T) {
 		ctx := t.Context()
 		made := h.merchant("acme")
 		alice, bob := h.person(client.RoleOperator, ""), h.person(client.RoleApprover, "")
-		staged := must(alice.StageRotation(ctx, "acme", client.NewRotation{Key: &client.KeySpec{Bits: 1024}, MakeAPIKey: true, CallbackAPIKey: "callback-key-staged"}))(t)
+		staged := must(alice.StageRotation(ctx, "acme", client.NewRotation{Key: &client.KeySpec{Bits: 1024}, ResponseKey: &client.KeySpec{Bits: 1024}, MakeAPIKey: true, CallbackAPIKey: "callback-key-staged"}))(t)
 		secrets.add("staged public key", staged.PublicKey)
+		secrets.add("staged response public key", staged.ResponsePublicKey)
 		secrets.add("staged API key", staged.APIKey.Reveal())
 		secrets.add("staged X-API-KEY", "callback-key-staged")
 		next := must(changeOf(alice, ctx, staged.Task))(t)
-		if staged.PublicKey == "" || staged.Rotation != nil || len(staged.Warnings) != 1 || staged.CallbackAPIKey != "" ||
+		if staged.PublicKey == "" || staged.Rotation != nil || len(staged.Warnings) != 2 || staged.CallbackAPIKey != "" ||
 			next.After["rotation"] != "staged" || next.After["nextRequestKey"] == "" || next.After["nextApiKey"] == "" || next.After["nextCallbackApiKey"] == "" || next.Before["rotation"] != "" {
 			t.Fatalf("%+v", next)
 		}
@@ -56,6 +57,9 @@ func TestRotationWaitsForAnApprover(t *testing.T) {
 		m = must(alice.Merchant(ctx, "acme"))(t)
 		if m.Rotation == nil || m.Rotation.State != client.RotationActive || m.Fingerprint != next.After["nextRequestKey"] || int64(m.Rotation.Until) != h.now().Add(time.Hour).UnixMilli() || m.APIKeyFingerprint != next.After["nextApiKey"] {
 			t.Errorf("%+v", m.Rotation)
+		}
+		if kept := must(h.store.Merchant(ctx, "acme"))(t); kept.Key.PublicBase64() != staged.PublicKey || kept.ResponseKey.PublicBase64() != staged.ResponsePublicKey || !kept.Key.HasPrivate() {
+			t.Error("other keys are used than were shown")
 		}
 		waits = must(alice.FinishRotation(ctx, "acme"))(t)
 		if c := must(changeOf(alice, ctx, waits.Task))(t); c.Before["oldRequestKey"] != made.Fingerprint || c.After["rotation"] != "" {

@@ -16,10 +16,7 @@ import (
 // bound returns a client whose token is bound to merchants.
 func (h *harness) bound(role client.Role, merchants string) *client.Service {
 	h.t.Helper()
-	k := api.NewStoreToken("bound", role, 1)
-	k.Merchants = merchants
-	c := must(client.NewService(client.Config{URL: h.url, Token: client.Secret(h.keep(k))}))(h.t)
-	return c
+	return h.person(role, merchants).Service
 }
 
 // A bound token finds in lists and feeds what is its merchants' and nothing else, page by
@@ -179,6 +176,7 @@ func TestBadTokensAreNotMade(t *testing.T) {
 		{admin, client.NewToken{Name: "n", Role: "core", Merchants: []string{"a", "a"}}, client.ErrInvalid, "body.merchants[1] occurs twice"},
 		{admin, client.NewToken{Name: "n", Role: "core", Expires: soon}, client.ErrInvalid, "body.expires is not at least a minute from now"},
 		{admin, client.NewToken{Name: "n", Role: "app"}, client.ErrInvalid, "body.role"},
+		{admin, client.NewToken{Name: "bob", Role: "approver", Merchants: []string{"a"}}, client.ErrInvalid, "body.merchants binds the first approver"},
 		{bound, client.NewToken{Name: "n", Role: "core"}, client.ErrForbidden, "for these alone"},
 		{bound, client.NewToken{Name: "n", Role: "core", Merchants: []string{"a", "b"}}, client.ErrForbidden, "for these alone"},
 	} {
@@ -208,22 +206,26 @@ func TestBadTokensAreNotMade(t *testing.T) {
 	}
 }
 
-// Whoever waits for a feed is turned away when the token expires, also while nothing comes.
-func TestLongCallsOfAnExpiredToken(t *testing.T) {
+// Whoever waits for a feed is turned away when the token expires or is revoked, also while nothing comes.
+func TestLongCallsOfAnEndedToken(t *testing.T) {
 	h := sqlite(t)
-	h.merchant("acme")
 	k := api.NewStoreToken("short", client.RoleCore, 1)
-	k.Expires = db.MillisOf(h.now()) + 60_000
-	h.tokens[client.RoleCore] = h.keep(k)
-	ended := make(chan error, 1)
-	go func() {
-		_, err := h.client(client.RoleCore).Decisions(t.Context(), client.FeedOptions{Wait: time.Minute})
-		ended <- err
-	}()
-	time.Sleep(100 * time.Millisecond) // most likely the reader waits
-	h.pass(time.Minute)
-	if err := <-ended; !errors.Is(err, client.ErrUnauthorized) {
-		t.Errorf("the reader: %v", err)
+	for what, ends := range map[string]func(){
+		"expires":    func() { h.pass(time.Minute) },
+		"is revoked": func() { ok(t, h.kept.Revoke(t.Context(), k.ID, 1, nil)) },
+	} {
+		k = api.NewStoreToken(what, client.RoleCore, 1)
+		k.Expires = db.MillisOf(h.now()) + 60_000
+		waits, ended := h.with(k), make(chan error, 1)
+		go func() {
+			_, err := waits.Decisions(t.Context(), client.FeedOptions{Wait: time.Minute})
+			ended <- err
+		}()
+		time.Sleep(100 * time.Millisecond) // most likely the reader waits
+		ends()
+		if err := <-ended; !errors.Is(err, client.ErrUnauthorized) {
+			t.Errorf("its token %s: %v", what, err)
+		}
 	}
 }
 

@@ -42,21 +42,3 @@ func FuzzCheckJSON(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkCheckAndDecodeBatch(b *testing.B) {
-	read := depositsReader(b)
-	list := make([]client.NewDeposit, maxBatch)
-	for i := range list {
-		list[i] = newDeposit("acme", i)
-	}
-	body := must(json.Marshal(list))(b)
-	b.SetBytes(int64(len(body)))
-	b.ReportAllocs()
-	for b.Loop() {
-		var in oneOrMany[client.NewDeposit]
-		ok(b, read(body, &in))
-		for i := range in.list {
-			must(callbackOf(&in.list[i], 1))(b)
-		}
-	}
-}

@@ -10,8 +10,6 @@ import (
 
 	"countersign/client"
 	"countersign/internal/db"
-	"countersign/internal/lab/dbtest"
-	"countersign/internal/outbox"
 )
 
 // quorumRig is an end whose changes need several persons.
@@ -31,28 +29,39 @@ func newQuorumRig(t *testing.T, d *db.DB, c ChangesConfig) *quorumRig {
 	return r
 }
 
-// token makes a token, which another made if there is one.
-func (r *quorumRig) token(name string, role client.Role, maker *Token) Token {
+// token makes a token, which another made if there is one, with what edit changes of it.
+func (r *quorumRig) token(name string, role client.Role, maker *Token, edit ...func(*Token)) Token {
 	r.t.Helper()
 	token := NewStoreToken(name, role, db.Millis(r.made+1))
 	if maker != nil {
 		token.Maker, token.Root = maker.ID, maker.Root
+	}
+	for _, e := range edit {
+		e(&token)
 	}
 	r.made++
 	ok(r.t, r.k.tokens.Create(r.t.Context(), token, [32]byte{byte(r.made), byte(r.made >> 8)}))
 	return token
 }
 
-// propose proposes a token, and gives the change and the token.
-func (r *quorumRig) propose(at db.Millis) (id, token string) {
+// proposed proposes a token.
+func (r *quorumRig) proposed(at db.Millis) *Change {
 	r.t.Helper()
 	r.made++
 	made := NewStoreToken("made", client.RoleViewer, 1)
 	c := &Change{Kind: ChangeToken, Token: made.ID, Before: map[string]string{}, After: map[string]string{"role": "viewer"}, ProposedBy: r.op.ID, Proposed: at}
-	if err := r.k.Propose(r.t.Context(), c, fmt.Appendf(nil, `{"Token":{"ID":%q,"Role":"viewer"},"Hash":%q}`, made.ID, hashText(r.made%100))); err != nil || c.State != client.TaskOpen {
-		r.t.Fatalf("%+v, %v", c, err)
+	ok(r.t, r.k.Propose(r.t.Context(), c, fmt.Appendf(nil, `{"Token":{"ID":%q,"Role":"viewer"},"Hash":%q}`, made.ID, hashText(r.made%100))))
+	return c
+}
+
+// propose proposes a token that waits, and gives the change and the token.
+func (r *quorumRig) propose(at db.Millis) (id, token string) {
+	r.t.Helper()
+	c := r.proposed(at)
+	if c.State != client.TaskOpen {
+		r.t.Fatalf("%+v", c)
 	}
-	return c.ID, made.ID
+	return c.ID, c.Token
 }
 
 // is looks at the state of a change, and at how many are missing.
@@ -93,10 +102,7 @@ func testQuorumOfChanges(t *testing.T, d *db.DB) {
 	r := newQuorumRig(t, d, ChangesConfig{Approvals: 2})
 	ann, bob := r.token("ann", client.RoleApprover, nil), r.token("bob", client.RoleApprover, nil)
 	second := r.token("ann again", client.RoleAdmin, &ann)
-	made := NewStoreToken("by bob", client.RoleAdmin, db.Millis(r.made+1))
-	made.Maker = bob.ID
-	r.made++
-	ok(t, r.k.tokens.Create(ctx, made, [32]byte{byte(r.made)}))
+	made := r.token("by bob", client.RoleAdmin, nil, func(k *Token) { k.Maker = bob.ID })
 
 	id, token := r.propose(100)
 	r.is(id, 100, client.TaskOpen, 2, "ann", "bob", "ann again", "by bob")
@@ -160,16 +166,9 @@ func testQuorumOfChanges(t *testing.T, d *db.DB) {
 // Three approvers on two nodes at the same time: two of them suffice, the change is made once, and
 // the third is told that it is applied.
 func TestQuorumOnTwoNodes(t *testing.T) {
-	url := dbtest.Postgres(t)
-	var rigs [2]*quorumRig
-	for i := range rigs {
-		d := must(db.Open(t.Context(), db.Config{URL: url, Keys: db.NewMasterKey([32]byte{7})}, outbox.End()))(t)
-		defer d.Close()
-		k := must(NewChanges(ChangesConfig{DB: d, Approvals: 2}))(t)
-		rigs[i] = &quorumRig{t: t, d: d, k: k}
-	}
-	r := rigs[0]
-	r.op = r.token("operator", client.RoleOperator, nil)
+	nodes := twoNodes(t)
+	r := newQuorumRig(t, nodes[0], ChangesConfig{Approvals: 2})
+	at := [2]*Changes{r.k, must(NewChanges(ChangesConfig{DB: nodes[1], Approvals: 2}))(t)}
 	var people [3]Token
 	for i := range people {
 		people[i] = r.token(fmt.Sprint("approver ", i), client.RoleApprover, nil)
@@ -179,7 +178,7 @@ func TestQuorumOnTwoNodes(t *testing.T) {
 		var errs [3]error
 		var all sync.WaitGroup
 		for i, who := range people {
-			all.Go(func() { _, errs[i] = rigs[i%2].k.Approve(t.Context(), id, who, "", 200) })
+			all.Go(func() { _, errs[i] = at[i%2].Approve(t.Context(), id, who, "", 200) })
 		}
 		all.Wait()
 		refused := 0

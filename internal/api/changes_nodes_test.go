@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -9,67 +8,65 @@ import (
 
 	"countersign/client"
 	"countersign/internal/db"
-	"countersign/internal/lab/dbtest"
+	"countersign/internal/lab/dbtest/ready"
 	"countersign/internal/outbox"
 )
+
+// A change ends when its proposer's token does, and after 14 days.
+func TestChangesEnd(t *testing.T) {
+	for name, url := range ready.Kinds(outbox.End()) {
+		t.Run(name, func(t *testing.T) {
+			ctx := t.Context()
+			r := newQuorumRig(t, open(t, url(t), outbox.End()), ChangesConfig{})
+			approver, proposer := r.token("approver", client.RoleApprover, nil), r.op
+			r.op = r.token("short", client.RoleOperator, nil, func(k *Token) { k.Expires = 1000 })
+			expired, _ := r.propose(500)
+			_, err := r.k.Approve(ctx, expired, approver, "", 1000)
+			r.refused("approved what an expired token had proposed", err, db.ErrConflict)
+			r.is(expired, 1000, client.TaskStale, 0)
+
+			r.op = proposer
+			late, _ := r.propose(2000)
+			forgotten, _ := r.propose(3000)
+			_, err = r.k.Approve(ctx, late, approver, "", 2000+changeLife)
+			r.refused("approved after 14 days", err, db.ErrConflict)
+			r.is(late, 2000, client.TaskStale, 0)
+			ok(t, r.k.EndOld(ctx, 3000+changeLife-1))
+			r.is(forgotten, 3000, client.TaskOpen, 1, "approver")
+			ok(t, r.k.EndOld(ctx, 3000+changeLife))
+			r.is(forgotten, 3000, client.TaskStale, 0)
+		})
+	}
+}
 
 // Approvers on two nodes who approve and reject one change at the same time: one of them
 // decides, and the change is made once or not at all.
 func TestDecisionsOnTwoNodes(t *testing.T) {
-	url := dbtest.Postgres(t)
-	var nodes [2]*Changes
-	var tokens [2]*Tokens
-	for i := range nodes {
-		d, err := db.Open(t.Context(), db.Config{URL: url, Keys: db.NewMasterKey([32]byte{7})}, outbox.End())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer d.Close()
-		if nodes[i], err = NewChanges(ChangesConfig{DB: d}); err != nil {
-			t.Fatal(err)
-		}
-		tokens[i] = NewTokens(d)
-	}
-	approver := [2]Token{}
-	for i := range approver {
-		approver[i] = NewStoreToken("approver", client.RoleApprover, 1)
-		ok(t, tokens[0].Create(t.Context(), approver[i], [32]byte{byte(i)}))
-	}
-	proposer := NewStoreToken("operator", client.RoleOperator, 1)
-	ok(t, tokens[0].Create(t.Context(), proposer, [32]byte{9}))
+	ctx, nodes := t.Context(), twoNodes(t)
+	r := newQuorumRig(t, nodes[0], ChangesConfig{})
+	other := must(NewChanges(ChangesConfig{DB: nodes[1]}))(t)
+	ann, bob := r.token("ann", client.RoleApprover, nil), r.token("bob", client.RoleApprover, nil)
 	approved := 0
 	for round := range 40 {
-		made := NewStoreToken(fmt.Sprint("made ", round), client.RoleViewer, 1)
-		content := fmt.Sprintf(`{"Token":{"ID":%q,"Role":"viewer"},"Hash":"%s"}`, made.ID, hashText(round))
-		c := &Change{Kind: ChangeToken, Token: made.ID, Before: map[string]string{}, After: map[string]string{"role": "viewer"}, ProposedBy: proposer.ID, Proposed: db.Millis(100 + round)}
-		if err := nodes[0].Propose(t.Context(), c, []byte(content)); err != nil || c.State != client.TaskOpen {
-			t.Fatalf("%+v, %v", c, err)
-		}
-		acts := [2]func(context.Context) (Change, error){
-			func(ctx context.Context) (Change, error) { return nodes[0].Approve(ctx, c.ID, approver[0], "", 200) },
-			func(ctx context.Context) (Change, error) { return nodes[1].Approve(ctx, c.ID, approver[1], "", 200) },
-		}
-		if round%2 == 1 {
-			acts[1] = func(ctx context.Context) (Change, error) {
-				return nodes[1].Decline(ctx, c.ID, approver[1], "no", 200)
-			}
-		}
+		id, token := r.propose(db.Millis(100 + round))
 		var errs [2]error
 		var both sync.WaitGroup
-		for i := range acts {
-			both.Go(func() { _, errs[i] = acts[i](t.Context()) })
-		}
+		both.Go(func() { _, errs[0] = r.k.Approve(ctx, id, ann, "", 200) })
+		both.Go(func() {
+			if round%2 == 1 {
+				_, errs[1] = other.Decline(ctx, id, bob, "no", 200)
+			} else {
+				_, errs[1] = other.Approve(ctx, id, bob, "", 200)
+			}
+		})
 		both.Wait()
-		if (errs[0] == nil) == (errs[1] == nil) || errs[0] != nil && !errors.Is(errs[0], db.ErrConflict) || errs[1] != nil && !errors.Is(errs[1], db.ErrConflict) {
+		if (errs[0] == nil) == (errs[1] == nil) || !errors.Is(errors.Join(errs[:]...), db.ErrConflict) {
 			t.Fatalf("round %d: %v and %v, want one done and one refused", round, errs[0], errs[1])
 		}
-		is, err := findChange(t.Context(), nodes[0].c.DB, c.ID)
-		if err != nil || len(is.sealed)+len(is.dataKey) != 0 {
-			t.Fatalf("%+v, %v", is, err)
-		}
-		_, err = tokens[0].ByID(t.Context(), made.ID)
-		if (err == nil) != (is.State == client.TaskDone) {
-			t.Errorf("round %d: the change is %s, the token %v", round, is.State, err)
+		is := must(findChange(ctx, r.d, id))(t)
+		_, err := FindToken(ctx, r.d, token)
+		if len(is.sealed)+len(is.dataKey) != 0 || (err == nil) != (is.State == client.TaskDone) {
+			t.Errorf("round %d: the change is %s with %d sealed bytes, the token %v", round, is.State, len(is.sealed)+len(is.dataKey), err)
 		}
 		if is.State == client.TaskDone {
 			approved++

@@ -8,8 +8,6 @@ import (
 
 	"countersign/envelope"
 	"countersign/internal/db"
-	"countersign/internal/lab/dbtest"
-	"countersign/internal/outbox"
 )
 
 // TestSigningKey: each end has one pair, and one at most that will take its place.
@@ -22,8 +20,7 @@ func TestSigningKey(t *testing.T) {
 		}
 		records := 0
 		stage := func() *envelope.SigningKey {
-			k := must(StageSigningKey(t.Context(), d, func(context.Context, *db.Tx, *envelope.SigningKey) error { records++; return nil }))(t)
-			return k
+			return must(StageSigningKey(t.Context(), d, func(context.Context, *db.Tx, *envelope.SigningKey) error { records++; return nil }))(t)
 		}
 		next := stage()
 		if again := stage(); again.Fingerprint() != next.Fingerprint() || next.Fingerprint() == old.Fingerprint() || records != 1 {
@@ -59,13 +56,7 @@ func TestSigningKey(t *testing.T) {
 
 // TestSigningKeyOnTwoNodes: two that make, and put in place, the next pair at once have the same one.
 func TestSigningKeyOnTwoNodes(t *testing.T) {
-	url := dbtest.Postgres(t)
-	var nodes [2]*db.DB
-	for i := range nodes {
-		d := must(db.Open(t.Context(), db.Config{URL: url, Keys: db.NewMasterKey([32]byte{7})}, outbox.End()))(t)
-		defer d.Close()
-		nodes[i] = d
-	}
+	nodes := twoNodes(t)
 	both := func(do func(d *db.DB) (*envelope.SigningKey, error)) string {
 		t.Helper()
 		var keys [2]*envelope.SigningKey

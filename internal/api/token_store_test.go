@@ -41,14 +41,27 @@ func ok(t testing.TB, err error) {
 	}
 }
 
+// open opens a database until the test ends.
+func open(t *testing.T, url string, end db.End) *db.DB {
+	t.Helper()
+	d := must(db.Open(t.Context(), db.Config{URL: url, Keys: db.NewMasterKey([32]byte{7})}, end))(t)
+	t.Cleanup(func() { _ = d.Close() })
+	return d
+}
+
+// twoNodes opens one database of PostgreSQL twice.
+func twoNodes(t *testing.T) [2]*db.DB {
+	t.Helper()
+	url := dbtest.Postgres(t)
+	return [2]*db.DB{open(t, url, outbox.End()), open(t, url, outbox.End())}
+}
+
 // eachEnd runs test with a database of each end, of each kind.
 func eachEnd(t *testing.T, test func(*testing.T, *db.DB)) {
 	for _, end := range []db.End{outbox.End(), book.End()} {
 		for name, url := range ready.Kinds(end) {
 			t.Run(end.Name+"/"+name, func(t *testing.T) {
-				d := must(db.Open(t.Context(), db.Config{URL: url(t), Keys: db.NewMasterKey([32]byte{7})}, end))(t)
-				defer d.Close()
-				test(t, d)
+				test(t, open(t, url(t), end))
 			})
 		}
 	}
@@ -61,11 +74,8 @@ func TestTokens(t *testing.T) {
 
 // Two nodes that revoke each other's operator at once leave one of them.
 func TestRevocationsOnTwoNodes(t *testing.T) {
-	url := dbtest.Postgres(t)
 	var nodes [2]*Tokens
-	for i := range nodes {
-		d := must(db.Open(t.Context(), db.Config{URL: url, Keys: db.NewMasterKey([32]byte{7})}, outbox.End()))(t)
-		defer d.Close()
+	for i, d := range twoNodes(t) {
 		nodes[i] = NewTokens(d)
 	}
 	guarded := func(r client.Role) bool { return r == "operator" }
