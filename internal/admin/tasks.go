@@ -217,8 +217,7 @@ func (s *Server) restoredTasks() tasks.Kind {
 			if reason == "" {
 				return api.Invalid(api.At("body.reason", "is missing: say how you know that nothing became of it"))
 			}
-			_, err := s.Outbox.ResumeWithdrawal(c.R.Context(), about, reason, c.Token.ID, c.Now)
-			return err
+			return s.Outbox.ResumeWithdrawal(c.R.Context(), about, reason, false, c.Now)
 		},
 		Noted: outbox.AboutWithdrawal, Note: s.Outbox.NoteWithdrawal, Deciders: api.Deciders,
 	}

@@ -20,15 +20,10 @@ var ending = func() (kinds []client.AlarmKind) {
 	return kinds
 }()
 
-const (
-	// Below 0: no exchange has reached the merchant for BreakerStays.
-	brokenSQL = `SELECT DISTINCT merchant FROM lanes WHERE failing < 0 AND merchant {in}$1{end}`
-
-	// How many of the newest callbacks are in a state, and how many of them ended since a time.
-	endedSinceSQL = `
+// endedSinceSQL counts how many of the newest callbacks are in a state, and how many of them ended since a time.
+const endedSinceSQL = `
 SELECT COUNT(*), CAST(COALESCE(SUM(CASE WHEN settled >= $2 AND lane = 0 THEN 1 ELSE 0 END), 0) AS BIGINT)
 FROM (SELECT settled, lane FROM outbox WHERE merchant || '' = $1 AND state || '' = $3 AND settled > 0 ORDER BY id DESC LIMIT 1000) AS newest`
-)
 
 // endAlarms ends the alarms whose cause is over. It reads the alarms first, so that one raised while it looks at the
 // causes stays open.
@@ -41,15 +36,6 @@ func (o *Outbox) endAlarms(ctx context.Context, now db.Millis) error {
 	for _, a := range standing {
 		merchants = append(merchants, a.Merchant)
 	}
-	broken := map[string]bool{}
-	if err := db.Each(ctx, o, brokenSQL, []any{o.Dialect().List(merchants)}, func(r db.Rows) error {
-		var merchant string
-		err := r.Scan(&merchant)
-		broken[merchant] = true
-		return err
-	}); err != nil {
-		return err
-	}
 	health, err := o.Health(ctx, merchants)
 	if err != nil {
 		return err
@@ -59,7 +45,7 @@ func (o *Outbox) endAlarms(ctx context.Context, now db.Millis) error {
 		ends, h := false, health[a.Merchant]
 		switch a.Kind {
 		case client.AlarmMerchantFailing:
-			ends = (h == nil || !h.Failing) && !broken[a.Merchant]
+			ends = h == nil || !h.Failing
 		case client.AlarmAnswerUnusable:
 			ends = now-a.Last >= quietFor && h != nil && h.LastAccepted > a.Last
 		case client.AlarmExhausted, client.AlarmDepositRefused:

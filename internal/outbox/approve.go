@@ -71,10 +71,9 @@ func (o *Outbox) WithdrawalApproval(ctx context.Context, w Withdrawal) (a Approv
 }
 
 // ApproveWithdrawal records that a person approves the release of a confirmed withdrawal above its limit. vote says
-// whether the approval is to be kept, or why it does not count; if vote is nil, it is kept. A withdrawal in another
-// state, or one that needs no approval, is a *ConflictError.
-func (o *Outbox) ApproveWithdrawal(ctx context.Context, id string, a db.Approval, vote func(context.Context, db.Querier, Withdrawal, Approval) (keep bool, err error)) (w Withdrawal, err error) {
-	err = o.write(ctx, id, func(ctx context.Context, t *db.Tx, merchant, rest string) error {
+// whether the approval is to be kept, or why it does not count. A withdrawal in another state, or one that needs no approval, is a *ConflictError.
+func (o *Outbox) ApproveWithdrawal(ctx context.Context, id string, a db.Approval, vote func(context.Context, db.Querier, Withdrawal, Approval) (keep bool, err error)) error {
+	return o.write(ctx, id, func(ctx context.Context, t *db.Tx, merchant, rest string) error {
 		look, err := o.lookAt(ctx, t, []string{merchant})
 		if err != nil {
 			return err
@@ -83,7 +82,8 @@ func (o *Outbox) ApproveWithdrawal(ctx context.Context, id string, a db.Approval
 		if err != nil {
 			return err
 		}
-		if w, err = lockWithdrawal(ctx, t, merchant, rest); err != nil {
+		w, err := lockWithdrawal(ctx, t, merchant, rest)
+		if err != nil {
 			return err
 		}
 		switch {
@@ -95,11 +95,10 @@ func (o *Outbox) ApproveWithdrawal(ctx context.Context, id string, a db.Approval
 			return &db.ConflictError{Reason: "the withdrawal needs no approval: its amount is not above the merchant's approveAbove"}
 		}
 		is, err := approvalOf(ctx, t, &w)
-		keep := vote == nil
-		if err == nil && vote != nil {
-			keep, err = vote(ctx, t, w, is)
+		if err != nil {
+			return err
 		}
-		if err != nil || !keep {
+		if keep, err := vote(ctx, t, w, is); err != nil || !keep {
 			return err
 		}
 		if err := db.PutApproval(ctx, t, aboutWithdrawal(w.ID), w.digest(), a); err != nil {
@@ -108,7 +107,6 @@ func (o *Outbox) ApproveWithdrawal(ctx context.Context, id string, a db.Approval
 		return journal.AddAbout(ctx, t, journal.WithdrawalApproved, id, a.At, journal.Withdrawal{Merchant: merchant, CallBackID: w.CallBackID,
 			TenantUserID: w.TenantUserID, Details: w.Details, Reason: a.Reason})
 	})
-	return w, err
 }
 
 // Limits returns the limits of the merchants that have any.

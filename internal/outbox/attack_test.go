@@ -232,7 +232,7 @@ func testSignedRepeat(t *testing.T, s *Outbox) {
 	}
 	// The backup does not have the answer; reconcile says that the core has the permit.
 	must(s.Restored(ctx, 0, now))(t)
-	must(s.Adopt(ctx, Executed{Merchant: "m0", CallBackID: "lost", Claim: "core", Permit: "cpt_lost"}, "", now))(t)
+	must(true, s.Adopt(ctx, Executed{Merchant: "m0", CallBackID: "lost", Claim: "core", Permit: "cpt_lost"}, "", now))(t)
 	must(s.Reconcile(ctx, now))(t)
 	if p, err := ask(lost); err != nil || p.Permit != "cpt_lost" || !p.Duplicate || evidenceDiffers(t, s, lost) {
 		t.Errorf("after a restore: %+v, %v", p, err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -85,7 +84,7 @@ func (o *Outbox) Attempts(ctx context.Context, id string) ([]Attempt, error) {
 	if err != nil {
 		return nil, err
 	}
-	var before []Attempt
+	accepted := false // before: only Repeat makes an attempt after an accepted one
 	list, err := db.List(ctx, o, listAttemptsSQL, []any{merchant, rest}, func(r db.Rows) (a Attempt, err error) {
 		var micros, late int64
 		var request, response []byte
@@ -96,20 +95,14 @@ func (o *Outbox) Attempts(ctx context.Context, id string) ([]Attempt, error) {
 		a.Duration = time.Duration(micros) * time.Microsecond
 		a.DurationMs = a.Duration.Milliseconds()
 		a.RequestHash, a.ResponseHash = hex.EncodeToString(request), hex.EncodeToString(response)
-		a.Repeated = repeats(before)
-		before = append(before, a)
+		a.Repeated = accepted
+		accepted = accepted || a.Result == client.AttemptAccepted && !a.Late
 		return a, err
 	})
 	if err == nil && len(list) == 0 {
 		_, err = o.Callback(ctx, id) // ErrNotFound
 	}
 	return list, err
-}
-
-// repeats reports whether the attempt after those of list repeats what the merchant had accepted. Only Repeat makes an
-// attempt after an accepted one.
-func repeats(list []Attempt) bool {
-	return slices.ContainsFunc(list, func(a Attempt) bool { return a.Result == client.AttemptAccepted && !a.Late })
 }
 
 // Callbacks lists callbacks of the merchants of, newest first, beginning at cursor. If of is nil, the merchant of f

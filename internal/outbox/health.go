@@ -96,24 +96,58 @@ func settleHealth(batch []*settling, now db.Millis) []db.Statement {
 	return keepHealth.Statements(args, nil)
 }
 
-const readHealthSQL = `SELECT merchant, reached, accepted, failing, alarmed, failed, callback, reason, facts FROM health WHERE merchant {in}$1{end}`
+// The alarm stands too while no exchange in one of the lanes has reached the merchant for BreakerStays.
+const (
+	readHealthSQL = `
+SELECT merchant, reached, accepted, failing, failed, callback, reason, facts,
+	CASE WHEN alarmed = 1 OR EXISTS (SELECT 1 FROM lanes l WHERE l.merchant = h.merchant AND l.failing < 0) THEN 1 ELSE 0 END
+FROM health h WHERE `
+
+	healthOfSQL = readHealthSQL + `merchant {in}$1{end}`
+
+	// A merchant that is not active is not called, so its last failure says nothing about now.
+	failingNowSQL = readHealthSQL + `(alarmed = 1 OR failing > 0 AND ` + activeMerchant + `)` + longestFirst
+	alarmedNowSQL = readHealthSQL + `alarmed = 1` + longestFirst
+
+	longestFirst = ` ORDER BY CASE WHEN failing > 0 THEN failing ELSE 4611686018427387904 END, merchant`
+)
+
+func scanHealth(r db.Rows) (merchant string, h client.MerchantHealth, err error) {
+	var facts string
+	var failing int64
+	var f client.FailedAttempt
+	err = r.Scan(&merchant, &h.LastReached, &h.LastAccepted, &h.FailingSince, &f.At, &f.Callback, &f.Reason, &facts, &failing)
+	if h.Failing = failing == 1; f.At != 0 {
+		f.Facts, f.Text = factsOf(facts), f.Reason.Text()
+		h.LastFailure = &f
+	}
+	return merchant, h, err
+}
 
 // Health returns the health of those merchants of list that have been called.
 func (o *Outbox) Health(ctx context.Context, list []string) (map[string]*client.MerchantHealth, error) {
 	all := map[string]*client.MerchantHealth{}
-	return all, db.Each(ctx, o, readHealthSQL, []any{o.Dialect().List(list)}, func(r db.Rows) error {
-		var merchant, facts string
-		var alarmed int64
-		var h client.MerchantHealth
-		var f client.FailedAttempt
-		err := r.Scan(&merchant, &h.LastReached, &h.LastAccepted, &h.FailingSince, &alarmed, &f.At, &f.Callback, &f.Reason, &facts)
-		h.Failing = alarmed == 1
-		if f.At != 0 {
-			f.Facts, f.Text = factsOf(facts), f.Reason.Text()
-			h.LastFailure = &f
-		}
+	return all, db.Each(ctx, o, healthOfSQL, []any{o.Dialect().List(list)}, func(r db.Rows) error {
+		merchant, h, err := scanHealth(r)
 		all[merchant] = &h
 		return err
+	})
+}
+
+// FailingMerchants lists the merchants whose last exchange failed or that have an AlarmMerchantFailing, those that have
+// failed longest first. If alarmed is set, only those with the alarm.
+func (o *Outbox) FailingMerchants(ctx context.Context, alarmed bool) ([]client.FailingMerchant, error) {
+	text := failingNowSQL
+	if alarmed {
+		text = alarmedNowSQL
+	}
+	return db.List(ctx, o, text, nil, func(r db.Rows) (client.FailingMerchant, error) {
+		merchant, h, err := scanHealth(r)
+		f := client.FailingMerchant{Merchant: merchant, Since: h.FailingSince}
+		if last := h.LastFailure; last != nil {
+			f.Reason, f.Facts = last.Reason, last.Facts
+		}
+		return f, err
 	})
 }
 

@@ -198,7 +198,7 @@ func (o *Outbox) insertRows(ctx context.Context, t *db.Tx, batch []newRow, done 
 		}
 	}
 	args := make([]any, 0, 5*len(batch))
-	var fresh [laneCount]int64
+	var fresh [Lanes]int64
 	for i := range batch {
 		if n := &batch[i]; inserted[i] {
 			fresh[n.Type.Lane()]++
@@ -317,7 +317,7 @@ func eventsOf(batch []newRow) []purgedKey {
 // commits before its lane is woken, or looks again after its own commit (recheck). After a crash in between, Sweep
 // finds the work.
 func (o *Outbox) addWorks(ctx context.Context, t *db.Tx, batch []newRow, inserted []bool, now db.Millis) error {
-	var earliest [laneCount]map[string]db.Millis // by merchant
+	var earliest [Lanes]map[string]db.Millis // by merchant
 	for i := range batch {
 		if n := &batch[i]; inserted[i] {
 			of := &earliest[n.Type.Lane()]

@@ -102,12 +102,10 @@ func (o *Outbox) changeLanes(ctx context.Context, t *db.Tx, c laneChanges, now d
 	return t.Batch(ctx, append(writes, more...))
 }
 
-const laneCount = Lanes
-
 // lockLanes reads and locks the lanes of c: one lane after the other, and in each the merchants in order. All
 // transactions lock them so.
 func (o *Outbox) lockLanes(ctx context.Context, t *db.Tx, c laneChanges) ([]Pace, error) {
-	var merchants [laneCount][]string
+	var merchants [Lanes][]string
 	for k := range c {
 		merchants[k.lane] = append(merchants[k.lane], k.merchant)
 	}

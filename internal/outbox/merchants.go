@@ -190,5 +190,5 @@ func wakeSenders(t *db.Tx) {
 // pause pauses an active merchant because of opening failures, and reports whether the merchant was active. It is part
 // of a settlement and cannot wait for others, so a decision that is being made at the same time may still be kept.
 func (o *Outbox) pause(ctx context.Context, t *db.Tx, id string, now db.Millis) (bool, error) {
-	return o.setState(ctx, t, setActiveStateSQL, id, client.MerchantPaused, pausedForOpenFailures, now)
+	return o.setState(ctx, t, setActiveStateSQL, id, client.MerchantPaused, "open failures", now)
 }

@@ -38,11 +38,11 @@ func (o *Outbox) sweepOverdue(ctx context.Context, now db.Millis) error {
 		if _, err := db.One(ctx, o, overdueSQL, []any{int64(lane), until, until}, &merchant, &due); err != nil {
 			return fmt.Errorf("overdue work: %w", err)
 		}
-		about := slices.DeleteFunc(slices.Clone(standing), func(a client.Alarm) bool { return a.Subject != lane.String() })
+		i := slices.IndexFunc(standing, func(a client.Alarm) bool { return a.Subject == lane.String() })
 		switch {
-		case merchant == "":
-			err = o.EndStanding(ctx, about, now)
-		case due <= now-overdueAfter && len(about) == 0:
+		case merchant == "" && i >= 0:
+			err = o.EndStanding(ctx, standing[i:i+1], now)
+		case merchant != "" && due <= now-overdueAfter && i < 0:
 			err = o.RaiseAlarm(ctx, client.Alarm{Merchant: merchant, Kind: client.AlarmOverdue, Subject: lane.String(), First: now})
 		}
 		if err != nil {

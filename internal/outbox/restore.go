@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strings"
 
 	"countersign"
 	"countersign/client"
@@ -18,7 +17,7 @@ var Feeds = []string{db.FeedOfAlarms, FeedOfDecisions}
 const restoredWithdrawalsSQL = `UPDATE withdrawals SET restored = 1 WHERE state IN ('awaiting', 'confirmed')`
 
 // Restored begins an epoch after a restore. Nothing is released until Reconcile. Withdrawals that had not ended stay as
-// they are until Adopt, AdoptEnd, AdoptNothing or ResumeWithdrawal says what became of them. least is the number of the
+// they are until Adopt, AdoptEnd or ResumeWithdrawal says what became of them. least is the number of the
 // last epoch that is known from elsewhere, or 0.
 func (o *Outbox) Restored(ctx context.Context, least int64, now db.Millis) (db.Epoch, error) {
 	return journal.BeginEpoch(ctx, o.DB, journal.Restore{Kind: journal.ServiceRestored, Feeds: Feeds, Least: least, At: now, MarkSQL: restoredWithdrawalsSQL})
@@ -32,13 +31,6 @@ type Executed struct {
 	Details      *client.Details // what was executed; nil: what was confirmed or ordered here
 	Claim        string          // who holds the permit; empty: client.ReasonRestored
 	Permit       string          // empty: a new one, which its holder gets when it asks again
-}
-
-// Adoption says what Adopt found.
-type Adoption struct {
-	Withdrawal Withdrawal
-	Was        client.WithdrawalState // before; empty: it was not known
-	Held       bool                   // its permit was recorded already
 }
 
 // inDoubt returns the condition on a withdrawal that it may have been executed or ended before a restore. open means
@@ -60,30 +52,27 @@ UPDATE withdrawals SET state = 'confirmed', decision = 'confirmed', reason = 're
 WHERE merchant = $1 AND id = $2 AND state = 'awaiting' AND `
 
 // Adopt records that a permit was issued before the restore, so that no other one is. It does so in every state, since
-// an execution cannot be undone; Adoption.Was shows a disagreement. A withdrawal with a permit stays as it is; if its
+// an execution cannot be undone. A withdrawal with a permit stays as it is; if its
 // permit or holder is another one, the error is a *ConflictError. Adopt works only while an epoch is open, or for a
 // withdrawal from before a restore whose fate nobody has stated.
-func (o *Outbox) Adopt(ctx context.Context, x Executed, permit string, now db.Millis) (a Adoption, err error) {
+func (o *Outbox) Adopt(ctx context.Context, x Executed, permit string, now db.Millis) error {
 	if err := db.CheckTexts("claim", x.Claim, "permit", x.Permit, "callBackId", x.CallBackID); err != nil {
-		return a, err
+		return err
 	}
 	known, err := o.WithdrawalByCallBackID(ctx, x.Merchant, x.CallBackID)
+	before := string(known.State) // empty: it was not known
 	if err == db.ErrNotFound {
-		if known, err = o.recreate(ctx, x, now); err != nil {
-			return a, err
-		}
-	} else if err != nil {
-		return a, err
-	} else {
-		a.Was = known.State
+		known, err = o.recreate(ctx, x, now)
+	}
+	if err != nil {
+		return err
 	}
 	d := cmp.Or(known.Details, x.Details, known.Ordered)
 	if d == nil {
-		return a, &db.ItemError{Member: "address", Err: fmt.Errorf("address, chainName, symbol and amount are missing, and %w here", db.ErrNotFound)}
+		return &db.ItemError{Member: "address", Err: fmt.Errorf("address, chainName, symbol and amount are missing, and %w here", db.ErrNotFound)}
 	}
 	holder, issued := cmp.Or(x.Claim, string(client.ReasonRestored)), cmp.Or(x.Permit, permit)
-	_, rest, _ := strings.Cut(known.ID, ".")
-	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+	return o.write(ctx, known.ID, func(ctx context.Context, t *db.Tx, _, rest string) error {
 		open, err := db.EpochIsOpen(ctx, t)
 		if err != nil {
 			return err
@@ -92,20 +81,18 @@ func (o *Outbox) Adopt(ctx context.Context, x Executed, permit string, now db.Mi
 			return err
 		}
 		var kept string
-		a.Withdrawal, err = db.Find(ctx, t, readPermitSQL, []any{x.Merchant, rest}, func(r db.Rows) (Withdrawal, error) { return scanWithdrawal(r, &kept) })
+		w, err := db.Find(ctx, t, readPermitSQL, []any{x.Merchant, rest}, func(r db.Rows) (Withdrawal, error) { return scanWithdrawal(r, &kept) })
 		if err != nil {
 			return err
 		}
 		if kept != "" {
-			a.Held = true
-			if x.Permit != "" && kept != x.Permit || x.Claim != "" && a.Withdrawal.Holder != x.Claim {
+			if x.Permit != "" && kept != x.Permit || x.Claim != "" && w.Holder != x.Claim {
 				return &db.ConflictError{Reason: "another permit was given, or another claim holds it"}
 			}
 			return nil
 		}
-		was := a.Withdrawal.State
 		n, err := t.Exec(ctx, adoptSQL+inDoubt(open), x.Merchant, rest, holder, issued, int64(now),
-			d.Address, d.ChainName, d.Symbol, d.Amount.String(), string(was))
+			d.Address, d.ChainName, d.Symbol, d.Amount.String(), string(w.State))
 		if err != nil {
 			return err
 		}
@@ -116,17 +103,12 @@ func (o *Outbox) Adopt(ctx context.Context, x Executed, permit string, now db.Mi
 		if err != nil {
 			return err
 		}
-		if err := t.Batch(ctx, countMoved(t, insertAnswers.Statements(row, nil), was, client.WithdrawalReleased, 1)); err != nil {
+		if err := t.Batch(ctx, countMoved(t, insertAnswers.Statements(row, nil), w.State, client.WithdrawalReleased, 1)); err != nil {
 			return err
 		}
-		adopted := journal.Withdrawal{Merchant: x.Merchant, CallBackID: x.CallBackID, Was: string(a.Was), Claim: journal.Fingerprint(holder), Permit: journal.Fingerprint(issued)}
-		if err := journal.AddAbout(ctx, t, journal.WithdrawalAdopted, known.ID, now, adopted); err != nil {
-			return err
-		}
-		a.Withdrawal, err = findWithdrawal(ctx, t, readWithdrawalSQL, x.Merchant, rest)
-		return err
+		adopted := journal.Withdrawal{Merchant: x.Merchant, CallBackID: x.CallBackID, Was: before, Claim: journal.Fingerprint(holder), Permit: journal.Fingerprint(issued)}
+		return journal.AddAbout(ctx, t, journal.WithdrawalAdopted, known.ID, now, adopted)
 	})
-	return a, err
 }
 
 // recreate makes a withdrawal that is newer than the backup again, from what the core says.

@@ -28,32 +28,25 @@ WHERE merchant = $1 AND id = $2 AND state = 'confirmed' AND `
 // that it is neither asked for nor released again. If it awaits a decision, it gets the one it had, so that readers of
 // the decisions learn the same as before: declined or expired, confirmed if it was blocked or lapsed, and else
 // cancelled. who says so; it is recorded as the reason. A withdrawal that is lost here is made again from x. AdoptEnd
-// returns the state before, empty if the withdrawal was not known, and whether it has ended: one with a permit has not.
-func (o *Outbox) AdoptEnd(ctx context.Context, x Executed, had client.WithdrawalState, who string, now db.Millis) (was client.WithdrawalState, ended bool, err error) {
+// reports whether it has ended: one with a permit has not.
+func (o *Outbox) AdoptEnd(ctx context.Context, x Executed, had client.WithdrawalState, who string, now db.Millis) (ended bool, err error) {
 	w, err := o.WithdrawalByCallBackID(ctx, x.Merchant, x.CallBackID)
-	switch {
-	case err == db.ErrNotFound:
+	if err == db.ErrNotFound {
 		open, err := db.EpochIsOpen(ctx, o)
 		if err != nil || !open {
-			return "", false, err
+			return false, err
 		}
 		if w, err = o.recreate(ctx, x, now); err != nil {
-			return "", false, err
+			return false, err
 		}
-	case err != nil:
-		return "", false, err
-	default:
-		was = w.State
-	}
-	_, rest, err := splitID(w.ID)
-	if err != nil {
-		return was, false, err
+	} else if err != nil {
+		return false, err
 	}
 	to := client.WithdrawalCancelled
 	if had == client.WithdrawalDeclined || had == client.WithdrawalExpired {
 		to = had
 	}
-	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+	err = o.write(ctx, w.ID, func(ctx context.Context, t *db.Tx, _, rest string) error {
 		open, err := db.EpochIsOpen(ctx, t)
 		if err != nil {
 			return err
@@ -69,43 +62,29 @@ func (o *Outbox) AdoptEnd(ctx context.Context, x Executed, had client.Withdrawal
 		_, ended, err = o.endConfirmed(ctx, t, x.Merchant, rest, client.WithdrawalBlocked, now, adoptBlockSQL+inDoubt(open), fmt.Sprintf("ended before the restore, as %s says", who))
 		return err
 	})
-	return was, ended, err
+	return ended, err
 }
 
-// ResumeWithdrawal records that, as a person found, nothing became of a restored withdrawal, so that it is decided and
-// released like any other. Repeating it changes nothing. It fails while the restore is not reconciled.
-func (o *Outbox) ResumeWithdrawal(ctx context.Context, id, reason, by string, now db.Millis) (Withdrawal, error) {
-	return o.resumeRestored(ctx, id, reason, by, false, now)
-}
-
-// AdoptNothing is ResumeWithdrawal on the word of the core, also while the restore is not reconciled.
-func (o *Outbox) AdoptNothing(ctx context.Context, id string, now db.Millis) error {
-	_, err := o.resumeRestored(ctx, id, string(client.ReasonRestored), "reconcile", true, now)
-	return err
-}
-
-func (o *Outbox) resumeRestored(ctx context.Context, id, reason, by string, reconciling bool, now db.Millis) (w Withdrawal, err error) {
-	if err := db.CheckTexts("reason", reason, "by", by); err != nil {
-		return Withdrawal{}, err
+// ResumeWithdrawal records that nothing became of a restored withdrawal, so that it is decided and released like any
+// other. Repeating it changes nothing. A person says so once the restore is reconciled, and the core, through
+// reconciling, before.
+func (o *Outbox) ResumeWithdrawal(ctx context.Context, id, reason string, reconciling bool, now db.Millis) error {
+	if err := db.CheckText("reason", reason); err != nil {
+		return err
 	}
-	err = o.write(ctx, id, func(ctx context.Context, t *db.Tx, merchant, rest string) error {
-		if w, err = lockWithdrawal(ctx, t, merchant, rest); err != nil || !w.Restored {
+	return o.write(ctx, id, func(ctx context.Context, t *db.Tx, merchant, rest string) error {
+		w, err := lockWithdrawal(ctx, t, merchant, rest)
+		if err != nil || !w.Restored {
 			return err
 		}
-		if open, err := db.EpochIsOpen(ctx, t); err != nil || open && !reconciling {
-			if err == nil {
-				err = &db.ConflictError{Reason: stopTexts[client.ReasonRestored]}
-			}
+		if open, err := db.EpochIsOpen(ctx, t); err != nil {
 			return err
+		} else if open && !reconciling {
+			return &db.ConflictError{Reason: stopTexts[client.ReasonRestored]}
 		}
 		if _, err := t.Exec(ctx, resumeSQL, merchant, rest); err != nil {
 			return err
 		}
-		w.Restored = false
 		return journal.AddAbout(ctx, t, journal.WithdrawalResumed, id, now, journal.Stopped{Reason: reason})
 	})
-	if err != nil {
-		return Withdrawal{}, err
-	}
-	return w, nil
 }

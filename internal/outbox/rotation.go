@@ -3,7 +3,6 @@ package outbox
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
 	"countersign"
@@ -109,37 +108,33 @@ func (m *Merchant) Cancel() error {
 	return nil
 }
 
-// DateKeys dates the keys of m: a key that prev has keeps its date, any other gets now. prev may be
-// nil. Two successive keys never have the same date, even if the clock was set back, so a date identifies a key.
+// DateKeys dates the keys of m: a key that prev has, in either of its sets, keeps its date, any other gets now. prev may
+// be nil. Two successive keys never have the same date, even if the clock was set back, so a date identifies a key.
 func (m *Merchant) DateKeys(prev *Merchant, now db.Millis) {
-	type dated struct {
+	type key struct {
+		kind int // its place in keyKinds
 		text string
-		at   db.Millis
 	}
-	var known [len(keyKinds)][]dated
-	fresh := now
+	known, fresh := map[key]db.Millis{}, now
 	know := func(k MerchantKeys, since KeySince) {
 		texts := k.texts()
 		for i, at := range since.all() {
-			known[i] = append(known[i], dated{texts[i], *at})
-			fresh = max(fresh, *at+1)
+			if *at != 0 {
+				known[key{i, texts[i]}], fresh = *at, max(fresh, *at+1)
+			}
 		}
+	}
+	if prev != nil && prev.Rotation != nil {
+		know(prev.Rotation.Other, prev.Rotation.Since)
 	}
 	if prev != nil {
 		know(prev.MerchantKeys, prev.Since)
-		if prev.Rotation != nil {
-			know(prev.Rotation.Other, prev.Rotation.Since)
-		}
 	}
 	sinceOf := func(k MerchantKeys) (s KeySince) {
 		texts := k.texts()
 		for i, at := range s.all() {
-			if texts[i] == "" {
-				continue
-			}
-			*at = fresh
-			if j := slices.IndexFunc(known[i], func(d dated) bool { return d.at != 0 && d.text == texts[i] }); j >= 0 {
-				*at = known[i][j].at
+			if texts[i] != "" {
+				*at = cmp.Or(known[key{i, texts[i]}], fresh)
 			}
 		}
 		return s
@@ -150,11 +145,9 @@ func (m *Merchant) DateKeys(prev *Merchant, now db.Millis) {
 	}
 	r := *m.Rotation // the caller may hold the merchant as it was
 	r.Since = sinceOf(r.Other)
-	if r.Staged == 0 {
-		r.Staged = now
-	}
-	if r.Active && r.Activated == 0 {
-		r.Activated = now
+	r.Staged = cmp.Or(r.Staged, now)
+	if r.Active {
+		r.Activated = cmp.Or(r.Activated, now)
 	}
 	m.Rotation = &r
 }

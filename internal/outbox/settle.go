@@ -14,11 +14,6 @@ import (
 	"countersign/internal/db"
 )
 
-// Reasons and results of attempts that this package writes itself.
-const (
-	pausedForOpenFailures = "open failures"
-)
-
 // openFailureWindow is how long an opening failure counts.
 const openFailureWindow db.Millis = 3_600_000
 

@@ -29,7 +29,7 @@ FROM lanes WHERE lane = %[1]d`, lane)
 // with the number of merchants.
 func (o *Outbox) Stats(ctx context.Context) (client.ServiceStats, error) {
 	s := client.ServiceStats{Withdrawals: map[client.WithdrawalState]int64{}}
-	var sums [laneCount]struct {
+	var sums [Lanes]struct {
 		sending   int64
 		final     [Finals]int64
 		oldestDue db.Millis
@@ -78,29 +78,3 @@ func (o *Outbox) Stats(ctx context.Context) (client.ServiceStats, error) {
 }
 
 func laneWord(l countersign.Lane) client.Lane { return client.Lane(l.String()) }
-
-// A merchant that is not active is not called, so its last failure says nothing about now.
-const (
-	failingNowSQL = `
-SELECT merchant, failing, reason, facts FROM health
-WHERE alarmed = 1 OR failing > 0 AND merchant IN (SELECT id FROM merchants WHERE state = 'active')` + longestFirst
-
-	alarmedNowSQL = `SELECT merchant, failing, reason, facts FROM health WHERE alarmed = 1` + longestFirst
-
-	longestFirst = ` ORDER BY CASE WHEN failing > 0 THEN failing ELSE 4611686018427387904 END, merchant`
-)
-
-// FailingMerchants lists the merchants whose last exchange failed or that have an AlarmMerchantFailing, those that have
-// failed longest first. If alarmed is set, only those with the alarm.
-func (o *Outbox) FailingMerchants(ctx context.Context, alarmed bool) ([]client.FailingMerchant, error) {
-	text := failingNowSQL
-	if alarmed {
-		text = alarmedNowSQL
-	}
-	return db.List(ctx, o, text, nil, func(r db.Rows) (f client.FailingMerchant, err error) {
-		facts := ""
-		err = r.Scan(&f.Merchant, &f.Since, &f.Reason, &facts)
-		f.Facts = factsOf(facts)
-		return f, err
-	})
-}

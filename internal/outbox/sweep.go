@@ -169,24 +169,19 @@ func (o *Outbox) sweepDeadlines(ctx context.Context, now db.Millis, done *Swept)
 	if err != nil || len(found) == 0 {
 		return err
 	}
-	ended, err := o.sweepRows(ctx, found, now, exhaustSQL, func(f swept) []any { return []any{f.merchant, f.id, int64(now)} }, func(f swept, c laneChanges) then {
+	ended, err := o.sweepRows(ctx, found, now, exhaustSQL, func(f swept) []any { return []any{f.merchant, f.id, int64(now)} }, func(f swept, c laneChanges, feed *feedEntries) []db.Statement {
 		c.ended(f.merchant, countersign.LaneNotify, client.CallbackExhausted)
-		return then{alarms: []client.Alarm{{Merchant: f.merchant, Kind: client.AlarmExhausted, Subject: f.callback() + " " + string(client.ReasonDeadline), First: now}}}
+		feed.alarm(f.merchant, client.AlarmExhausted, f.callback()+" "+string(client.ReasonDeadline), now)
+		return nil
 	})
 	done.Exhausted += len(ended)
 	return err
 }
 
-// then is what follows from the change of a row.
-type then struct {
-	statements []db.Statement
-	alarms     []client.Alarm
-}
-
 // sweepRows changes each row of list by the guarded statement text, in one transaction, and returns those it changed.
-// follow returns what follows from each change, and notes the change in its lane.
+// follow returns the statements that follow from a change, and notes the change in its lane and the feeds.
 func (o *Outbox) sweepRows(ctx context.Context, list []swept, now db.Millis, text string, args func(swept) []any,
-	follow func(swept, laneChanges) then) (changed []swept, err error) {
+	follow func(swept, laneChanges, *feedEntries) []db.Statement) (changed []swept, err error) {
 	n := make([]int64, len(list))
 	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		changed = nil
@@ -197,22 +192,21 @@ func (o *Outbox) sweepRows(ctx context.Context, list []swept, now db.Millis, tex
 		if err := t.Batch(ctx, updates); err != nil {
 			return err
 		}
-		var all then
-		changes := laneChanges{}
+		var more []db.Statement
+		changes, feed := laneChanges{}, &feedEntries{}
 		for i, f := range list {
 			if n[i] == 0 {
 				continue // settled in the meantime
 			}
-			next := follow(f, changes)
-			changed, all.statements, all.alarms = append(changed, f), append(all.statements, next.statements...), append(all.alarms, next.alarms...)
+			changed, more = append(changed, f), append(more, follow(f, changes, feed)...)
 		}
-		if err := t.Batch(ctx, all.statements); err != nil {
+		if err := t.Batch(ctx, more); err != nil {
 			return err
 		}
 		if err := o.changeLanes(ctx, t, changes, now); err != nil {
 			return err
 		}
-		return db.RaiseAlarms(ctx, t, all.alarms)
+		return feed.write(ctx, t)
 	})
 	if err != nil {
 		return nil, err
@@ -248,11 +242,11 @@ func (o *Outbox) endLeases(ctx context.Context, until, now db.Millis, done *Swep
 	done.More = done.More || len(found) == sweepMost
 	found = inOrder(found)
 	lost, err := o.sweepRows(ctx, found, now, loseLeaseSQL, func(f swept) []any { return []any{f.merchant, f.id, f.number, int64(now), int64(until)} },
-		func(f swept, c laneChanges) then {
+		func(f swept, c laneChanges, _ *feedEntries) []db.Statement {
 			c.of(f.merchant, f.lane).Freed++
 			c.back(f.merchant, f.lane, now)
-			return then{statements: []db.Statement{{SQL: lostAttemptSQL, Args: []any{f.merchant, f.id, f.number, "", int64(f.claimed),
-				0, 0, nil, string(client.AttemptLost), string(client.ReasonLost), f.node, []byte{}, []byte{}, 0, 0, int64(now), 0, ""}}}}
+			return []db.Statement{{SQL: lostAttemptSQL, Args: []any{f.merchant, f.id, f.number, "", int64(f.claimed),
+				0, 0, nil, string(client.AttemptLost), string(client.ReasonLost), f.node, []byte{}, []byte{}, 0, 0, int64(now), 0, ""}}}
 		})
 	for _, f := range lost {
 		done.Lost = append(done.Lost, f.callback())

@@ -30,8 +30,8 @@ func TestApprovalsOfWithdrawals(t *testing.T) {
 	limits := client.AmountLimits{{Symbol: "USDT", Above: amount("1")}}
 	id := func(o *outbox.Outbox) string { return must(o.WithdrawalByCallBackID(ctx, "shop", "order"))(t).ID }
 	approve := func(o *outbox.Outbox, by string, at db.Millis) error {
-		_, err := o.ApproveWithdrawal(ctx, id(o), db.Approval{Token: by, Name: by, At: at}, nil)
-		return err
+		return o.ApproveWithdrawal(ctx, id(o), db.Approval{Token: by, Name: by, At: at},
+			func(context.Context, db.Querier, outbox.Withdrawal, outbox.Approval) (bool, error) { return true, nil })
 	}
 	asked := 0
 	release := func(o *outbox.Outbox) (string, error) {

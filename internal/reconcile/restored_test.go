@@ -367,7 +367,7 @@ func TestWithdrawalsFromBefore(t *testing.T) {
 				if _, err := o.BlockWithdrawal(ctx, w.ID, "fraud", "a", start+700); !errors.Is(err, db.ErrConflict) {
 					t.Errorf("blocking gives %v", err)
 				}
-				if _, err := o.ResumeWithdrawal(ctx, w.ID, "looked", "a", start+700); !errors.Is(err, db.ErrConflict) {
+				if err := o.ResumeWithdrawal(ctx, w.ID, "looked", false, start+700); !errors.Is(err, db.ErrConflict) {
 					t.Errorf("resuming gives %v", err)
 				}
 				var core, merchant []any
@@ -399,7 +399,7 @@ func TestWithdrawalsFromBefore(t *testing.T) {
 				}
 				if s.finding == NotSaid {
 					nothing("while nobody says it", start+20_000)
-					must(o.ResumeWithdrawal(ctx, w.ID, "looked", "a", start+30_000))(t)
+					must(true, o.ResumeWithdrawal(ctx, w.ID, "looked", false, start+30_000))(t)
 				}
 				if s.finding == NotSaid || s.finding == Reopened {
 					answer(t, o, start+60_000)

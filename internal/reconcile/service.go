@@ -187,7 +187,7 @@ func (c Config) executed(ctx context.Context, o *outbox.Outbox, is said, ends *I
 		case ends.Has(w.Merchant, w.CallBackID):
 			f.Finding = EndedThere
 			if c.Settle {
-				if _, f.Settled, err = o.AdoptEnd(ctx, outbox.Executed{Merchant: w.Merchant, CallBackID: w.CallBackID}, client.WithdrawalCancelled, "the merchant", c.Now); err != nil {
+				if f.Settled, err = o.AdoptEnd(ctx, outbox.Executed{Merchant: w.Merchant, CallBackID: w.CallBackID}, client.WithdrawalCancelled, "the merchant", c.Now); err != nil {
 					return err
 				}
 			}
@@ -201,7 +201,7 @@ func (c Config) executed(ctx context.Context, o *outbox.Outbox, is said, ends *I
 				f.Here = Sum(d.Symbol, d.Amount)
 			}
 			if c.Settle {
-				if err := o.AdoptNothing(ctx, w.ID, c.Now); err != nil {
+				if err := o.ResumeWithdrawal(ctx, w.ID, string(client.ReasonRestored), true, c.Now); err != nil {
 					return err
 				}
 			}
@@ -231,7 +231,7 @@ func (c Config) end(ctx context.Context, o *outbox.Outbox, l Line, open bool) er
 	f.Finding = EndedThere
 	if c.Settle {
 		x := outbox.Executed{Merchant: f.Merchant, CallBackID: l.CallBackID, TenantUserID: l.TenantUserID, Details: (*client.Details)(l.details())}
-		if _, f.Settled, err = o.AdoptEnd(ctx, x, client.WithdrawalState(l.State), "the core", c.Now); err != nil {
+		if f.Settled, err = o.AdoptEnd(ctx, x, client.WithdrawalState(l.State), "the core", c.Now); err != nil {
 			f.Reason = err.Error()
 			return errors.Join(c.Report(f), fmt.Errorf("%s of %s cannot be settled: %w", l.CallBackID, f.Merchant, err))
 		}
@@ -273,7 +273,7 @@ func (c Config) settle(ctx context.Context, o *outbox.Outbox, l Line, b became) 
 	if !c.Settle {
 		return c.Report(f)
 	}
-	_, err = o.Adopt(ctx, outbox.Executed{Merchant: f.Merchant, CallBackID: l.CallBackID, TenantUserID: l.TenantUserID, Details: (*client.Details)(l.details()),
+	err = o.Adopt(ctx, outbox.Executed{Merchant: f.Merchant, CallBackID: l.CallBackID, TenantUserID: l.TenantUserID, Details: (*client.Details)(l.details()),
 		Claim: l.Claim, Permit: l.Permit}, "cpt_"+rand.Text(), c.Now)
 	switch {
 	case err == nil && f.Finding == PermitDiffers:
