@@ -62,8 +62,6 @@ type Demo struct {
 	asked   []result
 	played  bool // every check passed
 
-	signedGot string // what the signed merchant was asked became
-
 	try      *daemon.Listener // the page; nil without Config.Stay
 	handover string           // directory of what it hands over
 	tap      tap

@@ -10,14 +10,13 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/envelope"
 	"countersign/merchant"
 )
 
 // play runs the demo, from the registration to the table.
 func (d *Demo) play(ctx context.Context) error {
 	at := d.gateway.CallbackURL()
-	if err := d.register(ctx, merchantID, at+merchant.DefaultNotifyPath, at+merchant.DefaultWithdrawPath, d.key, d.apiKey, ""); err != nil {
+	if err := d.register(ctx, at); err != nil {
 		return fmt.Errorf("registering the merchant: %w", err)
 	}
 	d.say("service    %s  (SQLite, RSA %d bit)", d.service.URL(), d.c.Bits)
@@ -36,9 +35,6 @@ func (d *Demo) play(ctx context.Context) error {
 	}
 	if err := d.checkAll(ctx); err != nil {
 		return fmt.Errorf("checking: %w", err)
-	}
-	if err := d.askSigned(ctx); err != nil {
-		return fmt.Errorf("asking the signed merchant: %w", err)
 	}
 	if err := d.table(ctx); err != nil {
 		return err
@@ -70,18 +66,18 @@ func (d *Demo) progress(what string, done, all int) {
 	d.c.Progress(fmt.Sprintf("%s %d/%d", what, done, all))
 }
 
-// register registers a merchant. answerKey is empty if the merchant does not sign.
-func (d *Demo) register(ctx context.Context, id, notify, withdraw string, key *envelope.Key, apiKey countersign.APIKey, answerKey string) error {
-	private, err := key.PrivatePEM()
+// register registers the merchant, whose gateway is at a URL.
+func (d *Demo) register(ctx context.Context, at string) error {
+	private, err := d.key.PrivatePEM()
 	if err != nil {
 		return err
 	}
 	schedule := &client.Schedule{Delays: []client.Duration{0, client.Duration(time.Second)}, Every: client.Duration(2 * time.Second)}
 	_, err = d.api.CreateMerchant(ctx, client.NewMerchant{
-		ID:               id,
+		ID:               merchantID,
 		Key:              &client.KeySpec{PrivateKey: client.Secret(private)},
-		MerchantSettings: client.MerchantSettings{FinalCodes: client.ProtocolCodes(), Name: "a merchant of the demo", NotifyURL: notify, WithdrawURL: withdraw, AnswerKey: answerKey, Retry: &client.Retry{Notify: schedule, Withdraw: schedule}},
-		MerchantSecrets:  client.MerchantSecrets{APIKey: client.Secret(apiKey.Reveal())},
+		MerchantSettings: client.MerchantSettings{FinalCodes: client.ProtocolCodes(), Name: "a merchant of the demo", NotifyURL: at + merchant.DefaultNotifyPath, WithdrawURL: at + merchant.DefaultWithdrawPath, Retry: &client.Retry{Notify: schedule, Withdraw: schedule}},
+		MerchantSecrets:  client.MerchantSecrets{APIKey: client.Secret(d.apiKey.Reveal())},
 	})
 	return err
 }
@@ -129,7 +125,6 @@ func (d *Demo) table(ctx context.Context) error {
 	for _, o := range d.asked {
 		row("withdrawal "+o.name, o.got, o.note)
 	}
-	row("withdrawal of the signed merchant", d.signedGot, "the first answer came without its signature, and decided nothing")
 	for _, t := range countersign.TypeUnknown.Values() {
 		row(fmt.Sprintf("callbacks of type %d", int(t)), fmt.Sprint(delivered.all[t]), fmt.Sprintf("%d accepted, %s", delivered.accepted[t], t.Words()))
 	}
