@@ -40,11 +40,12 @@ const (
 )
 
 var (
-	errNoProvider = NewProblem(http.StatusNotFound, "no identity provider is set up here: sign in with a token")
-	errSignInOld  = NewProblem(http.StatusUnprocessableEntity, "this sign-in did not begin in this browser, was ended before, or began more than 10 minutes ago: sign in again")
-	errNotFresh   = NewProblem(http.StatusUnauthorized, "the identity provider did not have you sign in again, or does not say when you did: approvals, thaws and credits need a client for which it obeys max_age and gives auth_time in the ID token")
-	errNotSigned  = NewProblem(http.StatusUnauthorized, "the identity provider's answer does not sign in here: sign in again; the log of this end says what was wrong")
-	errRoleless   = NewProblem(http.StatusForbidden, "the identity provider knows you, and none of the groups that it names has a role here: whoever runs this sets it with --oidc-groups. A provider leaves out groups that are too many for its token")
+	errNoProvider    = NewProblem(http.StatusNotFound, "no identity provider is set up here: sign in with a token")
+	errSignInOld     = NewProblem(http.StatusUnprocessableEntity, "this sign-in did not begin in this browser, was ended before, or began more than 10 minutes ago: sign in again")
+	errNotFresh      = NewProblem(http.StatusUnauthorized, "the identity provider did not have you sign in again, or does not say when you did: approvals, thaws and credits need a client for which it obeys max_age and gives auth_time in the ID token")
+	errNotSigned     = NewProblem(http.StatusUnauthorized, "the identity provider's answer does not sign in here: sign in again; the log of this end says what was wrong")
+	errRoleless      = NewProblem(http.StatusForbidden, "the identity provider knows you, and none of the groups that it names has a role here: whoever runs this sets it with --oidc-groups")
+	errGroupsLeftOut = NewProblem(http.StatusForbidden, "the identity provider left your groups out of its token, since there are too many (overage): whoever runs it assigns the groups to this application and sends these alone, or uses app roles with --oidc-claim roles")
 )
 
 // errNoTime means that the person had to sign in again, and the provider's answer does not show it.
@@ -154,6 +155,8 @@ func (k *Tokens) refused(c *Call, who person, err error) error {
 	_, sub, _ := strings.Cut(who.Subject, " ")
 	k.people.log.Warn("a sign-in with the identity provider was refused", "subject", sub, "error", err.Error())
 	switch {
+	case errors.Is(err, errLeftOut):
+		return errors.Join(k.roleless(c.R.Context(), who, c.Now), errGroupsLeftOut)
 	case errors.Is(err, errNoRole):
 		return errors.Join(k.roleless(c.R.Context(), who, c.Now), errRoleless)
 	case errors.Is(err, errNoTime):

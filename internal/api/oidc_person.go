@@ -141,6 +141,18 @@ func groupsOf(raw json.RawMessage) (groups []string) {
 // errNoRole means that the provider knows the person, and none of the groups has a role here.
 var errNoRole = errors.New("none of the groups that the identity provider names has a role here")
 
+// errLeftOut is errNoRole for a person whose groups the provider left out.
+var errLeftOut = fmt.Errorf("%w: it left the groups out of its token, since there are too many (_claim_names or hasgroups). "+
+	"At the provider, assign the groups to the application and send these alone, or use app roles with --oidc-claim roles", errNoRole)
+
+// leftOut reports whether the provider says that the person has groups and that they are too many for its token, as
+// Microsoft Entra does above 200.
+func leftOut(claims map[string]json.RawMessage) bool {
+	var elsewhere struct{ Groups json.RawMessage }
+	_ = json.Unmarshal(claims["_claim_names"], &elsewhere)
+	return elsewhere.Groups != nil || string(claims["hasgroups"]) == "true"
+}
+
 // subjectText matches the id of a person: printable ASCII, by OpenID Connect.
 var subjectText = regexp.MustCompile(`^[!-~]{1,255}$`)
 
@@ -170,11 +182,14 @@ func (o *identities) personOf(sub string, claims map[string]json.RawMessage) (pe
 	if p.Name == "" {
 		p.Name = cleanName(sub)
 	}
-	p.Role, p.Merchants, p.Group = roleOf(o.groups, groupsOf(claimAt(claims, o.c.Claim)))
-	if p.Role == "" {
-		return p, errNoRole
+	groups := claimAt(claims, o.c.Claim)
+	switch p.Role, p.Merchants, p.Group = roleOf(o.groups, groupsOf(groups)); {
+	case p.Role != "":
+		return p, nil
+	case groups == nil && leftOut(claims):
+		return p, errLeftOut
 	}
-	return p, nil
+	return p, errNoRole
 }
 
 // maxPersonName is the longest part of a person's name, in characters.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/url"
@@ -313,21 +314,26 @@ func TestProviderClaims(t *testing.T) {
 		"a name with dots":       {"https://example.com/groups", map[string]any{"https://example.com/groups": []string{"desk"}}, ""},
 		"an object":              {"groups", map[string]any{"groups": map[string]any{"desk": map[string]any{"org": "a"}}}, "has a role here"},
 		"null":                   {"groups", map[string]any{"groups": []any{nil}}, "has a role here"},
-		"left out":               {"groups", map[string]any{"groups": nil, "hasgroups": true}, "too many for its token"},
+		"an overage":             {"groups", map[string]any{"groups": nil, "_claim_names": map[string]any{"groups": "src1"}, "_claim_sources": map[string]any{"src1": map[string]any{}}}, "overage"},
+		"hasgroups":              {"groups", map[string]any{"groups": nil, "hasgroups": true}, "overage"},
 		"iat of tomorrow":        {"groups", map[string]any{"iat": time.Now().Add(3 * time.Hour).Unix(), "exp": time.Now().Add(5 * time.Hour).Unix()}, "does not sign in"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPeer(t, "desk")
 			p.set(func() { maps.Copy(p.claims, c.claims) })
+			var log lockedBuffer
 			base, _ := node(t, func(cfg *daemon.ServiceConfig) {
 				cfg.OIDC = p.oidc("desk=operator")
-				cfg.OIDC.Claim = c.claim
+				cfg.OIDC.Claim, cfg.Log = c.claim, slog.New(slog.NewTextHandler(&log, nil))
 			})
 			s := newSite(t, base)
 			at := s.get(s.atPeer("/console/"))
 			if c.says == "" != (at.status == http.StatusOK) || !strings.Contains(at.body, c.says) {
 				t.Errorf("%d %s", at.status, at.body)
+			}
+			if c.says == "overage" && !strings.Contains(log.String(), "_claim_names") {
+				t.Errorf("the log: %s", log.String())
 			}
 		})
 	}
