@@ -38,6 +38,7 @@ var suite = []struct {
 	{"sweep/deadlines", testDeadlines},
 	{"sweep/repairs", testRepairs},
 	{"sweep/a clock set back", testClockBack},
+	{"sweep/a clock far ahead", testClockFarAhead},
 	{"lists of a time", testListsOfATime},
 	{"release/of a merchant that signs", testSignedRelease},
 	{"release/of a merchant that signs since", testKeySetLater},

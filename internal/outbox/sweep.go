@@ -255,18 +255,30 @@ func (o *Outbox) endLeases(ctx context.Context, until, now db.Millis, done *Swep
 }
 
 // lanesSQL reads for each lane whether something is due before next_due, and whether a clock wrote it that was since set
-// back by more than clockStep.
+// back by more than clockStep, or wrote that a callback is due later than any schedule allows.
 const lanesSQL = `
 SELECT l.merchant, l.lane,
 	CASE WHEN l.next_due > COALESCE((
 		SELECT o.due FROM outbox o
 		WHERE o.merchant = l.merchant AND o.lane = l.lane AND o.state = 'pending' AND o.deadline > $3
 		ORDER BY o.due LIMIT 1), 4611686018427387904) THEN 1 ELSE 0 END,
-	CASE WHEN l.served > $4 OR l.bucket > $4 OR l.open_until > $5 THEN 1 ELSE 0 END
+	CASE WHEN l.served > $4 OR l.bucket > $4 OR l.open_until > $5 OR COALESCE((
+		SELECT o.due FROM outbox o
+		WHERE o.merchant = l.merchant AND o.lane = l.lane AND o.state = 'pending'
+		ORDER BY o.due DESC LIMIT 1), 0) > $6 THEN 1 ELSE 0 END
 FROM lanes l WHERE l.merchant > $1 ORDER BY l.merchant, l.lane LIMIT CAST($2 AS BIGINT)`
 
 // clockStep is the most by which clocks of nodes may differ, in milliseconds.
 const clockStep db.Millis = 1000
+
+// longestDelay is more than the longest delay between two attempts that a schedule allows, a week with its jitter.
+const longestDelay db.Millis = 8 * 24 * 3_600_000
+
+// pullInSQL makes callbacks due that a clock which was far ahead would have wait for its time, perhaps for years.
+const pullInSQL = `
+UPDATE outbox SET due = $3 WHERE merchant = $1 AND state = 'pending' AND id IN (
+	SELECT id FROM outbox WHERE merchant = $1 AND lane = $2 AND state = 'pending' AND due > $4
+	ORDER BY due DESC LIMIT CAST($5 AS BIGINT))`
 
 // resetClockSQL resets times of a lane that lie in the future, because its callbacks would wait for them.
 const resetClockSQL = `
@@ -287,8 +299,8 @@ func (o *Outbox) sweepLanes(ctx context.Context, now db.Millis, done *Swept) err
 	var list []found
 	last, n := "", 0
 	const most = 2 * sweepMost // two lanes a merchant, so that no merchant is split
-	latest, longestOpen := now+clockStep, now+clockStep+BreakerMost
-	err := db.Each(ctx, o, lanesSQL, []any{o.swept.after, most, int64(now), int64(latest), int64(longestOpen)}, func(r db.Rows) error {
+	latest, longestOpen, longestDue := now+clockStep, now+clockStep+BreakerMost, now+longestDelay
+	err := db.Each(ctx, o, lanesSQL, []any{o.swept.after, most, int64(now), int64(latest), int64(longestOpen), int64(longestDue)}, func(r db.Rows) error {
 		var f found
 		err := r.Scan(&f.merchant, &f.lane, &f.waits, &f.ahead)
 		if f.waits == 1 || f.ahead == 1 {
@@ -315,15 +327,16 @@ func (o *Outbox) sweepLanes(ctx context.Context, now db.Millis, done *Swept) err
 		return err
 	}
 	for _, f := range list {
-		if f.waits == 1 {
-			if err := repair(f.laneKey, recheckSQL, int64(now)); err != nil {
-				return err
-			}
-		}
 		if f.ahead == 1 {
 			if err := repair(f.laneKey, resetClockSQL, int64(latest), int64(longestOpen)); err != nil {
 				return err
 			}
+			if err := repair(f.laneKey, pullInSQL, int64(now), int64(longestDue), sweepMost); err != nil {
+				return err
+			}
+		}
+		if err := repair(f.laneKey, recheckSQL, int64(now)); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -126,6 +126,25 @@ func testClockBack(t *testing.T, s *Outbox) {
 	}
 }
 
+// testClockFarAhead: what a clock that was a year ahead made due then is due now; what its schedule makes due in a week
+// is not.
+func testClockFarAhead(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 2, nil)
+	const day = 24 * 3_600_000
+	for merchant, dues := range map[string][]db.Millis{"m0": {365 * day, 366 * day, 7 * day}, "m1": {7 * day}} {
+		for i, due := range dues {
+			must(s.Ingest(ctx, []NewCallback{deposit(merchant, fmt.Sprint(i), due)}, 1))(t)
+		}
+	}
+	must(s.Sweep(ctx, 1000))(t)
+	if got := claim(t, s, countersign.LaneNotify, 1000, 10); len(got) != 2 || got[0].Merchant != "m0" || got[1].Merchant != "m0" {
+		t.Errorf("claimed %+v, want the two of m0", got)
+	}
+	if got := must(s.Sweep(ctx, 1001))(t); got.Repaired != 0 {
+		t.Errorf("repaired %d where nothing was wrong", got.Repaired)
+	}
+}
+
 // TestSweepIsBounded: a sweep that finds much does some and says so.
 func TestSweepIsBounded(t *testing.T) {
 	s := openAt(t, dialects[0].url(t))
