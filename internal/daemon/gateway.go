@@ -132,20 +132,20 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 
 // signingSecret returns the secret that was given for what is posted to url, or that of a file of the data directory,
 // which the first start makes.
-func (s Storage) signingSecret(url string, given signed.Secret, name string) (signed.Secret, error) {
-	if url == "" || len(given) > 0 {
-		return given, nil
+func (s Storage) signingSecret(url string, secret signed.Secret, name string) (signed.Secret, error) {
+	if url == "" || len(secret) > 0 {
+		return secret, nil
 	}
 	var fresh [32]byte
 	_, _ = rand.Read(fresh[:]) // never fails
 	text, err := keepSecret(s.file(name), "whsec_"+base64.StdEncoding.EncodeToString(fresh[:]))
 	if err == nil {
-		given, err = signed.ParseSecret(text)
+		secret, err = signed.ParseSecret(text)
 	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w", name, err)
 	}
-	return given, err
+	return secret, err
 }
 
 // Run takes callbacks, serves the API and forwards until ctx ends. Then the listeners accept no more requests, the work
