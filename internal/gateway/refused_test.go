@@ -76,7 +76,7 @@ func TestRetryRefused(t *testing.T) {
 			}
 			strict.wantAlarms(client.AlarmDepositRefused) // before anything is counted
 			one, err := strict.client.RefusedCallback(ctx, kept.ID)
-			if err != nil || one.Body == "" || !strings.Contains(one.Explanation, `provider = "other"`) {
+			if err != nil || one.Body == "" || !strings.Contains(one.Explanation, "binding    absent") {
 				t.Errorf("%+v, %v", one, err)
 			}
 			viewer := strict.withRole(strict.client.url, client.RoleViewer)
