@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"countersign"
@@ -23,8 +22,6 @@ type gwLoad struct {
 	ctx  context.Context
 	stop context.CancelFunc
 	work sync.WaitGroup
-	away map[*gwNode]*atomic.Bool // cut off from the database, and has noticed for certain
-	mute map[*gwNode]*atomic.Bool // says nothing for long, so that the merchant seldom asks it
 
 	mu        sync.Mutex
 	deposited int
@@ -36,8 +33,6 @@ type gwLoad struct {
 	outcomes  map[int]gwOutcome                       // final answers
 	acks      map[*gwNode][]time.Time                 // when a deposit was acknowledged
 	codes     map[*gwNode]map[countersign.ErrCode]int // answers
-	later     map[*gwNode]int                         // answers of a node that is away
-	longest   time.Duration                           // for which an answer of such a node was waited
 	feed      []gwDeposit                             // as it was read, from the first on
 }
 
@@ -48,11 +43,10 @@ type gwOutcome struct {
 }
 
 func newGwLoad(c *gwNodes) *gwLoad {
-	l := &gwLoad{gwNodes: c, away: map[*gwNode]*atomic.Bool{}, mute: map[*gwNode]*atomic.Bool{}, taken: map[string]bool{}, cancelled: map[int]bool{}, outcomes: map[int]gwOutcome{},
-		acks: map[*gwNode][]time.Time{}, codes: map[*gwNode]map[countersign.ErrCode]int{}, later: map[*gwNode]int{}}
+	l := &gwLoad{gwNodes: c, taken: map[string]bool{}, cancelled: map[int]bool{}, outcomes: map[int]gwOutcome{},
+		acks: map[*gwNode][]time.Time{}, codes: map[*gwNode]map[countersign.ErrCode]int{}}
 	l.ctx, l.stop = context.WithCancel(c.t.Context())
 	for _, n := range c.nodes {
-		l.away[n], l.mute[n] = &atomic.Bool{}, &atomic.Bool{}
 		l.codes[n] = map[countersign.ErrCode]int{}
 	}
 	for _, n := range c.nodes { // each works with all of them
@@ -91,26 +85,17 @@ func (l *gwLoad) next(n *int, lost *[]int) int {
 	return *n
 }
 
-// ask delivers cb and looks at what a node that is away says.
+// ask delivers cb and counts the answer.
 func (l *gwLoad) ask(n *gwNode, cb countersign.Callback) (r countersigntest.Result, answered bool) {
-	before, began := l.away[n].Load(), time.Now()
 	_, to := n.process()
 	// What the service has begun it finishes.
 	r = l.service.Deliver(context.WithoutCancel(l.ctx), to, cb)
-	took := time.Since(began)
 	var refused *countersigntest.Refusal
 	answered = r.Err == nil || errors.As(r.Err, &refused)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if answered {
 		l.codes[n][r.Code()]++
-	}
-	if before && l.away[n].Load() { // from the beginning to the end
-		if !answered || r.Code() != countersign.CodeInternal {
-			l.t.Errorf("node %s has no database and says %d, %v", n.name, r.Code(), r.Err)
-		}
-		l.later[n]++
-		l.longest = max(l.longest, took)
 	}
 	return r, answered
 }
@@ -170,13 +155,7 @@ func (l *gwLoad) withdraw(n *gwNode) {
 }
 
 // any returns a node.
-func (l *gwLoad) any() *gwNode {
-	n := l.nodes[rand.IntN(len(l.nodes))]
-	if l.mute[n].Load() && rand.IntN(10) > 0 {
-		return l.any()
-	}
-	return n
-}
+func (l *gwLoad) any() *gwNode { return l.nodes[rand.IntN(len(l.nodes))] }
 
 // try makes a call at any node, as one that gives up soon. 0: no answer.
 func (l *gwLoad) try(path string, in any) int {
@@ -263,18 +242,6 @@ func (l *gwLoad) allTake(after time.Time) bool {
 	return !slices.ContainsFunc(l.nodes, func(n *gwNode) bool { _, ok := l.acked(n, after); return !ok })
 }
 
-// ready returns the status of /readyz, 0 for no answer.
-func (l *gwLoad) ready(n *gwNode) int {
-	d, _ := n.process()
-	client := http.Client{Timeout: serviceTimeout}
-	resp, err := client.Get(d.url + "/readyz")
-	if err != nil {
-		return 0
-	}
-	resp.Body.Close()
-	return resp.StatusCode
-}
-
 // checkTold ends the load and wants the application to have been told of every entry.
 func (l *gwLoad) checkTold(app *gwApp) {
 	l.stop()
@@ -358,7 +325,7 @@ func (l *gwLoad) finish() {
 	}
 	t.Logf("%d deposits in the feed, %d orders, %d answered for good, %d taken back; the reader had %d", len(feed), l.ordered, len(l.outcomes), len(l.cancelled), len(l.feed))
 	for _, n := range l.nodes {
-		t.Logf("node %s: answers by errCode %v, %d of them without a database", n.name, l.codes[n], l.later[n])
+		t.Logf("node %s: answers by errCode %v", n.name, l.codes[n])
 		if d, _ := n.process(); d.stop(t) != 0 {
 			t.Errorf("node %s did not stop as it should:\n%s", n.name, d.output)
 		}

@@ -237,9 +237,7 @@ type gwApp struct {
 	tries  map[string]int // by message id
 	bodies map[string]string
 	faults []string
-	refuse bool          // answer 503
-	hold   bool          // answer nothing
-	held   chan struct{} // gets a value for each attempt that is held
+	refuse bool // answer 503
 }
 
 func newGwApp(t *testing.T) (a *gwApp, secret string) {
@@ -248,7 +246,7 @@ func newGwApp(t *testing.T) (a *gwApp, secret string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a = &gwApp{secret: parsed, tries: map[string]int{}, bodies: map[string]string{}, held: make(chan struct{}, 100)}
+	a = &gwApp{secret: parsed, tries: map[string]int{}, bodies: map[string]string{}}
 	a.Server = httptest.NewServer(a)
 	t.Cleanup(a.Close)
 	return a, secret
@@ -270,15 +268,10 @@ func (a *gwApp) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.faults = append(a.faults, id+" came with another body")
 	}
 	a.bodies[id] = string(body)
-	hold, refuse := a.hold, a.refuse
+	refuse := a.refuse
 	a.mu.Unlock()
 	if refuse {
 		w.WriteHeader(http.StatusServiceUnavailable)
-	}
-	if hold {
-		a.held <- struct{}{}
-		<-r.Context().Done() // its sender has gone
-		panic(http.ErrAbortHandler)
 	}
 }
 
@@ -454,35 +447,4 @@ func (c *gwNodes) testForwards(t *testing.T, app *gwApp) {
 		t.Errorf("%d messages, want %d; %v", len(app.tries), want, app.faults)
 	}
 	t.Logf("%d messages, each told once", want)
-}
-
-// takeOver kills a node while it tells the application of a deposit. The function
-// that it gives wants another node to have told it once the lease was over, as
-// the same message.
-func takeOver(t *testing.T) (check func()) {
-	app, secret := newGwApp(t)
-	app.mu.Lock()
-	app.hold = true
-	app.mu.Unlock()
-	url := dbtest.Postgres(t)
-	c := newGwNodes(t, []string{"--forward-url", app.URL, "--forward-secret", secret}, url)
-	if r := c.deliver(c.nodes[0], countersigntest.Deposit(1)); r.Err != nil {
-		t.Fatal(r.Err)
-	}
-	<-app.held
-	other := &gwNode{name: "other", args: c.nodes[0].args}
-	other.start(t)
-	d, _ := c.nodes[0].process()
-	d.kill()
-	app.mu.Lock()
-	app.hold = false
-	app.mu.Unlock()
-	return func() {
-		c.untilTold(other)
-		app.mu.Lock()
-		defer app.mu.Unlock()
-		if app.tries["deposit_1"] != 2 || len(app.tries) != 1 || len(app.faults) > 0 {
-			t.Errorf("told %v, %v", app.tries, app.faults)
-		}
-	}
 }
