@@ -50,17 +50,14 @@ func TestLargeWithdrawal(t *testing.T) {
 		listed := func(want ...string) {
 			t.Helper()
 			var got []string
-			for o := (client.PageOptions{Limit: 1}); ; {
-				page := must(admin.Tasks(ctx, client.TaskFilter{Kind: client.TaskRelease}, o))(t)
-				for _, x := range page.Tasks {
-					if got = append(got, x.About); x.Missing != 1 || x.Merchant != "acme" || x.State != client.TaskOpen {
-						t.Errorf("%+v", x)
-					}
+			for _, x := range pages(t, func(o client.PageOptions) ([]client.Task, *string, error) {
+				o.Limit = 1
+				page, err := admin.Tasks(ctx, client.TaskFilter{Kind: client.TaskRelease}, o)
+				return page.Tasks, page.Next, err
+			}) {
+				if got = append(got, x.About); x.Missing != 1 || x.Merchant != "acme" || x.State != client.TaskOpen {
+					t.Errorf("%+v", x)
 				}
-				if page.Next == nil {
-					break
-				}
-				o.Cursor = *page.Next
 			}
 			if !slices.Equal(got, want) {
 				t.Errorf("%v wait for an approval, want %v", got, want)

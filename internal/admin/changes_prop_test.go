@@ -120,13 +120,13 @@ func TestNobodyAloneMovesMoney(t *testing.T) {
 					r.Fatalf("changed to %s\nwas %s", now, before)
 				}
 				for _, p := range []person{honest, other} {
-					if k, err := h.kept.ByID(t.Context(), p.id); err != nil || !k.Valid(db.MillisOf(h.now())) {
+					if k, err := api.FindToken(t.Context(), h.store, p.id); err != nil || !k.Valid(db.MillisOf(h.now())) {
 						r.Fatalf("an approver was ended: %+v, %v", k, err)
 					}
 				}
 				// One by one, because the tokens of all earlier rounds are in the list too.
 				for _, id := range ids {
-					k, err := h.kept.ByID(t.Context(), id)
+					k, err := api.FindToken(t.Context(), h.store, id)
 					if err != nil && !errors.Is(err, db.ErrNotFound) {
 						r.Fatal(err)
 					}

@@ -311,9 +311,12 @@ func TestTokensAreChanges(t *testing.T) {
 		if _, err := carol.Self(ctx); !errors.Is(err, client.ErrUnauthorized) {
 			t.Errorf("it goes on: %v", err)
 		}
+		must(dave.Self(ctx))(t) // it is in the cache then
 		if waits := must(alice.RevokeToken(ctx, dave.id))(t); waits != "" {
 			t.Errorf("%+v", waits)
 		}
+		_, err = dave.Self(ctx)
+		refused(t, err, client.ErrUnauthorized, "")
 		_, err = alice.RevokeToken(ctx, admin.id)
 		refused(t, err, client.ErrForbidden, "only an admin's token revokes that of an admin")
 

@@ -369,6 +369,19 @@ func (a answer) names(t testing.TB, status int, location string) {
 	}
 }
 
+// pages reads a list to its end, in pages of two.
+func pages[T any](t failer, read func(client.PageOptions) (page []T, next *string, err error)) (all []T) {
+	t.Helper()
+	for o := (client.PageOptions{Limit: 2}); ; {
+		page, next, err := read(o)
+		ok(t, err)
+		if all = append(all, page...); next == nil {
+			return all
+		}
+		o.Cursor = *next
+	}
+}
+
 // counts says how much the store holds.
 type counts struct{ merchants, callbacks, withdrawals, tokens, alarms int }
 

@@ -136,7 +136,7 @@ func TestWrongByMeaning(t *testing.T) {
 		location     string
 	}{
 		"same URLs":               {post, "/v1/merchants", merchant(with("withdrawUrl", "https://other.example/notify")), 422, "body.withdrawUrl"},
-		"same URLs, other text":   {post, "/v1/merchants", merchant(with("withdrawUrl", "HTTPS://OTHER.example:443/a/../notify/")), 422, "body.withdrawUrl"},
+		"same URLs, other text":   {post, "/v1/merchants", merchant(with("withdrawUrl", "https://OTHER.example:443/a/../notify/")), 422, "body.withdrawUrl"},
 		"URL refused":             {post, "/v1/merchants", merchant(with("notifyUrl", "ftp://x.example/")), 422, "body.notifyUrl"},
 		"private URL":             {post, "/v1/merchants", merchant(with("withdrawUrl", "https://127.0.0.1/")), 422, "body.withdrawUrl"},
 		"codes upside down":       {post, "/v1/merchants", merchant(with("finalCodes", []any{map[string]any{"from": 5, "to": 4}})), 422, "body.finalCodes[0].to"},
@@ -188,7 +188,9 @@ func TestWrongByMeaning(t *testing.T) {
 			}
 			a := h.raw(client.RoleAdmin, c.method, c.path, contentType, c.body)
 			if c.location != "" {
-				a.names(t, c.status, c.location)
+				if a.names(t, c.status, c.location); len(a.Faults) != 1 {
+					t.Errorf("%d faults: %s", len(a.Faults), a.body)
+				}
 			} else if a.status != c.status || a.Detail == "" {
 				t.Errorf("status %d, want %d with a reason: %s", a.status, c.status, a.body)
 			}
@@ -217,6 +219,10 @@ func TestConflicts(t *testing.T) {
 	w := newWithdrawal("acme", 1)
 	w.Details.Address = "TOther"
 	h.postJSON("/v1/withdrawals", w).names(t, 409, "body.callBackId")
+	// A second withdrawal under the trackingId of another: the merchant would take the end of one for that of the other.
+	w = newWithdrawal("acme", 2)
+	w.TrackingID = newWithdrawal("acme", 1).CallBackID
+	h.postJSON("/v1/withdrawals", w).names(t, 409, "body.trackingId")
 	if after := h.counts(); after != before {
 		t.Errorf("conflicts changed the store: %+v, was %+v", after, before)
 	}

@@ -222,24 +222,21 @@ func TestPauseAndResume(t *testing.T) {
 }
 
 func TestNormalURL(t *testing.T) {
-	for _, same := range [][2]string{
-		{"https://a.example/x", "HTTPS://A.example:443/x/"},
-		{"https://a.example", "https://a.example./"},
-		{"https://a.example/a/../x", "https://a.example/x"},
-		{"http://a.example:80/x", "http://a.example/x"},
+	for _, c := range []struct {
+		a, b string
+		same bool
+	}{
+		{"https://a.example/x", "HTTPS://A.example:443/x/", true},
+		{"https://a.example", "https://a.example./", true},
+		{"https://a.example/a/../x", "https://a.example/x", true},
+		{"http://a.example:80/x", "http://a.example/x", true},
+		{"https://a.example/x", "http://a.example/x", false},
+		{"https://a.example/x", "https://a.example:8443/x", false},
+		{"https://a.example/x", "https://a.example/X", false},
+		{"https://a.example/x?a=1", "https://a.example/x?a=2", false},
 	} {
-		if normalURL(same[0]) != normalURL(same[1]) {
-			t.Errorf("%s and %s differ: %s, %s", same[0], same[1], normalURL(same[0]), normalURL(same[1]))
-		}
-	}
-	for _, differ := range [][2]string{
-		{"https://a.example/x", "http://a.example/x"},
-		{"https://a.example/x", "https://a.example:8443/x"},
-		{"https://a.example/x", "https://a.example/X"},
-		{"https://a.example/x?a=1", "https://a.example/x?a=2"},
-	} {
-		if normalURL(differ[0]) == normalURL(differ[1]) {
-			t.Errorf("%s and %s are one", differ[0], differ[1])
+		if a, b := normalURL(c.a), normalURL(c.b); (a == b) != c.same {
+			t.Errorf("%s and %s: %s, %s", c.a, c.b, a, b)
 		}
 	}
 }

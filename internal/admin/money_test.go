@@ -156,25 +156,6 @@ func TestWithdrawalToItsEnd(t *testing.T) {
 	})
 }
 
-// A second withdrawal with the trackingId of another is refused: the merchant would take the end of
-// one for that of the other.
-func TestOneTrackingIDOneWithdrawal(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, h *harness) {
-		h.merchant("acme")
-		first, second := newWithdrawal("acme", 1), newWithdrawal("acme", 2)
-		first.TrackingID, second.TrackingID = "shared", "shared"
-		acceptWithdrawal(h, first)
-		_, err := h.client(client.RoleCore).CreateWithdrawal(t.Context(), second)
-		var p *client.Problem
-		if !errors.As(err, &p) || p.Status != 409 || len(p.Faults) != 1 || p.Faults[0].Location != "body.trackingId" {
-			t.Errorf("%+v, %v", p, err)
-		}
-		if again, err := h.client(client.RoleCore).CreateWithdrawal(t.Context(), first); err != nil || !again.Duplicate {
-			t.Errorf("%+v, %v", again, err)
-		}
-	})
-}
-
 func TestCancelAndFind(t *testing.T) {
 	h := sqlite(t)
 	h.merchant("acme")
@@ -385,15 +366,11 @@ func TestPages(t *testing.T) {
 	}
 	must(h.client(client.RoleCore).AddDeposits(ctx, list...))(t)
 	ids := map[string]int{}
-	for cursor, pages := "", 0; ; pages++ {
-		p := must(c.Callbacks(ctx, client.CallbackFilter{Merchant: "m-a"}, client.PageOptions{Limit: 10, Cursor: cursor}))(t)
-		for _, cb := range p.Callbacks {
-			ids[cb.ID]++
-		}
-		if p.Next == nil {
-			break
-		}
-		cursor = *p.Next
+	for _, cb := range pages(t, func(o client.PageOptions) ([]client.Callback, *string, error) {
+		p, err := c.Callbacks(ctx, client.CallbackFilter{Merchant: "m-a"}, o)
+		return p.Callbacks, p.Next, err
+	}) {
+		ids[cb.ID]++
 	}
 	if len(ids) != 25 {
 		t.Errorf("%d callbacks, want 25", len(ids))

@@ -42,15 +42,11 @@ func TestBoundTokenReadsItsPart(t *testing.T) {
 			want []string // the merchants of entries, the newest first
 		}{{some, []string{"c", "a", "c", "a", "c", "a"}}, {other, nil}} {
 			var withdrawals, callbacks, merchants []string
-			for o := (client.PageOptions{Limit: 2}); ; {
-				p := must(c.by.Withdrawals(ctx, client.WithdrawalFilter{}, o))(t)
-				for _, w := range p.Withdrawals {
-					withdrawals = append(withdrawals, w.Merchant)
-				}
-				if p.Next == nil {
-					break
-				}
-				o.Cursor = *p.Next
+			for _, w := range pages(t, func(o client.PageOptions) ([]client.Withdrawal, *string, error) {
+				p, err := c.by.Withdrawals(ctx, client.WithdrawalFilter{}, o)
+				return p.Withdrawals, p.Next, err
+			}) {
+				withdrawals = append(withdrawals, w.Merchant)
 			}
 			for cb, err := range c.by.AllCallbacks(ctx, client.CallbackFilter{Type: 1}) {
 				if err != nil {
@@ -96,15 +92,11 @@ func TestBoundTokenReadsItsPart(t *testing.T) {
 			{other, client.AlarmFilter{}, nil},
 		} {
 			var seqs []int64
-			for o := (client.PageOptions{Limit: 2}); ; {
-				p := must(c.by.Alarms(ctx, c.f, o))(t)
-				for _, a := range p.Alarms {
-					seqs = append(seqs, a.Seq)
-				}
-				if p.Next == nil {
-					break
-				}
-				o.Cursor = *p.Next
+			for _, a := range pages(t, func(o client.PageOptions) ([]client.Alarm, *string, error) {
+				p, err := c.by.Alarms(ctx, c.f, o)
+				return p.Alarms, p.Next, err
+			}) {
+				seqs = append(seqs, a.Seq)
 			}
 			if !slices.Equal(seqs, c.want) {
 				t.Errorf("alarms of %+v: %v, want %v", c.f, seqs, c.want)

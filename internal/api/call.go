@@ -274,13 +274,10 @@ func (c *Call) answer() error {
 	if err := EncodeJSON(&b, out); err != nil {
 		return err
 	}
-	c.WriteHeader(TypeJSON)
+	writeHeader(c.W, c.Status, TypeJSON)
 	_, err = c.W.Write(b.Bytes())
 	return err
 }
-
-// WriteHeader begins the answer of success.
-func (c *Call) WriteHeader(mediaType string) { writeHeader(c.W, c.Status, mediaType) }
 
 // audit writes one line for every call that may have changed something, was refused
 // or failed. The line never holds a body, a query or a header.

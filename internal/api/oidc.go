@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"net"
@@ -128,10 +127,7 @@ type shortBodies struct{ next http.RoundTripper }
 func (s shortBodies) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := s.next.RoundTrip(r)
 	if err == nil {
-		resp.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.LimitReader(resp.Body, maxProviderBody), resp.Body}
+		resp.Body = http.MaxBytesReader(nil, resp.Body, maxProviderBody)
 	}
 	return resp, err
 }

@@ -169,7 +169,7 @@ func (k *Tokens) refused(c *Call, who person, err error) error {
 
 // roleless ends the sessions and rights of a person to whom the provider gives no role any more.
 func (k *Tokens) roleless(ctx context.Context, who person, now db.Millis) error {
-	of, err := k.ByID(ctx, who.id())
+	of, err := FindToken(ctx, k.d, who.id())
 	if errors.Is(err, db.ErrNotFound) || err == nil && !of.Valid(now) {
 		return nil
 	}

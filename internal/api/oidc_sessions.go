@@ -30,11 +30,11 @@ const (
 // The provider's refresh token is in the database and not in the browser, since most providers
 // give a new one each time and take each once, whichever node asks.
 type providerSession struct {
-	ID                 string // hash of its secret
-	Token              string // of the person's row
-	Began, Ends, Asked db.Millis
-	SignedIn           db.Millis // when the person did at the provider; 0: it did not say
-	refresh, dataKey   []byte    // sealed
+	ID               string // hash of its secret
+	Token            string // of the person's row
+	Ends, Asked      db.Millis
+	SignedIn         db.Millis // when the person did at the provider; 0: it did not say
+	refresh, dataKey []byte    // sealed
 }
 
 func sessionPlace(id string) db.Record { return db.Record{Table: "sessions", Row: id} }
@@ -42,9 +42,9 @@ func sessionPlace(id string) db.Record { return db.Record{Table: "sessions", Row
 var refreshPurpose = []string{"refresh"}
 
 const (
-	addSessionSQL = `INSERT INTO sessions (id, token, began, ends, asked, signed_in, refresh, data_key) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`
+	addSessionSQL = `INSERT INTO sessions (id, token, ends, asked, signed_in, refresh, data_key) VALUES ($1, $2, $3, $4, $5, $6, $7)`
 
-	readSessionSQL = `SELECT id, token, began, ends, asked, signed_in, refresh, data_key FROM sessions WHERE id = $1`
+	readSessionSQL = `SELECT id, token, ends, asked, signed_in, refresh, data_key FROM sessions WHERE id = $1`
 
 	renewSessionSQL = `UPDATE sessions SET asked = $2, refresh = $3, data_key = $4, claimed = $5 WHERE id = $1`
 
@@ -104,7 +104,7 @@ func (k *Tokens) sessionOf(secret string) (id string, err error) {
 // startSession stores the provider's answer, and returns the secret of a new session.
 func (k *Tokens) startSession(ctx context.Context, c *Call, a answered) (out client.SignedIn, err error) {
 	random := RandomText(32)
-	s := providerSession{ID: sessionID(random), Token: a.person.id(), Began: c.Now, Ends: c.Now + signInLife, Asked: c.Now, SignedIn: a.signedIn}
+	s := providerSession{ID: sessionID(random), Token: a.person.id(), Ends: c.Now + signInLife, Asked: c.Now, SignedIn: a.signedIn}
 	k.sealRefresh(&s, a.refresh)
 	err = k.d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		of, err := savePerson(ctx, t, a.person, true, c.Now)
@@ -116,7 +116,7 @@ func (k *Tokens) startSession(ctx context.Context, c *Call, a answered) (out cli
 		if _, err := t.Exec(ctx, oldSessionsSQL, int64(c.Now)); err != nil {
 			return err
 		}
-		if _, err := t.Exec(ctx, addSessionSQL, s.ID, s.Token, int64(s.Began), int64(s.Ends), int64(s.Asked), int64(s.SignedIn), s.refresh, s.dataKey); err != nil {
+		if _, err := t.Exec(ctx, addSessionSQL, s.ID, s.Token, int64(s.Ends), int64(s.Asked), int64(s.SignedIn), s.refresh, s.dataKey); err != nil {
 			return err
 		}
 		return recordPerson(ctx, t, recordPersonSignedIn, of, a.person.Group, "", c.Now)
@@ -136,7 +136,7 @@ func (k *Tokens) sealRefresh(s *providerSession, refresh string) {
 // session reads a session. The error is db.ErrNotFound if there is none.
 func (k *Tokens) session(ctx context.Context, id string) (providerSession, error) {
 	return db.Find(ctx, k.d, readSessionSQL, []any{id}, func(r db.Rows) (s providerSession, err error) {
-		err = r.Scan(&s.ID, &s.Token, &s.Began, &s.Ends, &s.Asked, &s.SignedIn, &s.refresh, &s.dataKey)
+		err = r.Scan(&s.ID, &s.Token, &s.Ends, &s.Asked, &s.SignedIn, &s.refresh, &s.dataKey)
 		return s, err
 	})
 }
@@ -180,7 +180,7 @@ func (k *Tokens) BySession(ctx context.Context, secret string) (Token, error) {
 			return Token{}, ctx.Err()
 		}
 	}
-	t, err := k.ByID(ctx, s.Token)
+	t, err := FindToken(ctx, k.d, s.Token)
 	issuer, _, _ := strings.Cut(t.Subject, " ")
 	if err == nil && (issuer != k.people.c.Issuer || t.Revoked != 0) {
 		err = db.ErrNotFound
@@ -209,7 +209,7 @@ func (k *Tokens) ask(ctx context.Context, s providerSession, now db.Millis) (ask
 	// refresh token no more.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(askTurn)*time.Millisecond)
 	defer cancel()
-	of, err := k.ByID(ctx, s.Token)
+	of, err := FindToken(ctx, k.d, s.Token)
 	if err != nil {
 		return false, err
 	}

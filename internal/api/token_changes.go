@@ -140,7 +140,7 @@ func tokenMembers(t Token) map[string]string {
 func (k *Changes) revokeToken() Handler {
 	return ChangeOne(func(c *Call, id string, _ None) (None, *client.Proposed, error) {
 		none := None{}
-		t, err := k.tokens.ByID(c.R.Context(), id)
+		t, err := FindToken(c.R.Context(), k.c.DB, id)
 		switch {
 		case err != nil:
 			return none, nil, err

@@ -99,13 +99,8 @@ func (k *Tokens) ByHash(ctx context.Context, hash [32]byte) (Token, error) {
 	return findToken(ctx, k.d, ` WHERE hash = $1`, hash[:])
 }
 
-// ByID returns the token with this id, also a revoked one; db.ErrNotFound if there is
+// FindToken returns the token with this id, also a revoked one; db.ErrNotFound if there is
 // none.
-func (k *Tokens) ByID(ctx context.Context, id string) (Token, error) {
-	return FindToken(ctx, k.d, id)
-}
-
-// FindToken is ByID as part of a transaction.
 func FindToken(ctx context.Context, q db.Querier, id string) (Token, error) {
 	if db.CheckText("", id) != nil {
 		return Token{}, db.ErrNotFound

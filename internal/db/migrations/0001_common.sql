@@ -110,7 +110,6 @@ CREATE TABLE signing_key (
 CREATE TABLE sessions (
   id       {text} NOT NULL PRIMARY KEY, -- SHA-256 of its secret
   token    {text} NOT NULL, -- the person's row
-  began    {int} NOT NULL,
   ends     {int} NOT NULL, -- at the latest
   asked    {int} NOT NULL, -- when the provider last said that it goes on
   signed_in {int} NOT NULL, -- when the person did at the provider; 0: it does not say
