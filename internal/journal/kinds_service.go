@@ -1,11 +1,7 @@
 package journal
 
 import (
-	"context"
-	"reflect"
-
 	"countersign/client"
-	"countersign/internal/db"
 )
 
 // The kinds of records of the service's log.
@@ -132,22 +128,7 @@ type Exchange struct {
 
 // Changed has the members of a merchant that differ from before.
 type Changed struct {
-	Version int64          `json:"version"`
-	Before  map[string]any `json:"before,omitempty"`
-	After   map[string]any `json:"after"`
-}
-
-// AddMerchant adds a record about a merchant whose members were and are these, with secrets by their fingerprints. The
-// record has those that differ. Nil before: the merchant is new.
-func AddMerchant(ctx context.Context, t *db.Tx, id string, c Changed, now db.Millis) error {
-	if c.Before == nil {
-		return AddAbout(ctx, t, MerchantCreated, id, now, c)
-	}
-	for member, value := range c.After {
-		if reflect.DeepEqual(value, c.Before[member]) {
-			delete(c.After, member)
-			delete(c.Before, member)
-		}
-	}
-	return AddAbout(ctx, t, MerchantChanged, id, now, c)
+	Version int64             `json:"version"`
+	Before  map[string]string `json:"before,omitempty"`
+	After   map[string]string `json:"after"`
 }

@@ -3,6 +3,7 @@ package outbox
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -66,11 +67,13 @@ func testCallbackLists(t *testing.T, s *Outbox) {
 		{"nothing like it", client.CallbackFilter{TxID: "nothing"}, 9, ""},
 	} {
 		var pages []string
+		var whole []Callback
 		for cursor := ""; ; {
 			list, next, err := s.Callbacks(ctx, nil, c.f, c.limit, cursor)
 			if err != nil {
 				t.Fatalf("%s: %v", c.name, err)
 			}
+			whole = append(whole, list...)
 			var page []string
 			for _, one := range list {
 				page = append(page, one.EventID)
@@ -86,6 +89,34 @@ func testCallbackLists(t *testing.T, s *Outbox) {
 		}
 		if got := strings.Join(pages, " | "); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+		for _, span := range [][2]db.Millis{{102, 0}, {0, 105}, {101, 106}, {103, 103}, {900, 0}, {0, 1}} { // a list of a time has its rows of the whole
+			f := c.f
+			f.Since, f.Until = span[0], span[1]
+			var got, want, of []string
+			if f.Merchant == "" && f.Since != 0 {
+				of = []string{"m0", "m1"}
+			}
+			for _, one := range whole {
+				if one.Created >= f.Since && (f.Until == 0 || one.Created < f.Until) {
+					want = append(want, one.ID)
+				}
+			}
+			for cursor, pages := "", 0; pages < 20; pages++ {
+				list, next, err := s.Callbacks(ctx, of, f, 2, cursor)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, one := range list {
+					got = append(got, one.ID)
+				}
+				if cursor = next; next == "" {
+					break
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s from %d until %d: %v, want %v", c.name, f.Since, f.Until, got, want)
+			}
 		}
 	}
 	for name, f := range map[string]client.CallbackFilter{"a state that is none": {State: "'"}, "a NUL": {TxID: "\x00"}} {

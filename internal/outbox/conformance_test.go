@@ -39,7 +39,6 @@ var suite = []struct {
 	{"sweep/repairs", testRepairs},
 	{"sweep/a clock set back", testClockBack},
 	{"sweep/a clock far ahead", testClockFarAhead},
-	{"lists of a time", testListsOfATime},
 	{"release/of a merchant that signs", testSignedRelease},
 	{"release/of a merchant that signs since", testKeySetLater},
 	{"release/again of a merchant that signs", testSignedRepeat},

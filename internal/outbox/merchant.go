@@ -339,22 +339,25 @@ func (m *Merchant) Texts() map[string]string {
 	return all
 }
 
-// merchantMembers returns a merchant in the form that records have.
-func merchantMembers(m *Merchant) map[string]any {
-	all := map[string]any{"state": string(m.State), "pausedReason": m.PausedReason}
-	for name, text := range m.Texts() {
-		all[name] = text
-	}
-	return all
-}
-
-// recordMerchant adds a record about a change of a merchant. was is nil if the merchant is new.
+// recordMerchant adds a record about a change of a merchant, with the members that differ. was is nil if the merchant is
+// new.
 func recordMerchant(ctx context.Context, t *db.Tx, was, is *Merchant, now db.Millis) error {
-	c := journal.Changed{Version: is.Version, After: merchantMembers(is)}
-	if was != nil {
-		c.Before = merchantMembers(was)
+	members := func(m *Merchant) map[string]string {
+		all := m.Texts()
+		all["state"], all["pausedReason"] = string(m.State), m.PausedReason
+		return all
 	}
-	return journal.AddMerchant(ctx, t, is.ID, c, now)
+	kind, c := journal.MerchantCreated, journal.Changed{Version: is.Version, After: members(is)}
+	if was != nil {
+		kind, c.Before = journal.MerchantChanged, members(was)
+		for name, text := range c.After {
+			if before, had := c.Before[name]; had && before == text {
+				delete(c.Before, name)
+				delete(c.After, name)
+			}
+		}
+	}
+	return journal.AddAbout(ctx, t, kind, is.ID, now, c)
 }
 
 const oldestKeysSQL = `

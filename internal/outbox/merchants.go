@@ -167,7 +167,7 @@ func (o *Outbox) setState(ctx context.Context, t *db.Tx, text, id string, state 
 	if state == client.MerchantActive {
 		kind = journal.MerchantResumed
 	}
-	if err := journal.AddAbout(ctx, t, kind, id, now, journal.Changed{Version: version, After: map[string]any{"state": string(state), "pausedReason": reason}}); err != nil {
+	if err := journal.AddAbout(ctx, t, kind, id, now, journal.Changed{Version: version, After: map[string]string{"state": string(state), "pausedReason": reason}}); err != nil {
 		return false, err
 	}
 	rest := []db.Statement{{SQL: setLanesActiveSQL, Args: []any{id, active(state)}}}

@@ -88,8 +88,21 @@ func (o *Outbox) newReported(n *Outcome, now db.Millis) (*reported, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &reported{Outcome: n, merchant: merchant, rest: rest}
-	e.row, e.state, err = o.checkOutcome(merchant, n, now)
+	e := &reported{Outcome: n, merchant: merchant, rest: rest, state: client.WithdrawalExecuted}
+	want := countersign.EffectExecuted
+	if n.FailReason != "" {
+		e.state, want = client.WithdrawalFailed, countersign.EffectEnded
+	}
+	switch {
+	case (n.TxID == "") == (n.FailReason == ""):
+		return nil, fmt.Errorf("outcome is %w: want either txId or a reason", db.ErrInvalid)
+	case n.Callback.Merchant != merchant || n.Callback.Type.Effect() != want:
+		return nil, fmt.Errorf("outcome is %w: its callback says something else or goes to another merchant", db.ErrInvalid)
+	}
+	if err := db.CheckTexts("permit", n.Permit, "txId", n.TxID, "reason", n.FailReason); err != nil {
+		return nil, err
+	}
+	e.row, err = o.newRow(0, n.Callback, now)
 	return e, err
 }
 
@@ -241,22 +254,4 @@ func (o *Outbox) RecordWaiting(ctx context.Context, id string, n NewCallback, no
 		return Withdrawal{}, "", &db.ConflictError{Reason: "the withdrawal is " + string(w.State) + ": only a released one waits"}
 	}
 	return w, joinID(merchant, row.id), nil
-}
-
-func (o *Outbox) checkOutcome(merchant string, outcome *Outcome, now db.Millis) (newRow, client.WithdrawalState, error) {
-	state, want := client.WithdrawalExecuted, countersign.EffectExecuted
-	if outcome.FailReason != "" {
-		state, want = client.WithdrawalFailed, countersign.EffectEnded
-	}
-	switch {
-	case (outcome.TxID == "") == (outcome.FailReason == ""):
-		return newRow{}, "", fmt.Errorf("outcome is %w: want either txId or a reason", db.ErrInvalid)
-	case outcome.Callback.Merchant != merchant || outcome.Callback.Type.Effect() != want:
-		return newRow{}, "", fmt.Errorf("outcome is %w: its callback says something else or goes to another merchant", db.ErrInvalid)
-	}
-	if err := db.CheckTexts("permit", outcome.Permit, "txId", outcome.TxID, "reason", outcome.FailReason); err != nil {
-		return newRow{}, "", err
-	}
-	row, err := o.newRow(0, outcome.Callback, now)
-	return row, state, err
 }

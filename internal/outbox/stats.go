@@ -57,7 +57,7 @@ func (o *Outbox) Stats(ctx context.Context) (client.ServiceStats, error) {
 	for i, l := range sums {
 		lane := countersign.Lane(i)
 		add := func(state client.CallbackState, n int64, oldest db.Millis) {
-			s.Lanes = append(s.Lanes, client.LaneStats{Lane: laneWord(lane), State: state, Count: n, OldestDue: oldest})
+			s.Lanes = append(s.Lanes, client.LaneStats{Lane: client.Lane(lane.String()), State: state, Count: n, OldestDue: oldest})
 		}
 		pending := counts[countOfLane(lane)] - l.sending
 		for _, n := range l.final {
@@ -76,5 +76,3 @@ func (o *Outbox) Stats(ctx context.Context) (client.ServiceStats, error) {
 	}
 	return s, nil
 }
-
-func laneWord(l countersign.Lane) client.Lane { return client.Lane(l.String()) }
