@@ -78,7 +78,7 @@ func TestWhichEndIsAsked(t *testing.T) {
 		},
 			"tasks list --config set.toml --token " + token, "", "the service in /var/own and the gateway in ./countersign-gateway-data"},
 		"a command of one end, and a directory of the other": {func(t *testing.T) { data(t, "gw", gatewayEnd, true) },
-			"merchants list --data gw", "", "gw is the data directory of a gateway, and this is for the service"},
+			"merchants list --data gw", "", "gw is the data directory of a gateway, and the command is for the service"},
 		"an operation of one end": {func(t *testing.T) {
 			data(t, defaultData[gatewayEnd], gatewayEnd, true)
 			data(t, defaultData[serviceEnd], serviceEnd, true)

@@ -181,7 +181,7 @@ func TestAPIFromTheShell(t *testing.T) {
 		"a bare number":     {[]string{"updateMerchant", "shop", "confirmWithin=60"}, "confirmWithin"},
 		"nothing at all":    {[]string{"createWithdrawal"}, "merchant"},
 		"no such operation": {[]string{"pause"}, "the service has no operation pause\n  try: countersign api --service lists them."},
-		"the other end's":   {[]string{"addOrder"}, "is the data directory of a service, and this is for the gateway"},
+		"the other end's":   {[]string{"addOrder"}, "is the data directory of a service, and the command is for the gateway"},
 		"no value":          {[]string{"pauseMerchant", "shop", "again"}, `"again": give NAME=VALUE`},
 		"no JSON":           {[]string{"createMerchant", "-d", "{'id': 1}"}, "not one value of JSON"},
 		"an empty request":  {[]string{"createMerchant", "-d", "@-"}, "it must hold the request as JSON"},
