@@ -57,7 +57,7 @@ type Ruling struct {
 	Rule      string       `json:"rule,omitempty" doc:"name of the rule or limit that decides; absent: none does"`
 	Reason    string       `json:"reason,omitempty" doc:"why, for people"`
 	Steps     []PolicyStep `json:"steps" nullable:"false" doc:"every rule and limit that was looked at, in order"`
-	At        Time         `json:"at" doc:"the time that the policy was told"`
+	At        Time         `json:"at" doc:"the time that the policy was given"`
 }
 
 // PolicyStep is the result of one rule or limit.

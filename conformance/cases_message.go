@@ -74,7 +74,7 @@ var (
 func repeatCases() []Case {
 	return []Case{
 		{201, Must, money, "repeat/new-request", "Deposit identity, I1",
-			"A deposit told again with a new requestUUID is answered with errCode 0 and that requestUUID.", nil,
+			"A deposit sent again with a new requestUUID is answered with errCode 0 and that requestUUID.", nil,
 			then((*session).taken, "")},
 		{202, Must, ours, "repeat/same-body", "Deposit identity, I1",
 			"The same body sent again is answered with errCode 0.", nil, posts(1, (*session).takenTwice,
@@ -108,7 +108,7 @@ func noticeCases() []Case {
 			"Types 3 to 7 are accepted, with and without optional members; in type 4 newAddress is returned as toAddress.",
 			nil, notified("3", "3 fromAddress", "4", "4 toAddress & trackingId", "5", "5 toAddress", "6", "7")},
 		{309, Must, ours, "notice/repeat", "Deposit identity, I1, I4",
-			"A notice told again is answered as before; types 6 and 7, told in turns of one withdrawal, are accepted.", nil,
+			"A notice sent again is answered as before; types 6 and 7, sent in turns of one withdrawal, are accepted.", nil,
 			notified("3 => 3", "4 => 4", "6 => 7 => 6")},
 		{310, Must, ours, "notice/unknown-type", "Messages, M5",
 			"An unknown type is answered with errCode 1003 and not processed.", nil,
@@ -236,7 +236,7 @@ func otherCases() []Case {
 				"tenantUserId {number} & trackingId {9} & amount 0.000025",
 				`tenantUserId {number} & trackingId {9} & amount "2.5E-5"`)},
 		{1008, Must, ours, "other/repeat", "Deposit identity, I1",
-			"A deposit told again in other forms is a repetition; one whose amount differs in the last of twenty digits is not.",
+			"A deposit sent again in other forms is a repetition; one whose amount differs in the last of twenty digits is not.",
 			other, inTurn(then((*session).taken, twenty+`0.1234567890123456789 & txIndex "3" & riskLevelTo`,
 				twenty+"12345678901234567890E-20 & tenantUserId {number}", twenty+`"1.234567890123456789E-1"`),
 				then((*session).contradicts, twenty+"12345678901234567891E-20"))},

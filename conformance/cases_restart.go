@@ -44,7 +44,7 @@ func restartAccepted(s *session) {
 		s.credited()
 		s.suspected(s.post("the same transfer under another trackingId, after the kill", m.edit(`trackingId "{id}-2"`)))
 		for _, m := range open {
-			s.takes("a deposit that was on its way during the kill, told again", m)
+			s.takes("a deposit that was on its way during the kill, sent again", m)
 		}
 		for _, m := range append(accepted[max(0, len(accepted)-streams):], m) {
 			s.contradicts(s.post("the deposit with another amount, after the kill", m.set("amount", `"9.75"`)))

@@ -220,7 +220,7 @@ func atOnce(t countersign.Type) func(*session) {
 			s.wellFormed(r)
 			switch r.response.ErrCode.Class() {
 			case countersign.ClassHold, countersign.ClassFailure:
-				s.note("some attempts at the same time were told to try again (errCode %d)", r.response.ErrCode)
+				s.note("some attempts at the same time were asked to try again (errCode %d)", r.response.ErrCode)
 			default:
 				s.settles(r, t)
 				taken++

@@ -54,7 +54,7 @@ func ExampleNew() {
 	ctx := context.Background()
 	to := countersigntest.ToURLs(server.URL+"/callbacks/notify", server.URL+"/callbacks/withdraw", server.Client())
 	fmt.Println(service.Deliver(ctx, to, countersigntest.Deposit(1)).Err)
-	fmt.Println(service.Deliver(ctx, to, countersigntest.Deposit(1)).Err) // told again, credited once
+	fmt.Println(service.Deliver(ctx, to, countersigntest.Deposit(1)).Err) // sent again, credited once
 	fmt.Println(service.Deliver(ctx, to, countersigntest.Withdrawal(7)).Withdrawal.Amount)
 	fmt.Println(service.Deliver(ctx, to, countersigntest.Withdrawal(8)).Err)
 	// Output:

@@ -20,13 +20,13 @@ var addressesList = &list[client.AddressFilter, client.AddressPage]{
 		"No address is here. The service tells of one when it replaces the deposit address of a user.",
 		[]column{
 			{"No.", "n", `<a href="/console/addresses/{{.Seq}}">{{.Seq}}</a>`},
-			{"Told", "", `{{when .Taken}}`},
+			{"Reported", "", `{{when .Taken}}`},
 			{"User", "long slim", `{{text .TenantUserID}}`},
 			{"Address", "long addr", `{{text .Address}} <span class="hint">{{text .ChainName}}</span>`},
-			{"Replaces", "long addr", `{{with .OldAddress}}{{text .}}{{else}}<span class="hint">not told</span>{{end}}`},
+			{"Replaces", "long addr", `{{with .OldAddress}}{{text .}}{{else}}<span class="hint">not known</span>{{end}}`},
 			{"State", "", `{{state .State}}`},
 		}},
-	hint: "What the service told of users' deposit addresses. " +
+	hint: "What the service reported of users' deposit addresses. " +
 		"One that replaces another counts only when a person accepts it.",
 	fields: []field{{name: "tenantUserId", label: "User"}, {name: "state", label: "State"}},
 	read: func(v *visit, f client.AddressFilter, o client.PageOptions) (client.AddressPage, error) {

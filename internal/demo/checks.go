@@ -184,7 +184,7 @@ func (d *Demo) checkMerchant(ctx context.Context) error {
 	}
 	d.checkTally("merchant's database", "every deposit, once", t)
 	// Of two names for one transfer, the one that came later is held.
-	d.check("merchant's database: what was told twice is held", len(held) == 1, join(held))
+	d.check("merchant's database: what was sent twice is held", len(held) == 1, join(held))
 	return nil
 }
 

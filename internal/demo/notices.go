@@ -76,7 +76,7 @@ func (d *Demo) checkNotices(ctx context.Context) error {
 		holds = holds && got[kind] == want[kind]
 		note += fmt.Sprintf(", %s %d", kind, got[kind])
 	}
-	d.check("merchant's feed of events: what the notices told, once", holds, note[2:])
+	d.check("merchant's feed of events: what the notices said, once", holds, note[2:])
 	return nil
 }
 

@@ -121,7 +121,7 @@ func (d *Demo) table(ctx context.Context) error {
 	row := func(what, value, note string) { fmt.Fprintf(w, "%s\t%s\t%s\n", what, value, note) }
 	row("deposits sent", fmt.Sprint(len(d.sent)), fmt.Sprintf("%d attempts", delivered.attempts))
 	row("deposits taken", fmt.Sprint(stats.Deposits-stats.DepositsHeld), "two of them one transaction to one address")
-	row("possible duplicates held", fmt.Sprint(stats.DepositsHeld), "told under a second name; kept, not credited")
+	row("possible duplicates held", fmt.Sprint(stats.DepositsHeld), "sent under a second name; kept, not credited")
 	for _, o := range d.asked {
 		row("withdrawal "+o.name, o.got, o.note)
 	}

@@ -12,7 +12,7 @@ const (
 var tags = map[string]string{
 	"orders":     "Withdrawals that the merchant orders before the service asks for them",
 	"deposits":   "The feed of deposits that the service reported",
-	"addresses":  "What the service told of users' deposit addresses; one that replaces another awaits a person",
+	"addresses":  "What the service reported of users' deposit addresses; one that replaces another awaits a person",
 	"events":     "The feed of what happened to orders, addresses and held deposits",
 	"cursors":    "How far readers have acknowledged the feeds",
 	"forwarding": "How far the feeds were forwarded to the application",

@@ -32,7 +32,7 @@ func (a *server) routes() []route {
 		{get, "/v1/deposits/search", "searchDeposits", api.MoneyReaders, api.Whole, 200, api.Handle(a.searchDeposits), "List deposits as they are now, the newest first", nil},
 		{get, "/v1/deposits/{seq}", "deposit", api.MoneyReaders, api.Whole, 200, api.Find(a.lists.Deposit), "Show one deposit as it is now", []int{410}},
 
-		{get, "/v1/addresses", "addresses", api.MoneyReaders, api.Whole, 200, api.Handle(a.addresses), "List what the service told of users' deposit addresses, the newest first", nil},
+		{get, "/v1/addresses", "addresses", api.MoneyReaders, api.Whole, 200, api.Handle(a.addresses), "List what the service reported of users' deposit addresses, the newest first", nil},
 		{get, "/v1/addresses/{seq}", "address", api.MoneyReaders, api.Whole, 200, api.Find(a.lists.Address), "Show one address", nil},
 
 		{get, "/v1/events", "events", api.MoneyReaders, api.Whole, 200, api.Handle(a.events), "Read the feed of what happened to orders, addresses and held deposits, in order and without gaps; after a restore numbers go on much higher", []int{409}},

@@ -150,7 +150,7 @@ var depositStates = map[client.DepositState]client.TaskState{client.DepositTaken
 const (
 	whySuspect   = "its sealed blocks belong to another request: it may be joined from several; ask the service, and compare it with the chain"
 	whySame      = "it and the first deposit name the same transfer: if the chain has it once, decline this one, since crediting it would pay twice"
-	whyUnknown   = "it may be a transfer that was told before, and the first deposit is not found; look at the chain"
+	whyUnknown   = "it may be a transfer that was reported before, and the first deposit is not found; look at the chain"
 	aloneDeposit = "it may be the same transfer as another deposit: crediting all copies would pay each; approve it by itself"
 )
 
