@@ -118,35 +118,27 @@ func (b *Book) DecideDeposit(ctx context.Context, seq int64, to client.DepositSt
 		if err := checkReconciled(ctx, t); err != nil {
 			return err
 		}
-		d, err = decideDeposit(ctx, t, seq, to, by, reason, now)
-		return err
+		if d, err = findDeposit(ctx, t, lockDepositSQL, seq); err != nil || d.State == to {
+			return err
+		}
+		switch d.State {
+		case client.DepositHeld:
+		case client.DepositTaken:
+			return &db.ConflictError{Reason: "the deposit is not held: it counts already"}
+		default:
+			return &db.ConflictError{Reason: "the deposit is " + string(d.State)}
+		}
+		d.State, d.Decided, d.DecidedBy, d.Reason = to, now, by, reason
+		l := ledger{}
+		if err := l.decide(ctx, t, []client.DepositEntry{d}); err != nil {
+			return err
+		}
+		return l.write(ctx, t)
 	})
 	if err != nil {
 		return client.DepositEntry{}, err
 	}
 	return d, nil
-}
-
-func decideDeposit(ctx context.Context, t *db.Tx, seq int64, to client.DepositState, by, reason string, now db.Millis) (client.DepositEntry, error) {
-	d, err := findDeposit(ctx, t, lockDepositSQL, seq)
-	if err != nil {
-		return d, err
-	}
-	switch d.State {
-	case to:
-		return d, nil
-	case client.DepositHeld:
-	case client.DepositTaken:
-		return d, &db.ConflictError{Reason: "the deposit is not held: it counts already"}
-	default:
-		return d, &db.ConflictError{Reason: "the deposit is " + string(d.State)}
-	}
-	d.State, d.Decided, d.DecidedBy, d.Reason = to, now, by, reason
-	l := ledger{}
-	if err := l.decide(ctx, t, []client.DepositEntry{d}); err != nil {
-		return d, err
-	}
-	return d, l.write(ctx, t)
 }
 
 // decide stores decisions on deposits that were held and are locked.
