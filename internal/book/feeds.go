@@ -221,9 +221,9 @@ func (b *Book) MoveCursor(ctx context.Context, name string, deposits, events int
 		case err != nil:
 			return err
 		case deposits > last[feedDeposits]:
-			return &db.ConflictError{Member: "deposits", Reason: "is after the end of the feed"}
+			return &db.ConflictError{Member: "deposits", Reason: "is beyond the end of the feed"}
 		case events > last[feedEvents]:
-			return &db.ConflictError{Member: "events", Reason: "is after the end of the feed"}
+			return &db.ConflictError{Member: "events", Reason: "is beyond the end of the feed"}
 		}
 		if _, err := t.Exec(ctx, moveCursorSQL, name, deposits, events, int64(now)); err != nil {
 			return err

@@ -133,7 +133,7 @@ func (d *DB) CheckPage(ctx context.Context, feed string, after, first int64) err
 		return err
 	}
 	if after > last[feed] {
-		return &ConflictError{Reason: fmt.Sprintf("after is after the end of the feed, which is %d: it is of another database, or of one that was restored since; go on after %[1]d only if it has all entries up to there", last[feed])}
+		return &ConflictError{Reason: fmt.Sprintf("after is beyond the end of the feed, which is %d: it is of another database, or of one that was restored since; go on after %[1]d only if it has all entries up to there", last[feed])}
 	}
 	es, err := ReadEpochs(ctx, d)
 	if err != nil {

@@ -71,7 +71,7 @@ func (f *feed) serve(w http.ResponseWriter, r *http.Request, _ []byte) bool {
 		if after > last || lost {
 			w.Header().Set("Content-Type", "application/problem+json")
 			w.WriteHeader(http.StatusConflict)
-			fmt.Fprintf(w, `{"status":409,"title":"Conflict","detail":"after is after the end of the feed, which is %d"}`, last)
+			fmt.Fprintf(w, `{"status":409,"title":"Conflict","detail":"after is beyond the end of the feed, which is %d"}`, last)
 			break
 		}
 		_ = json.NewEncoder(w).Encode(out)

@@ -408,7 +408,7 @@ func TestNodeIsBehind(t *testing.T) {
 	s := newService(t, "")
 	s.addConfirming("shop")
 	s.set(func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
-		status, body := http.StatusConflict, `{"status":409,"title":"Conflict","detail":"after is after the end of the feed, which is 0"}`
+		status, body := http.StatusConflict, `{"status":409,"title":"Conflict","detail":"after is beyond the end of the feed, which is 0"}`
 		switch {
 		case r.URL.Path == "/v1/decisions":
 		case r.URL.Path == "/v1/withdrawals/release":
