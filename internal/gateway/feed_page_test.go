@@ -134,7 +134,7 @@ for row in sqlite3.connect("books.db").execute("SELECT seq, amount FROM credits 
 				t.Fatal(err)
 			}
 			_, ended = start()
-			if err := <-ended; err == nil || !strings.Contains(said.String(), "a person must look: 409") || !strings.Contains(said.String(), "after the end") {
+			if err := <-ended; err == nil || !strings.Contains(said.String(), "a person must look: 409") || !strings.Contains(said.String(), "beyond the end") {
 				t.Errorf("after a restore it ends with %v and says %s", err, &said)
 			}
 		})
