@@ -120,7 +120,7 @@ func TestDecisions(t *testing.T) {
 	before := written()
 
 	f.set(nil, list[:20]...) // put back
-	stopped("the end is lost", "after the end of the feed, which is 20")
+	stopped("the end is lost", "beyond the end of the feed, which is 20")
 
 	next := entry(28132443000001, "w-30", confirmed)
 	f.set(nil, append(list[:30:30], next)...) // nothing is lost of the feed
