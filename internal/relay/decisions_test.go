@@ -208,14 +208,14 @@ func TestCursorOverEpochs(t *testing.T) {
 		}
 		return n
 	}
-	next("has no epoch behind 0")
+	next("has no epoch after 0")
 	list := []client.Decision{entry(1, "w-1", countersign.DecisionConfirmed), entry(2, "w-2", countersign.DecisionConfirmed),
 		entry(7_000_001, "w-3", countersign.DecisionConfirmed), entry(9_000_001, "w-4", countersign.DecisionConfirmed)}
 	f.set(nil, list...)
 	f.restored(client.Epoch{Epoch: 9, Earlier: []int64{7}, Open: true})
 	next("is not reconciled")
 	f.restored(client.Epoch{Epoch: 9, Earlier: []int64{7}})
-	next("entry 1 is of before the restore and not written yet")
+	next("entry 1 is from before the restore and not written yet")
 
 	r := s.relay(c)
 	until(t, "what was decided before is written", func() bool { return written() == "2" && r.state.why(partDecisions) != "" })
@@ -234,7 +234,7 @@ func TestCursorOverEpochs(t *testing.T) {
 		until(t, "the next epoch is written", func() bool { return at() == want+1 && r.state.why(partDecisions) != "" || written() == "4" })
 	}
 	until(t, "all is written", func() bool { return written() == "4" && r.state.why(partDecisions) == "" })
-	next("has no epoch behind 9000001")
+	next("has no epoch after 9000001")
 
 	r.stop()
 	c.exec(`UPDATE countersign_relay SET decisions = 1500`) // lost in the first restore
