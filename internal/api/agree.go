@@ -11,33 +11,33 @@ import (
 	"countersign/internal/db"
 )
 
-// mostCould bounds the names of those who may approve.
+// mostCould is the most names that Could returns.
 const mostCould = 20
 
-// Asked is what people must agree to.
+// Asked describes an approval that is needed: of what, by how many, and who may give it.
 type Asked struct {
-	// Needed is how many origins must agree. Below 1: one.
+	// Needed is how many origins must agree. Below 1 means one.
 	Needed int
-	// By are the tokens that asked for it: their origin does not count. Ids that are empty or not
-	// known bar nobody.
+	// By lists the tokens that asked for it. Their origins do not count. An id that is empty or unknown excludes
+	// nobody.
 	By []string
-	// Made lets tokens of another Root agree that one of By made, or that made one of By.
+	// Made also admits a token that one of By made, or that made one of By, if their Roots differ.
 	Made bool
-	// Sees reports whether the thing is there for a token. Nil: it is for all.
+	// Sees reports whether a token may see the thing. Nil: all may.
 	Sees func(Token) bool
-	// At is the time for which tokens are judged: now, or when it was decided.
+	// At is the time at which tokens are judged: now, or when the thing was decided.
 	At db.Millis
-	// Otherwise is what a person does where nobody can agree, beside making a token.
+	// Otherwise names another way out if nobody can agree. Nobody appends it to its advice to make a token.
 	Otherwise string
 }
 
-// People are the tokens of an end and the people who signed in, as they are at one moment.
+// People holds the tokens of an end and the people who signed in, as of one moment.
 type People struct {
 	list []Token // the oldest first
 	byID map[string]Token
 }
 
-// NewPeople returns the people of a list of tokens, which is in the order of their making.
+// NewPeople returns the people of list, which must be in order of creation.
 func NewPeople(list []Token) *People {
 	p := &People{list, make(map[string]Token, len(list))}
 	for _, t := range list {
@@ -46,40 +46,40 @@ func NewPeople(list []Token) *People {
 	return p
 }
 
-// ReadPeople reads all tokens.
+// ReadPeople reads all tokens of the database.
 func ReadPeople(ctx context.Context, q db.Querier) (*People, error) {
 	list, err := readTokens(ctx, q, ` ORDER BY created, id`)
 	return NewPeople(list), err
 }
 
-// Name and Origin are those of a token; empty where it is not known.
+// Name and Origin return those of a token. They are empty if the token is not known.
 func (p *People) Name(id string) string   { return p.byID[id].Name }
 func (p *People) Origin(id string) string { return p.byID[id].Root }
 
-// Agreed says who agrees to a thing, who may agree, and how many approvals are missing. Pages, calls
-// and decisions all follow it, so a page offers nothing that a call refuses.
+// Agreed says who agreed to a thing, who may still agree, and how many approvals are missing. Pages, calls and
+// decisions all use it, so a page never offers what a call refuses.
 type Agreed struct {
 	Needed    int
 	Approvals []JudgedApproval
 	asked     Asked
 	people    *People
-	able      []Token // whose approvals are not void by themselves
-	counts    []Token // those of them that are of different origins
+	able      []Token // approvers whose approvals are not void by themselves
+	counts    []Token // of able, one for each origin: these count
 	could     []Token
 	reach     int // how many would count if everybody who could agreed
 }
 
-// JudgedApproval is an approval, and why it does not count; empty: it does.
+// JudgedApproval is an approval and the reason why it does not count. Void is empty if it counts.
 type JudgedApproval struct {
 	db.Approval
 	Void string
 }
 
-// Agree judges approvals, the first first. It is pure.
+// Agree judges the approvals in the order they were given. It is pure.
 //
-// An origin counts once, and not at all if it asked: one person may hold two tokens with one Root, or
-// of which one made the other. If a token and one that it made both agree, the made one counts, so
-// that no approval makes others worth less.
+// Each origin counts once, and not at all if it asked. The reason is that one person may hold two tokens if they
+// share a Root, or if one made the other. If a token and one that it made both agree, the made one counts, so that no
+// approval lowers what others are worth.
 func (p *People) Agree(q Asked, votes []db.Approval) Agreed {
 	q.Needed = max(q.Needed, 1)
 	a := Agreed{Needed: q.Needed, asked: q, people: p}
@@ -111,7 +111,7 @@ func (p *People) Agree(q Asked, votes []db.Approval) Agreed {
 	return a
 }
 
-// barred returns why a token may not agree, whatever others do. Empty: it may.
+// barred returns why a token may not agree, whatever others do. It returns "" if the token may.
 func (p *People) barred(q Asked, t Token) string {
 	switch {
 	case t.Revoked != 0 && t.Revoked <= q.At:
@@ -138,7 +138,7 @@ func (p *People) barred(q Asked, t Token) string {
 	return ""
 }
 
-// void returns why an approval does not count, whatever others there are. Empty: it may count.
+// void returns why an approval does not count, whatever other approvals there are. It returns "" if it may count.
 func (p *People) void(q Asked, v db.Approval) string {
 	t, known := p.byID[v.Token]
 	switch {
@@ -150,7 +150,7 @@ func (p *People) void(q Asked, v db.Approval) string {
 	return p.barred(q, t)
 }
 
-// makers returns the tokens that t comes from, the nearest first, up to the first that is not known.
+// makers returns the tokens that t descends from, its direct maker first. It stops at a maker that is not known.
 func (p *People) makers(t Token) (list []Token) {
 	for len(list) < len(p.list) && t.made() {
 		m, known := p.byID[t.Maker]
@@ -165,31 +165,31 @@ func (p *People) makers(t Token) (list []Token) {
 // made reports whether another token made t.
 func (t Token) made() bool { return t.Maker != "" && t.Maker != t.ID }
 
-// traced reports whether all tokens that t comes from are known.
+// traced reports whether all tokens that t descends from are known.
 func (p *People) traced(t Token) bool {
 	all := append([]Token{t}, p.makers(t)...)
 	return !all[len(all)-1].made()
 }
 
-// onePerson reports whether one person may hold both tokens: they have one origin, or one made the other,
-// directly or through tokens that it made.
+// onePerson reports whether one person may hold both tokens. That is so if they share a Root, or if one made the
+// other, directly or through other tokens.
 func (p *People) onePerson(a, b Token) bool {
 	return a.Root == b.Root || holds(p.makers(a), b.ID) || holds(p.makers(b), a.ID)
 }
 
-// distinct returns the most tokens of list of which one person may hold no two. Of several such choices
-// it takes one with the most of preferred, and then one with t, if there is one.
+// distinct returns the largest subset of list in which no two tokens may belong to one person. Among subsets of that
+// size it chooses one with the most tokens of preferred, and among those one that contains t, if there is one.
 //
-// Two tokens are related if one person may hold both. Two that are related to a third which has at least as
-// many makers are related to each other. So this is a chordal graph, and the choice is found in one pass over
-// the tokens, those with the most makers first (A. Frank, 1976, for weighted chordal graphs).
+// Call two tokens related if one person may hold both. Two tokens that are both related to a third, which has at
+// least as many makers as they have, are related to each other. The graph is therefore chordal, and one pass over the
+// tokens, those with the most makers first, finds the subset (A. Frank, 1976, for weighted chordal graphs).
 func (p *People) distinct(list, preferred []Token, t string) (taken []Token) {
 	list = slices.Clone(list)
 	slices.SortStableFunc(list, func(a, b Token) int { return cmp.Compare(len(p.makers(b)), len(p.makers(a))) })
 	worth := make([]int, len(list))
 	var chosen []Token
 	for i, x := range list {
-		worth[i] += 2 * (len(list) + 1) // one more is worth more than all that is added below
+		worth[i] += 2 * (len(list) + 1) // one more token outweighs everything added below
 		if holds(preferred, x.ID) {
 			worth[i] += 2
 		}
@@ -218,9 +218,9 @@ func holds(list []Token, id string) bool {
 	return slices.ContainsFunc(list, func(t Token) bool { return t.ID == id })
 }
 
-// helps reports whether the approval of t brings more approvals that count, at once or together with
-// those that others can still give. able are all who agreed or may. Each approval that helps comes
-// closer to the most that is possible, so whoever agrees first shuts out nobody who is needed.
+// helps reports whether an approval of t leads to more approvals that count, at once or together with those that
+// others can still give. able lists everybody who has agreed or may. Each approval that helps leads to the greatest
+// possible number, so whoever agrees first never excludes somebody who is needed.
 func (a *Agreed) helps(t Token, able []Token) bool {
 	if with := append(slices.Clip(a.able), t); len(a.people.distinct(with, nil, "")) > len(a.counts) {
 		return true
@@ -228,7 +228,7 @@ func (a *Agreed) helps(t Token, able []Token) bool {
 	return a.reach > len(a.counts) && holds(a.people.distinct(able, a.able, t.ID), t.ID)
 }
 
-// countedInstead returns a text about the approval that counts in place of t's. Empty: none does.
+// countedInstead returns a text that names the approval that counts in place of t's. It returns "" if none does.
 func (a *Agreed) countedInstead(t Token) string {
 	for _, other := range a.counts {
 		if a.people.onePerson(t, other) {
@@ -238,16 +238,16 @@ func (a *Agreed) countedInstead(t Token) string {
 	return ""
 }
 
-// Missing is how many approvals are missing.
+// Missing returns how many approvals are missing.
 func (a *Agreed) Missing() int { return max(a.Needed-len(a.counts), 0) }
 
-// Enough reports whether the approvals suffice.
+// Enough reports whether no approval is missing.
 func (a *Agreed) Enough() bool { return a.Missing() == 0 }
 
-// Gave reports whether a token has approved it, and may.
+// Approved reports whether the token has approved it and its approval is not void.
 func (a *Agreed) Approved(id string) bool { return holds(a.able, id) }
 
-// WhyNot returns why a token may not approve it now. Empty: it may.
+// WhyNot returns why a token may not approve it now. It returns "" if the token may.
 func (a *Agreed) WhyNot(id string) string {
 	t, known := a.people.byID[id]
 	switch {
@@ -264,8 +264,8 @@ func (a *Agreed) WhyNot(id string) string {
 	return a.countedInstead(t)
 }
 
-// Refuse fails, with a *client.Problem of status 403, where the approval of a token would not
-// count. One that approved already is not refused.
+// Refuse returns a *client.Problem with status 403 if an approval of the token would not count. It returns nil for a
+// token that has approved already.
 func (a *Agreed) Refuse(id string) error {
 	if why := a.WhyNot(id); why != "" && !a.Approved(id) {
 		return NewProblem(http.StatusForbidden, why)
@@ -273,12 +273,13 @@ func (a *Agreed) Refuse(id string) error {
 	return nil
 }
 
-// Short returns how many approvals count, for errors.
+// Short returns "N of M approvals count", for errors.
 func (a *Agreed) Short() string {
 	return fmt.Sprintf("%d of %d approvals count", len(a.counts), a.Needed)
 }
 
-// Nobody returns a text if no existing tokens can give what is missing, with what to do. Empty: they can.
+// Nobody returns "" if the existing tokens can give the missing approvals. Otherwise it returns a text that says so
+// and what to do.
 func (a *Agreed) Nobody() string {
 	if a.reach >= a.Needed {
 		return ""
@@ -294,13 +295,13 @@ func (a *Agreed) Nobody() string {
 	return fmt.Sprintf("%s: make a token of role approver, with one that has not approved it%s (countersign token new)%s", who, but, a.asked.Otherwise)
 }
 
-// TellNow reports whether people must learn at once that approvals are missing: one no longer counts,
-// or nobody can give what is missing.
+// TellNow reports whether people must learn at once that approvals are missing: an approval no longer counts, or the
+// existing tokens cannot give the missing ones.
 func (a *Agreed) TellNow() bool {
 	return !a.Enough() && (len(a.able) < len(a.Approvals) || a.reach < a.Needed)
 }
 
-// Could returns the names of tokens that may give what is missing, at most 20.
+// Could returns the names of the tokens that may give the missing approvals, at most 20.
 func (a *Agreed) Could() (names []string) {
 	for _, t := range a.could[:min(len(a.could), mostCould)] {
 		names = append(names, t.Name)
@@ -308,8 +309,8 @@ func (a *Agreed) Could() (names []string) {
 	return names
 }
 
-// Vote judges the approval v beside those that were given. It reports whether v must be stored, and
-// returns who agrees with it. The error is a *client.Problem with status 403 if v does not count.
+// Vote judges the new approval v together with votes, the earlier ones. keep reports whether v must be stored; with
+// is the agreement with v. The error is a *client.Problem with status 403 if v does not count.
 func (p *People) Vote(q Asked, votes []db.Approval, v db.Approval) (keep bool, with Agreed, err error) {
 	before := p.Agree(q, votes)
 	if before.Approved(v.Token) {
@@ -318,7 +319,7 @@ func (p *People) Vote(q Asked, votes []db.Approval, v db.Approval) (keep bool, w
 	if err := before.Refuse(v.Token); err != nil {
 		return false, before, err
 	}
-	// An approval of the same token that became void gives way.
+	// v replaces an earlier approval of the same token that became void.
 	rest := slices.DeleteFunc(slices.Clone(votes), func(g db.Approval) bool { return g.Token == v.Token })
 	return true, p.Agree(q, append(rest, v)), nil
 }

@@ -11,7 +11,7 @@ type alarmQuery struct {
 	SeqPage
 }
 
-// alarms lists alarms. For a bound token there are its merchants' alone.
+// alarms lists alarms. A bound token sees those of its merchants only.
 func (o Common) alarms(c *Call, q alarmQuery, _ None) (client.AlarmPage, error) {
 	list, next, err := o.Lists.AlarmsWhere(c.R.Context(), c.Token.BoundTo(), q.AlarmFilter, q.Limit, q.Cursor)
 	return client.AlarmPage{Alarms: append([]client.Alarm{}, list...), Next: NextSeq(next)}, err
@@ -28,7 +28,7 @@ func (o Common) ackAlarm(c *Call, seq int64, in client.Ack) (client.Alarm, error
 	return o.Rows.AckAlarm(c.R.Context(), client.Alarm{Seq: seq, Acked: c.Now, AckedBy: c.Token.ID, AckedName: c.Token.Name, AckedNote: in.Note})
 }
 
-// testAlarm posts a test and shows how that ended.
+// testAlarm posts a test message and returns the result.
 func (o Common) testAlarm(c *Call, _ None, _ None) (client.AlarmTest, error) {
 	if o.TestAlarm == nil {
 		return client.AlarmTest{}, &db.ConflictError{Reason: "alarms are posted nowhere: start with --alarm-url"}

@@ -23,31 +23,30 @@ import (
 	"countersign/internal/journal"
 )
 
-// Process is what a process hands to the API of its end.
+// Process holds what a running process gives to the API of its end.
 type Process struct {
 	// Audit is the end's audit log. Nil: its routes find nothing.
 	Audit *journal.Log
-	// Keys are the end's keys besides those of merchants. Nil: none are shown.
+	// Keys are the end's keys other than those of merchants. Nil: no keys are shown.
 	Keys *Keys
-	// TestAlarm posts a message to --alarm-url. Nil: there is none.
+	// TestAlarm posts a test message to --alarm-url. Nil: alarms are not posted.
 	TestAlarm func(ctx context.Context) (client.AlarmTest, error)
-	// Node is the id of the process among the nodes of the database. Empty: it is not one of them.
+	// Node is the id of this process among the nodes of the database. Empty: it is not a node.
 	Node string
-	// Metrics answers /metrics, without a token. Nil: there is no such route.
+	// Metrics answers /metrics, without a token. Nil: the route does not exist.
 	Metrics http.Handler
 	// Now is the clock. Nil: time.Now.
 	Now func() time.Time
-	// Log gets one line for every call that changes something, is refused or
-	// fails. Nil: discards.
+	// Log gets one line for each call that changes something, is refused or fails. Nil: discards.
 	Log *slog.Logger
-	// Bodies bounds the bytes of bodies that are held at once. A call beyond it gets 503.
-	// Nil: bodies.NewShares(0).
+	// Bodies bounds the bytes of all request bodies that are held at once. A call that would exceed it gets 503. Nil:
+	// bodies.NewShares(0).
 	Bodies *bodies.Shares
 	// Version is shown in the OpenAPI document. Empty: "dev".
 	Version string
 }
 
-// SetDefaults fills in what has a default.
+// SetDefaults sets the fields that are zero and have a default.
 func (p *Process) SetDefaults() {
 	if p.Now == nil {
 		p.Now = time.Now
@@ -61,38 +60,33 @@ func (p *Process) SetDefaults() {
 	p.Version = cmp.Or(p.Version, "dev")
 }
 
-// Config is what an API is made of.
+// Config configures New.
 type Config struct {
 	Process
-	// Self is what the end calls itself in problems, such as "the service".
-	// Required.
+	// Self is the end's name in problems, such as "the service". Required.
 	Self string
-	// Title, Description and TokenDescription are texts of the OpenAPI document.
-	// Required.
+	// Title, Description and TokenDescription are texts of the OpenAPI document. Required.
 	Title, Description, TokenDescription string
-	// Tags describes each collection in the OpenAPI document that is not one of both
-	// ends. A key is the collection's name in the paths; "operation" stands for the
-	// routes outside /v1.
+	// Tags describes, in the OpenAPI document, the collections that only this end has. The key is the collection's
+	// name in the paths; "operation" stands for the routes outside /v1.
 	Tags map[string]string
-	// Tokens keeps the end's tokens. Required.
+	// Tokens finds the end's tokens. Required.
 	Tokens TokenStore
 	// MaxBody is the longest body in bytes. Required.
 	MaxBody int64
-	// RatePerSecond is how many requests a second one token may make, and how
-	// many at once. 0: no limit.
+	// RatePerSecond is how many requests a second one token may make, and also how many at once. 0: no limit.
 	RatePerSecond float64
-	// ProblemOf maps the end's own errors. Where it returns nil, the table of
-	// errors decides. Nil: only the table decides.
+	// ProblemOf maps the end's own errors. If it returns nil, the table of errors decides. Nil: only the table
+	// decides.
 	ProblemOf func(error) *client.Problem
-	// Concerns notes, before the call is handled, the merchant that it is about.
-	// Nil: the audit names no merchant.
+	// Concerns notes the merchant that a call is about, before the call is handled. Nil: the log names no merchant.
 	Concerns func(*Call)
-	// Called returns the id of what a path calls MERCHANT/NAME in place of an id. Nil: a path
-	// has ids alone.
+	// Called returns the id of a thing that the path names as MERCHANT/NAME. Nil: paths hold ids only.
 	Called func(c *Call, merchant, name string) (id string, err error)
-	// Words describe the words of the end: ServiceWords or GatewayWords. Nil: those that both ends have alone.
+	// Words describes the words of the end: ServiceWords or GatewayWords. Nil: only the words of both ends are
+	// described.
 	Words Aliases
-	// Shape changes schemas of the document before any request is checked. Nil: nothing does.
+	// Shape changes schemas of the document before any request is checked. Nil: they stay as they are.
 	Shape func(huma.Registry)
 }
 
@@ -105,17 +99,16 @@ type API struct {
 	document  func() (json.RawMessage, error)
 	tokens    tokens
 	leaving   atomic.Bool
-	notReady  atomic.Value // the text of the last answer of /readyz that was no 200
+	notReady  atomic.Value // the detail of the last /readyz answer that was not 200
 	reads     *reads
 	guesses   *guesses
-	ends      *guesses // counts ends of sign-ins that began here
+	ends      *guesses // counts the ends of sign-ins that began here
 	ending    chan struct{}
 	stopping  context.Context
 	stop      context.CancelFunc
 }
 
-// New makes the mux and the document from the one table of routes. It starts
-// nothing.
+// New returns the API of a table of routes: the mux and the OpenAPI document. It starts nothing.
 func New(c Config, routes []Route) (*API, error) {
 	if c.Self == "" || c.Tokens == nil || c.MaxBody <= 0 || c.RatePerSecond < 0 {
 		return nil, errors.New("api: Config is not complete")
@@ -153,13 +146,13 @@ func New(c Config, routes []Route) (*API, error) {
 	}
 	a.mux.HandleFunc("/", a.noRoute)
 	doc := a.describe()
-	// Writing it takes as long as the rest of a start, and few readers ask for it.
+	// Encoding the document takes as long as the rest of New, and few callers read it.
 	a.document = sync.OnceValues(func() (json.RawMessage, error) { return published(doc) })
 	return a, nil
 }
 
-// schemaName names a type in the document, without the prefix Service or Gateway: a
-// document is about one end only.
+// schemaName returns the name of a type in the document. It drops the prefix Service or Gateway, since a document
+// describes only one end.
 func schemaName(t reflect.Type, hint string) string {
 	name := huma.DefaultSchemaNamer(t, hint)
 	for _, end := range []string{"Service", "Gateway"} {
@@ -170,31 +163,28 @@ func schemaName(t reflect.Type, hint string) string {
 	return name
 }
 
-// Mux answers every route.
+// Mux returns the handler of all routes.
 func (a *API) Mux() *http.ServeMux { return a.mux }
 
 // Endpoints returns the prepared routes, in the order of the table.
 func (a *API) Endpoints() []*Endpoint { return a.endpoints }
 
-// Registry has the schemas of the document.
+// Registry returns the schemas of the document.
 func (a *API) Registry() huma.Registry { return a.registry }
 
-// Document is the OpenAPI document.
+// Document returns the OpenAPI document.
 func (a *API) Document() (json.RawMessage, error) { return a.document() }
 
-// Leave makes /readyz answer 503 while everything else goes on, so that no new calls
-// are sent to this process.
+// Leave makes /readyz answer 503, so that load balancers send no new calls here. Everything else goes on.
 func (a *API) Leave() { a.leaving.Store(true) }
 
-// Stop makes calls that wait for something to happen answer at once, and /readyz
-// answer 503.
+// Stop makes waiting calls answer at once, and /readyz answer 503.
 func (a *API) Stop() {
 	a.Leave()
 	a.stop()
 }
 
-// noRoute answers a request that no route takes: 405 if the path has a route for
-// another method, else 404.
+// noRoute answers a request that matches no route: 405 if the path has a route for another method, otherwise 404.
 func (a *API) noRoute(w http.ResponseWriter, r *http.Request) {
 	var allowed []string
 	for _, m := range []string{http.MethodDelete, http.MethodGet, http.MethodPatch, http.MethodPost, http.MethodPut} {

@@ -9,15 +9,15 @@ import (
 	"countersign/internal/journal"
 )
 
-// ChangesWait reports whether changes wait for an approver: there was a token of role
-// approver, other than the one with the id except. That its tokens expire or are revoked
-// ends nothing, since then one person alone would decide; EndApprovers does.
+// ChangesWait reports whether changes wait for an approver. They do once a token of role approver was made, other
+// than the token except. They still wait after that token expires or is revoked, since one person could otherwise
+// decide alone. Only EndApprovers ends the waiting.
 func ChangesWait(ctx context.Context, q db.Querier, except string) (bool, error) {
 	return tokenIn(ctx, q, func(t Token) bool { return t.makesWait() && t.ID != except })
 }
 
-// approverExists reports whether there is a valid token of role approver; unbound, one that is
-// bound to no merchant.
+// approverExists reports whether a valid token of role approver exists. With unbound, only a token that is bound to
+// no merchant counts.
 func approverExists(ctx context.Context, q db.Querier, now db.Millis, unbound bool) (bool, error) {
 	return tokenIn(ctx, q, func(t Token) bool {
 		return t.Role == client.RoleApprover && t.Valid(now) && (t.Merchants == "" || !unbound)
@@ -31,12 +31,12 @@ func tokenIn(ctx context.Context, q db.Querier, counts func(Token) bool) (bool, 
 
 const endApproverSQL = `UPDATE tokens SET over = 1, revoked = CASE WHEN revoked = 0 THEN $2 ELSE revoked END WHERE id = $1`
 
-// recordApproversEnded is the kind of record of EndApprovers.
+// recordApproversEnded is the kind of the record that EndApprovers adds.
 const recordApproversEnded = "approvers.ended"
 
-// EndApprovers revokes the tokens of all approvers and lets changes take effect without one
-// again, until the next approver's token is made. It returns their ids. Only an admin at the machine
-// calls it: the API has no such operation.
+// EndApprovers revokes the tokens of all approvers and returns their ids. Changes then take effect without an
+// approver until the next approver's token is made. Only an admin at the machine can call it: the API has no such
+// operation.
 func EndApprovers(ctx context.Context, d *db.DB, now db.Millis) (ids []string, err error) {
 	err = d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		ids = []string{}

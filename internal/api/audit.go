@@ -27,17 +27,17 @@ type auditID struct {
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"most records to answer, 1 to 1,000"`
 }
 
-// auditPage reads a part of the log.
+// auditPage returns a part of the log.
 func (o Common) auditPage(c *Call, q auditFeed, _ None) (client.AuditPage, error) {
 	return o.Audit.Page(c.R.Context(), q.After, q.Limit)
 }
 
-// auditAbout reads the newest records about an id.
+// auditAbout returns the newest records about an id.
 func (o Common) auditAbout(c *Call, q auditID, _ None) (client.AuditAbout, error) {
 	return o.Audit.About(c.R.Context(), q.ID, q.Before, q.Limit)
 }
 
-// auditCheckpoint signs the log as it is now.
+// auditCheckpoint signs the log in its present state.
 func (o Common) auditCheckpoint(c *Call, q auditFrom, _ None) (client.AuditProof, error) {
 	p, err := o.Audit.Checkpoint(c.R.Context(), q.From)
 	if errors.Is(err, journal.ErrFrom) {
@@ -46,11 +46,10 @@ func (o Common) auditCheckpoint(c *Call, q auditFrom, _ None) (client.AuditProof
 	return p, err
 }
 
-// acting returns the context of a call whose token is known, so that the log names who
-// did what the call does.
+// acting returns the context of a call whose token is known. With it the audit log names who acted.
 func (c *Call) acting() context.Context { return journal.By(c.R.Context(), c.actor()) }
 
-// actor returns who makes the call.
+// actor returns the holder of the call's token, with the caller's address.
 func (c *Call) actor() journal.Actor {
 	address, _, err := net.SplitHostPort(c.R.RemoteAddr)
 	if err != nil {
@@ -61,7 +60,7 @@ func (c *Call) actor() journal.Actor {
 	return a
 }
 
-// actorOf is the holder of a token.
+// actorOf returns the holder of a token.
 func actorOf(t Token) journal.Actor {
 	return journal.Actor{Token: t.ID, Subject: t.shownSubject(), Name: t.Name, Role: string(t.Role)}
 }
@@ -72,7 +71,7 @@ const (
 	recordTokenRevoked = "token.revoked"
 )
 
-// tokenRecord is a token as records have it.
+// tokenRecord is the data of a record about a token.
 type tokenRecord struct {
 	Name      string      `json:"name,omitempty"`
 	Role      client.Role `json:"role,omitempty"`

@@ -28,39 +28,38 @@ import (
 type Call struct {
 	W      *Recorder
 	R      *http.Request
-	Now    db.Millis // when it arrived, its body too
-	Token  Token     // of the caller, once admitted
+	Now    db.Millis // when the request arrived, including its body
+	Token  Token     // the caller's, once admitted
 	Status int       // of success; a handler may change it
-	Items  int       // for the audit: how many items were accepted
+	Items  int       // how many items were accepted, for the log
 
 	a        *API
 	rt       *Endpoint
-	waits    *client.Proposed // the answer in place of the handler's, with status 202
-	merchant string           // for the audit
+	waits    *client.Proposed // if set, the answer instead of the handler's, with status 202
+	merchant string           // the merchant it is about, for the log
 	deadline bool             // WriteWithin was called
 	body     bodies.Body
 	endRead  func() // ends the turn of a call that reads; see beginRead
-	traces   int    // how often Trace was called, and the trace of the last
+	traces   int    // how often Trace was called; trace is from the last call
 	trace    string
 }
 
-// Trace says which callback, withdrawal or order the call is about, for the log. An order and a
-// withdrawal have a callBackID, all others a trackingID alone.
+// Trace notes which callback, withdrawal or order the call is about, for the log. Orders and withdrawals have a
+// callBackID; everything else has only a trackingID.
 func (c *Call) Trace(callBackID, trackingID string) {
 	c.traces, c.trace = c.traces+1, countersign.TraceID(callBackID, trackingID)
 }
 
-// Endpoint is the route of the call.
+// Endpoint returns the route of the call.
 func (c *Call) Endpoint() *Endpoint { return c.rt }
 
-// WriteWithin sets the deadline for writing the answer to d from now, in place of
-// the server's time-out.
+// WriteWithin sets the deadline for writing the answer to d from now. It replaces the server's time-out.
 func (c *Call) WriteWithin(d time.Duration) {
 	c.deadline = true
 	_ = http.NewResponseController(c.W).SetWriteDeadline(time.Now().Add(d))
 }
 
-// Concerns notes whose data the call is about.
+// Concerns notes the merchant whose data the call is about. If they differ, the log says "several".
 func (c *Call) Concerns(merchant string) {
 	switch c.merchant {
 	case "", merchant:
@@ -72,8 +71,8 @@ func (c *Call) Concerns(merchant string) {
 
 var idText = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
 
-// PathID returns the id in the path, or that of what the path calls MERCHANT/NAME. A text
-// that cannot be an id gives db.ErrNotFound.
+// PathID returns the id in the path. If the path has MERCHANT/NAME, it returns the id of that thing. It returns
+// db.ErrNotFound if the text cannot be an id.
 func (c *Call) PathID() (string, error) {
 	id := c.R.PathValue("id")
 	if merchant, name, is := strings.Cut(id, "/"); is && c.a.c.Called != nil {
@@ -85,8 +84,7 @@ func (c *Call) PathID() (string, error) {
 	return id, nil
 }
 
-// PathSeq returns the number in the path. A text that is no number from 1 gives
-// db.ErrNotFound.
+// PathSeq returns the number in the path. It returns db.ErrNotFound if the text is not a number of at least 1.
 func (c *Call) PathSeq() (int64, error) {
 	n, err := strconv.ParseInt(c.R.PathValue("seq"), 10, 64)
 	if err != nil || n <= 0 {
@@ -95,7 +93,8 @@ func (c *Call) PathSeq() (int64, error) {
 	return n, nil
 }
 
-// mediaType returns the request's content type without its parameters.
+// mediaType returns the content type of the request without its parameters. It returns "" if the header is malformed
+// or names a charset other than UTF-8.
 func (c *Call) mediaType() string {
 	t, params, err := mime.ParseMediaType(c.R.Header.Get("Content-Type"))
 	if cs := params["charset"]; err != nil || cs != "" && !strings.EqualFold(cs, "utf-8") {
@@ -104,13 +103,13 @@ func (c *Call) mediaType() string {
 	return t
 }
 
-// errBodies is the problem of a body that does not fit in the budget of all bodies.
+// errBodies is the problem of a body that exceeds the budget of all bodies.
 var errBodies = busy("too many request bodies are being read; repeat the request later")
 
-// shortBody is the longest body, in bytes, of a call without a token or that is urgent.
+// shortBody is the longest body, in bytes, of a call that needs no token or is urgent.
 const shortBody = 16 << 10
 
-// room returns the longest body of the route and the budget that it is taken from.
+// room returns the longest body that the route takes, in bytes, and the budget it is charged to.
 func (rt *Endpoint) room() (limit int64, budget *bodies.Budget) {
 	limit, of := rt.a.c.MaxBody, rt.a.c.Bodies
 	switch {
@@ -122,7 +121,7 @@ func (rt *Endpoint) room() (limit int64, budget *bodies.Budget) {
 	return limit, of.Callers
 }
 
-// readBody fills the value that v points to.
+// readBody reads, checks and decodes the body into the value that v points to.
 func (c *Call) readBody(v any) error {
 	if isNone(c.rt.in) && c.R.Method == http.MethodGet {
 		return nil
@@ -146,8 +145,8 @@ func (c *Call) readBody(v any) error {
 	default:
 		return NewProblem(http.StatusBadRequest, "the body could not be read")
 	}
-	// The body may have taken long, and the token may have ended meanwhile. The call takes its
-	// time from here, so that times in the audit log rise with its numbers.
+	// The body may have taken long to arrive, and the token may have ended meanwhile. Now is set after the body, so
+	// that the times in the audit log rise with the record numbers.
 	if err := c.checkToken(false); err != nil {
 		return err
 	}
@@ -162,7 +161,7 @@ func (c *Call) readBody(v any) error {
 	return c.a.Decode(c.rt.schema, body, v)
 }
 
-// PlaceOf names an item of a body in faults; array says whether the body is an array of items.
+// PlaceOf returns the name in faults of the item i of a body. array says whether the body is an array of items.
 func PlaceOf(i int, array bool) string {
 	if !array {
 		return inBody
@@ -170,8 +169,8 @@ func PlaceOf(i int, array bool) string {
 	return fmt.Sprintf("%s[%d]", inBody, i)
 }
 
-// Decode checks src against a schema and fills the value that v points to. The
-// error is a 400 if src is not JSON, and a 422 if src does not fit the schema.
+// Decode checks src against a schema and decodes it into the value that v points to. It returns a problem with status
+// 400 if src is not JSON, and 422 if src does not fit the schema.
 func (a *API) Decode(schema *huma.Schema, src []byte, v any) error {
 	if len(bytes.TrimSpace(src)) == 0 {
 		return NewProblem(http.StatusBadRequest, "", At(inBody, "is empty"))
@@ -187,8 +186,8 @@ func (a *API) Decode(schema *huma.Schema, src []byte, v any) error {
 		return nil
 	}
 	if err := unmarshal(src, v); err != nil {
-		// A schema should be as strict as its type. If the type is stricter, the
-		// caller learns the member and not its value.
+		// A schema should be as strict as its type. If the type is stricter, the caller is shown the member's name,
+		// not its value.
 		var at *json.UnmarshalTypeError
 		if errors.As(err, &at) && at.Field != "" {
 			return Invalid(At(inBody+"."+at.Field, "is out of range"))
@@ -198,8 +197,8 @@ func (a *API) Decode(schema *huma.Schema, src []byte, v any) error {
 	return nil
 }
 
-// unmarshal calls UnmarshalJSON directly: json.Unmarshal would scan the body of a
-// batch twice more.
+// unmarshal decodes body. It calls UnmarshalJSON directly, because json.Unmarshal would scan the body of a batch
+// twice more.
 func unmarshal(body []byte, v any) error {
 	if u, ok := v.(json.Unmarshaler); ok {
 		return u.UnmarshalJSON(bytes.TrimSpace(body))
@@ -207,9 +206,8 @@ func unmarshal(body []byte, v any) error {
 	return json.Unmarshal(body, v)
 }
 
-// ServeHTTP handles every request: it checks token, role and rate, reads the body,
-// runs the handler and writes the answer. Every request reaches the audit, also
-// after a panic.
+// ServeHTTP handles a request: it checks token, role and rate, reads the body, runs the handler and writes the
+// answer. It calls audit for every request, even after a panic.
 func (rt *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := rt.a
 	start := a.c.Now()
@@ -228,7 +226,7 @@ func (rt *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				WriteProblem(c.W, a.ProblemOf(err))
 			}
 		}
-		if c.deadline { // it must not hold for the connection's next request
+		if c.deadline { // the deadline must not apply to the next request on this connection
 			_ = http.NewResponseController(c.W).SetWriteDeadline(time.Time{})
 		}
 		c.audit(err, a.c.Now().Sub(start))
@@ -244,7 +242,7 @@ func (rt *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ProblemOf is API.ProblemOf with the name of what was not found.
+// ProblemOf is API.ProblemOf, except that a 404 names the kind of thing that was not found.
 func (rt *Endpoint) ProblemOf(err error) *client.Problem {
 	p := rt.a.ProblemOf(err)
 	if p.Status == http.StatusNotFound && p.Detail == noSuchThing {
@@ -253,13 +251,13 @@ func (rt *Endpoint) ProblemOf(err error) *client.Problem {
 	return p
 }
 
-// answer runs the handler, and writes its answer.
+// answer runs the handler and writes its answer.
 func (c *Call) answer() error {
 	if err := c.beginRead(); err != nil {
 		return err
 	}
 	out, err := c.rt.run(c)
-	c.stopRead() // before the answer, which the caller may read slowly
+	c.stopRead() // before writing the answer, which the caller may read slowly
 	if err != nil {
 		return err
 	}
@@ -279,8 +277,8 @@ func (c *Call) answer() error {
 	return err
 }
 
-// audit writes one line for every call that may have changed something, was refused
-// or failed. The line never holds a body, a query or a header.
+// audit logs one line for each call that may have changed something, was refused or failed. The line never contains a
+// body, a query or a header.
 func (c *Call) audit(err error, took time.Duration) {
 	level, message := slog.LevelInfo, "request"
 	status := c.W.status
@@ -288,7 +286,7 @@ func (c *Call) audit(err error, took time.Duration) {
 	case status >= http.StatusInternalServerError && !errors.Is(err, ErrStopping):
 		level, message = slog.LevelError, "request failed"
 	case errors.Is(err, errGuesses):
-		return // whoever guesses must not fill the log too
+		return // somebody who guesses must not fill the log too
 	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusTooManyRequests:
 		level, message = slog.LevelWarn, "request refused"
 	case c.R.Method == http.MethodGet || c.R.Method == http.MethodHead:
@@ -302,7 +300,7 @@ func (c *Call) audit(err error, took time.Duration) {
 	if c.Items > 0 {
 		attrs = append(attrs, slog.Int("taken", c.Items))
 	}
-	if c.traces == 1 { // an array is about several
+	if c.traces == 1 { // the items of an array have several
 		attrs = append(attrs, slog.String("trace", c.trace))
 	}
 	var known *client.Problem
@@ -312,7 +310,7 @@ func (c *Call) audit(err error, took time.Duration) {
 	c.a.c.Log.LogAttrs(c.R.Context(), level, message, attrs...)
 }
 
-// Recorder remembers what was answered.
+// Recorder is a ResponseWriter that remembers the status of the answer.
 type Recorder struct {
 	http.ResponseWriter
 	status int
@@ -329,7 +327,7 @@ func (w *Recorder) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Write writes a part of the answer.
+// Write writes part of the answer.
 func (w *Recorder) Write(b []byte) (int, error) {
 	if w.status == 0 {
 		w.status = http.StatusOK

@@ -11,42 +11,42 @@ import (
 	"countersign/internal/db"
 )
 
-// ChangeKind is what a change is about.
+// ChangeKind says what a change changes.
 type ChangeKind string
 
 // The kinds of changes.
 const (
 	ChangeMerchant ChangeKind = "merchant" // settings
-	ChangeRotation ChangeKind = "rotation" // a step of the replacement of a merchant's keys
+	ChangeRotation ChangeKind = "rotation" // a step in replacing a merchant's keys
 	ChangeToken    ChangeKind = "token"    // a new token
-	ChangeRevoke   ChangeKind = "revoke"   // the end of an approver's token
+	ChangeRevoke   ChangeKind = "revoke"   // the revocation of an approver's token
 )
 
-// Change is a row of the table of changes: something that could move money, or who decides on it. Where
-// there is an approver's token, it waits for an approver other than the proposer. Its state is that of its
-// task: open → done, declined or stale. Where nobody must approve it, it is done at once.
+// Change is a row of the table of changes. A change could move money, or affects who decides about money. If there is
+// an approver's token, the change waits for an approver other than its proposer. Otherwise it is done at once. Its
+// state is that of its task: open, then done, declined or stale.
 type Change struct {
 	ID            string // ids sort by time
 	Kind          ChangeKind
-	Merchant      string // that is changed; empty: none
-	Version       int64  // of the merchant when it was proposed
-	Token         string // that is made or revoked; empty: none
-	Bound         string // the merchants of that token, as api.Token has them
+	Merchant      string // the merchant to change; empty: none
+	Version       int64  // the merchant's version when the change was proposed
+	Token         string // the token to make or revoke; empty: none
+	Bound         string // the merchants of that token, in the form of api.Token.Merchants
 	State         client.TaskState
-	Before, After map[string]string // the members that change, for people; of secrets and keys the fingerprints
+	Before, After map[string]string // what changes, as shown to people; secrets and keys by their fingerprints
 	ProposedBy    string            // a token
 	Proposed      db.Millis
-	DecidedBy     string // the token that approved or declined it; empty: nobody had to, or has yet
+	DecidedBy     string // the token that approved or declined it; empty: nobody has, or had to
 	Decided       db.Millis
 	Reason        string // why it was declined or is stale
 
-	dataKey, sealed []byte // what is needed to apply it; empty once it is decided
+	dataKey, sealed []byte // the sealed content, needed to apply it; empty once decided
 }
 
 const readChangesSQL = `
 SELECT id, kind, merchant, version, token, bound, state, was, becomes, proposed_by, proposed, decided_by, decided, reason, content, data_key FROM changes`
 
-// readChanges returns the changes whose rows a query selects.
+// readChanges returns the changes that the condition where selects.
 func readChanges(ctx context.Context, q db.Querier, where string, args ...any) ([]Change, error) {
 	return db.List(ctx, q, readChangesSQL+where, args, func(r db.Rows) (c Change, err error) {
 		var before, after string
@@ -65,8 +65,7 @@ func readChanges(ctx context.Context, q db.Querier, where string, args ...any) (
 // TaskID returns the id of the task about c.
 func (c *Change) TaskID() string { return client.TaskID(client.TaskChange, c.ID) }
 
-// visible reports whether t may see the change: a bound token sees changes of its own
-// merchants only.
+// visible reports whether t may see the change. A bound token sees only changes of its own merchants.
 func (c *Change) visible(t Token) bool {
 	if c.Token != "" {
 		return t.Merchants == "" || Token{Merchants: c.Bound}.Within(t)
@@ -93,20 +92,20 @@ func (c *Change) insert(ctx context.Context, t *db.Tx) error {
 }
 
 const (
-	// decideChangeSQL ends a change that waits. Nothing is left of what was sealed.
+	// decideChangeSQL ends a change that waits, and erases its sealed content.
 	decideChangeSQL = `
 UPDATE changes SET state = $2, decided_by = $3, decided = $4, reason = $5, data_key = $6, content = $6 WHERE id = $1 AND state = 'open'`
 
-	// whereApplied finds the change that made the next version of a merchant.
+	// whereApplied finds the change that was applied to version $2 of a merchant.
 	whereApplied = ` WHERE merchant = $1 AND version = $2 AND state = 'done' LIMIT 1`
 
 	whereOld = ` WHERE state = 'open' AND proposed <= $1 ORDER BY id LIMIT 100`
 )
 
-// errMoved means that the change was decided otherwise meanwhile.
+// errMoved means that the change is no longer open: somebody decided it meanwhile.
 var errMoved = errors.New("the change was decided meanwhile")
 
-// decide stores what became of c. The error is errMoved if it does not wait any more.
+// decide stores the decision on c. It returns errMoved if c is no longer open.
 func (c *Change) decide(ctx context.Context, t *db.Tx) error {
 	n, err := t.Exec(ctx, decideChangeSQL, c.ID, string(c.State), c.DecidedBy, int64(c.Decided), db.Clean(c.Reason), []byte{})
 	if err == nil && n == 0 {
@@ -126,7 +125,7 @@ func findChange(ctx context.Context, q db.Querier, id string) (c Change, err err
 	return list[0], nil
 }
 
-// Find returns a change if there is one for the token.
+// Find returns a change. It returns db.ErrNotFound if there is none that the token by may see.
 func (k *Changes) Find(ctx context.Context, id string, by Token) (Change, error) {
 	c, err := findChange(ctx, k.c.DB, id)
 	if err == nil && !c.visible(by) {
@@ -135,8 +134,8 @@ func (k *Changes) Find(ctx context.Context, id string, by Token) (Change, error)
 	return c, err
 }
 
-// List returns the changes in a state before a cursor, the newest first, that a token may see: of one
-// merchant, or of all where merchant is empty.
+// List returns changes in the given state that the token by may see, the newest first and only those before cursor.
+// An empty merchant means all merchants.
 func (k *Changes) List(ctx context.Context, state client.TaskState, merchant string, by Token, cursor string, limit int) ([]Change, error) {
 	var where db.Conditions
 	where.Add("state = ?", string(state))

@@ -14,55 +14,54 @@ import (
 	"countersign/internal/db"
 )
 
-// ApplyChange makes a change. content is what was proposed. It calls also as a part of its
-// transaction, when all is done; where that fails nothing is. Its error is ErrStale if
-// what it would change was changed since.
+// ApplyChange applies a change. content is what was proposed. It calls also last in its transaction; if also fails,
+// nothing is changed. It returns ErrStale if the thing to change was changed since the proposal.
 type ApplyChange func(ctx context.Context, c *Change, content []byte, now db.Millis, also func(context.Context, *db.Tx) error) error
 
-// ErrStale means that what a change would change was changed after it was proposed.
+// ErrStale means that the thing to change was changed after the proposal.
 var ErrStale error = staleError("it was changed after this was proposed; propose it again")
 
-// staleError is the reason why nobody can apply a change any more. Each is ErrStale.
+// staleError is the reason why nobody can apply a change any more. Every staleError matches ErrStale.
 type staleError string
 
 func (e staleError) Error() string { return string(e) }
 
 func (e staleError) Is(target error) bool { return target == ErrStale }
 
-// MaxApprovals bounds how many persons must approve a thing.
+// MaxApprovals is the most persons who can be required to approve a thing.
 const MaxApprovals = 10
 
 // ChangesConfig configures NewChanges.
 type ChangesConfig struct {
 	// DB is the end's database. Required.
 	DB *db.DB
-	// Approvals is how many persons must approve a change, each with a token of another origin
-	// than those of the others and of the proposer. 0: one. At most MaxApprovals.
+	// Approvals is how many persons must approve a change. Each needs a token of another origin than the proposer and
+	// the other approvers. 0: one. At most MaxApprovals.
 	Approvals int
-	// OIDC is the identity provider that people sign in with. Zero: they have tokens.
+	// OIDC is the identity provider that people sign in with. Zero: people use tokens.
 	OIDC OIDCConfig
-	// Roles are those of the end's tokens; Bound, whether they can be bound to merchants.
-	// Required with OIDC.
+	// Roles are the roles that tokens of this end can have. Bound says whether tokens can be bound to merchants. Both
+	// are needed with OIDC.
 	Roles []client.Role
 	Bound bool
 	// Now is the clock. Nil: time.Now.
 	Now func() time.Time
-	// Log gets what Run could not do. Nil: discards.
+	// Log gets the errors of Run. Nil: discards.
 	Log *slog.Logger
 }
 
-// Changes decides on the changes of one end. Make it with New.
+// Changes stores, decides and applies the changes of one end. Make it with NewChanges.
 type Changes struct {
 	c       ChangesConfig
 	tokens  *Tokens
 	kinds   map[ChangeKind]ApplyChange
 	version func(ctx context.Context, merchant string) (int64, error)
 
-	// TellOfWaiting announces what waits for persons. Nil: nothing is announced. It is set before Run.
+	// TellOfWaiting announces what waits for persons. Set it before Run. Nil: nothing is announced.
 	TellOfWaiting func(context.Context, db.Millis) error
 }
 
-// NewChanges checks c. It starts nothing.
+// NewChanges returns the Changes of an end. It returns an error if c is wrong, and starts nothing.
 func NewChanges(c ChangesConfig) (*Changes, error) {
 	if c.DB == nil || c.Approvals < 0 || c.Approvals > MaxApprovals {
 		return nil, fmt.Errorf("control: Config.DB is missing, or Config.Approvals is not from 0 to %d", MaxApprovals)
@@ -82,8 +81,8 @@ func NewChanges(c ChangesConfig) (*Changes, error) {
 	return k, nil
 }
 
-// Tokens returns the tokens of the end, with the sessions of people who signed in. It returns nil for
-// nil, which a table of routes has that is only read.
+// Tokens returns the tokens of the end, with the sessions of people who signed in. A nil k has none and returns nil:
+// a table of routes that is only read has no Changes.
 func (k *Changes) Tokens() *Tokens {
 	if k == nil {
 		return nil
@@ -91,8 +90,8 @@ func (k *Changes) Tokens() *Tokens {
 	return k.tokens
 }
 
-// Handle sets the function that applies changes of a kind. Set all kinds before Run, and before the
-// API is served.
+// Handle sets the function that applies changes of a kind. Call it for all kinds before Run and before the API
+// serves.
 func (k *Changes) Handle(kind ChangeKind, apply ApplyChange) {
 	if k.kinds == nil {
 		k.kinds = map[ChangeKind]ApplyChange{}
@@ -100,8 +99,8 @@ func (k *Changes) Handle(kind ChangeKind, apply ApplyChange) {
 	k.kinds[kind] = apply
 }
 
-// Versions sets the function that reads the present version of a merchant. With it a change of the
-// merchant that became stale is shown so before anybody approves it. An end without merchants needs none.
+// Versions sets the function that reads the present version of a merchant. It lets a stale change of a merchant be
+// shown as stale before anybody approves it. An end without merchants needs none.
 func (k *Changes) Versions(of func(ctx context.Context, merchant string) (int64, error)) {
 	k.version = of
 }
@@ -111,11 +110,11 @@ var changePurpose = []string{"content"}
 
 func changePlace(id string) db.Record { return db.Record{Table: "changes", Row: id, Version: 1} }
 
-// errWaits means that an approver's token was made meanwhile, so the change must wait.
+// errWaits means that an approver's token was made meanwhile, so the change must wait after all.
 var errWaits = errors.New("it waits for an approver")
 
-// Propose applies a change at once or, if changes wait for an approver, stores it. content is what its
-// kind needs to apply it. The caller fills in c up to Proposed, without the id.
+// Propose applies a change at once, or stores it if changes wait for an approver. content is what the kind's function
+// needs to apply it. The caller sets the members of c up to Proposed, except ID.
 func (k *Changes) Propose(ctx context.Context, c *Change, content []byte) error {
 	c.ID = fmt.Sprintf("chg_%011x%s", int64(c.Proposed), RandomText(6))
 	dataKey, sealed := k.c.DB.Seal(changePlace(c.ID), changePurpose, [][]byte{content})
@@ -128,8 +127,8 @@ func (k *Changes) Propose(ctx context.Context, c *Change, content []byte) error 
 		done := *c
 		done.State, done.dataKey, done.sealed = client.TaskDone, []byte{}, []byte{}
 		err := k.kinds[c.Kind](ctx, &done, content, c.Proposed, func(ctx context.Context, t *db.Tx) error {
-			// Again, in the transaction: an approver may have been made meanwhile. The
-			// token that this change makes does not count.
+			// Check again in the transaction: an approver's token may have been made meanwhile. The token that this
+			// change makes does not count.
 			if waits, err := ChangesWait(ctx, t, c.Token); err != nil || waits {
 				return errors.Join(err, errWaits)
 			}
@@ -157,11 +156,11 @@ const (
 	errOld   = staleError("it was proposed more than 14 days ago; propose it again")
 )
 
-// changeLife is how long a change may wait: nobody should approve what was forgotten.
+// changeLife is how long a change may wait. Nobody should approve a proposal that was forgotten.
 const changeLife db.Millis = 14 * 24 * 3_600_000
 
-// proposerOf returns the token that proposed a change. The error is ErrStale if the token has
-// ended, or if the change waited for too long.
+// proposerOf returns the token that proposed a change. It returns ErrStale if that token has ended or the change has
+// waited too long.
 func proposerOf(ctx context.Context, q db.Querier, c *Change, now db.Millis) (Token, error) {
 	if cmp.Or(c.Decided, now)-c.Proposed >= changeLife {
 		return Token{}, errOld
@@ -173,7 +172,8 @@ func proposerOf(ctx context.Context, q db.Querier, c *Change, now db.Millis) (To
 	return proposer, err
 }
 
-// Stale is ErrStale if nobody can apply c any more, before its transaction finds out.
+// Stale returns ErrStale if nobody can apply c any more. It finds that out before the transaction that applies c
+// would.
 func (k *Changes) Stale(ctx context.Context, c *Change, now db.Millis) error {
 	if _, err := proposerOf(ctx, k.c.DB, c, now); err != nil || c.Merchant == "" {
 		return err
@@ -183,15 +183,15 @@ func (k *Changes) Stale(ctx context.Context, c *Change, now db.Millis) error {
 		return err
 	}
 	by, err := readChanges(ctx, k.c.DB, whereApplied, c.Merchant, c.Version)
-	if err != nil || len(by) == 0 { // some things change a merchant without a Change
+	if err != nil || len(by) == 0 { // not every new version of a merchant comes from a Change
 		return cmp.Or(err, ErrStale)
 	}
 	return staleError("change " + by[0].ID + " was applied after this was proposed; propose it again")
 }
 
-// Approve keeps the approval of a token, with a reason. The last that is missing makes the change. Errors:
-// a *client.Problem of status 403 where the approval would not count, a *db.ConflictError if the change
-// is decided or stale.
+// Approve stores the approval of a token, with a reason. The last approval that is needed applies the change. It
+// returns a *client.Problem with status 403 if the approval would not count, and a *db.ConflictError if the change is
+// decided or stale.
 func (k *Changes) Approve(ctx context.Context, id string, by Token, reason string, now db.Millis) (Change, error) {
 	c, err := k.Find(ctx, id, by)
 	if err != nil {
@@ -210,7 +210,7 @@ func (k *Changes) Approve(ctx context.Context, id string, by Token, reason strin
 			return err
 		case agreed.Enough():
 			return errEnough
-		case !added: // it says it again
+		case !added: // the token has approved it before
 			return nil
 		}
 		return recordChange(ctx, t, recordApproved, &c, now)
@@ -221,12 +221,14 @@ func (k *Changes) Approve(ctx context.Context, id string, by Token, reason strin
 	return k.settled(ctx, c, err, now)
 }
 
-// errEnough means that the transaction that makes the change must store the approval, or nothing does.
+// errEnough means that the approvals suffice. The approval is then stored by the transaction that applies the change,
+// or not at all.
 var errEnough = errors.New("the approvals suffice")
 
-// vote locks c, reads it anew, and keeps the approval v, if it still waits. It judges all approvals.
+// vote locks c and reads it anew. If c is still open, vote stores the approval v and judges it together with the
+// others.
 func (k *Changes) vote(ctx context.Context, t *db.Tx, c *Change, v db.Approval) (added bool, agreed Agreed, err error) {
-	if _, err := t.Exec(ctx, lockChangeSQL, c.ID); err != nil { // approvals of one change wait for each other
+	if _, err := t.Exec(ctx, lockChangeSQL, c.ID); err != nil { // approvals of a change run one after another
 		return false, agreed, err
 	}
 	if *c, err = findChange(ctx, t, c.ID); err != nil {
@@ -252,7 +254,7 @@ func (k *Changes) vote(ctx context.Context, t *db.Tx, c *Change, v db.Approval) 
 	return added, agreed, err
 }
 
-// apply makes c, and stores in the same transaction the approval v, the last that was missing.
+// apply applies c. The same transaction stores v, the last approval that was missing.
 func (k *Changes) apply(ctx context.Context, c *Change, v db.Approval) error {
 	plain, err := k.c.DB.Unseal(changePlace(c.ID), changePurpose, c.dataKey, [][]byte{c.sealed})
 	if err != nil {
@@ -283,24 +285,24 @@ const lockChangeSQL = `SELECT id FROM changes WHERE id = $1{lock}`
 
 func aboutChange(id string) string { return "change/" + id }
 
-// digest is of all of a change that people are shown and that stays.
+// digest returns a digest of everything in c that people are shown and that never changes.
 func (c *Change) digest() string {
 	return db.Digest(c.ID, c.Kind, c.Merchant, c.Version, c.Token, c.Before, c.After, c.ProposedBy, c.Proposed)
 }
 
-// asked returns whom c must be approved by. Before there is an approver, one admin's token makes the
-// tokens of all persons, so they may approve what it proposes.
+// asked returns whose approval c needs. Made is set, because one admin's token makes everybody's tokens before there
+// is an approver. The tokens it made may therefore approve what it proposes.
 func (k *Changes) asked(c *Change, at db.Millis) Asked {
 	return Asked{Needed: k.c.Approvals, By: []string{c.ProposedBy}, Made: true, Sees: c.visible, At: at,
 		Otherwise: "; where that waits for the same persons, end the rule at the machine (countersign no-approvers)"}
 }
 
-// kept returns the approvals of c.
+// kept returns the stored approvals of c.
 func (k *Changes) kept(ctx context.Context, q db.Querier, c *Change) ([]db.Approval, error) {
 	return db.Approvals(ctx, q, aboutChange(c.ID), c.digest())
 }
 
-// Agreed returns who agrees to a change: now if it waits, else as of its decision.
+// Agreed returns who agrees to a change: as of now if it is open, otherwise as of its decision.
 func (k *Changes) Agreed(ctx context.Context, c *Change, people *People, now db.Millis) (Agreed, error) {
 	if c.State != client.TaskOpen {
 		now = c.Decided
@@ -309,8 +311,7 @@ func (k *Changes) Agreed(ctx context.Context, c *Change, people *People, now db.
 	return people.Agree(k.asked(c, now), votes), err
 }
 
-// settled returns the change after an attempt to decide on it, which ended with err. A stale one is
-// kept as that.
+// settled returns the change after a decision that ended with err. If err is ErrStale, it stores the change as stale.
 func (k *Changes) settled(ctx context.Context, c Change, err error, now db.Millis) (Change, error) {
 	if errors.Is(err, ErrStale) {
 		c.State, c.DecidedBy, c.Reason, c.Decided = client.TaskStale, "", err.Error(), now
@@ -334,7 +335,7 @@ func (k *Changes) settled(ctx context.Context, c Change, err error, now db.Milli
 	return is, &db.ConflictError{Reason: "the change is " + string(is.State)}
 }
 
-// Decline ends a change that waits. An operator declines only what the same token proposed.
+// Decline declines an open change. A token that is no approver's or admin's can decline only what it proposed itself.
 func (k *Changes) Decline(ctx context.Context, id string, by Token, reason string, now db.Millis) (Change, error) {
 	c, err := k.Find(ctx, id, by)
 	switch {
@@ -353,10 +354,10 @@ func (k *Changes) Decline(ctx context.Context, id string, by Token, reason strin
 	return k.settled(ctx, c, err, now)
 }
 
-// lookEvery is how often Run looks.
+// lookEvery is the interval of Run's checks.
 const lookEvery = time.Minute
 
-// Run ends changes that waited too long, and raises alarms about those that wait, until ctx ends.
+// Run ends changes that have waited too long and announces those that wait, until ctx ends.
 func (k *Changes) Run(ctx context.Context) error {
 	return Regularly(ctx, k.c.DB.Every(lookEvery), k.c.Now, func(ctx context.Context, now db.Millis) error {
 		err := k.EndOld(ctx, now)
@@ -367,8 +368,8 @@ func (k *Changes) Run(ctx context.Context) error {
 	}, func(err error) { k.c.Log.Error("looking at changes", "error", err.Error()) })
 }
 
-// Regularly calls do with the time, once each every, until ctx ends, and then returns nil. failed gets
-// its errors, but not that the database is away, which others report.
+// Regularly calls do with the present time, at intervals of every. It returns nil when ctx ends. failed gets the
+// errors of do, except that the database is unavailable, which others report.
 func Regularly(ctx context.Context, every time.Duration, now func() time.Time, do func(context.Context, db.Millis) error, failed func(error)) error {
 	look := time.NewTicker(every)
 	defer look.Stop()
@@ -384,7 +385,7 @@ func Regularly(ctx context.Context, every time.Duration, now func() time.Time, d
 	}
 }
 
-// EndOld ends the changes that have waited for too long.
+// EndOld ends the changes that have waited too long.
 func (k *Changes) EndOld(ctx context.Context, now db.Millis) error {
 	old, err := readChanges(ctx, k.c.DB, whereOld, int64(now-changeLife))
 	errs := []error{err}

@@ -11,8 +11,8 @@ import (
 	"countersign/internal/journal"
 )
 
-// The kinds of records about changes. What an applied change did has a record of its
-// own, of the merchant or the token.
+// The kinds of records about changes. The effect of an applied change has a record of its own, about the merchant or
+// the token.
 const (
 	recordProposed = "change.proposed"
 	recordApproved = "change.approved"
@@ -21,7 +21,7 @@ const (
 	recordDone     = "change.done"
 )
 
-// changeRecord is a change as records have it.
+// changeRecord is the data of a record about a change.
 type changeRecord struct {
 	Kind       ChangeKind        `json:"kind"`
 	Merchant   string            `json:"merchant,omitempty"`
@@ -43,10 +43,10 @@ func recordChange(ctx context.Context, t *db.Tx, kind string, c *Change, now db.
 		c.Kind, c.Merchant, c.Token, c.Before, c.After, c.ProposedBy, c.Reason}})
 }
 
-// announce is the one place that every applied change passes, in its transaction: it raises
-// the alarm and adds the record. Tokens raise one if they decide on changes.
+// announce adds the record of an applied change and raises the alarm. Every applied change calls it, in its
+// transaction. A change of a token raises the alarm only if its role decides on changes.
 func (k *Changes) announce(ctx context.Context, t *db.Tx, c *Change, now db.Millis) error {
-	if c.DecidedBy != "" { // otherwise the record of the change itself names the token
+	if c.DecidedBy != "" { // if nobody had to decide, the record of the effect names the token
 		if err := recordChange(ctx, t, recordDone, c, now); err != nil {
 			return err
 		}
@@ -61,7 +61,7 @@ func (k *Changes) announce(ctx context.Context, t *db.Tx, c *Change, now db.Mill
 	return db.RaiseAlarms(ctx, t, []client.Alarm{a})
 }
 
-// summary names what has changed. The record of the change has how.
+// summary names what changed. The values are in the record.
 func (c *Change) summary() string {
 	if c.Token != "" {
 		return c.Token + " " + string(c.Kind)

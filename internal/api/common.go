@@ -8,30 +8,31 @@ import (
 	"countersign/internal/db"
 )
 
-// Common has the routes that both ends have, and what differs between them. The zero value
-// makes a table that Operations can read.
+// Common holds what the routes of both ends need from an end. The zero value makes a table for Operations, which only
+// reads it.
 type Common struct {
 	Process
-	// End is what the end calls itself, such as "the service". Required.
+	// End is the end's name, such as "the service". Required.
 	End string
-	// KeysOf says whose keys are listed. Required.
+	// KeysOf says whose keys /v1/keys lists. Required.
 	KeysOf string
 
-	// Ack acknowledges alarms. Required.
+	// Ack is the set of roles that acknowledge alarms. Required.
 	Ack Roles
-	// Rows is the end's database, Lists the same with connections for lists. Required.
+	// Rows is the end's database. Lists is the same database with the connections for lists. Required.
 	Rows, Lists *db.DB
 	// Healthz and Readyz answer the probes; see Say and Call.Ready. Required.
 	Healthz, Readyz Handler
 	Changes         *Changes
-	// Search finds what has a text and the call's token may see, what matched first. Required.
+	// Search returns what has a text as an identifier, user, address or transaction and is visible to the call's
+	// token. The best matches come first. Required.
 	Search func(c *Call, text string) ([]client.Found, error)
-	// KnownMerchant fails with db.ErrNotFound if there is no such merchant. Nil: the end has one merchant,
-	// and tokens are not bound.
+	// KnownMerchant returns db.ErrNotFound if the merchant does not exist. Nil: the end has one merchant, and tokens
+	// are not bound.
 	KnownMerchant func(c *Call, id string) error
 }
 
-// Routes returns the rows of the table. A token is bound to merchants at the service alone.
+// Routes returns the rows of the table. Only the service binds tokens to merchants.
 func (o Common) Routes() []Route {
 	const get, post, remove = http.MethodGet, http.MethodPost, http.MethodDelete
 	k, t := o.Changes, o.Changes.Tokens()
@@ -64,8 +65,7 @@ func (o Common) Routes() []Route {
 	}
 }
 
-// commonTags are the texts of the collections that both ends have, unless an end has its
-// own.
+// commonTags returns the texts of the collections that both ends have. An end's own text takes precedence.
 func commonTags(end string) map[string]string {
 	return map[string]string{
 		"alarms":    "Alarms, for a person to look at",
@@ -82,7 +82,7 @@ func commonTags(end string) map[string]string {
 	}
 }
 
-// Say makes a handler that always answers v.
+// Say returns a handler that always answers v.
 func Say[T any](v T) Handler { return Handle(func(*Call, None, None) (T, error) { return v, nil }) }
 
 func document(c *Call, _ None, _ None) (json.RawMessage, error) { return c.a.document() }
@@ -91,7 +91,7 @@ func (o Common) keys(*Call, None, None) (client.KeyList, error) {
 	return client.KeyList{Keys: o.Keys.All()}, nil
 }
 
-// epoch shows the epochs of the database.
+// epoch returns the epochs of the database.
 func (o Common) epoch(c *Call, _ None, _ None) (out client.Epoch, err error) {
 	list, err := db.ReadEpochs(c.R.Context(), o.Lists)
 	for _, e := range list[:max(len(list)-1, 0)] {

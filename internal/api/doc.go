@@ -1,11 +1,9 @@
-// Package api is what the JSON APIs of both ends share: strict requests,
-// problems, tokens and roles, changes by two persons, audit, long polls, the OpenAPI
-// document.
+// Package api is what the JSON APIs of both ends share: strict requests, problems, tokens and roles, changes by two
+// persons, the audit log, long polls and the OpenAPI document.
 //
-// The routes that both ends have are in common.go. An end adds its own: the access that each needs and the Go types of
-// package client that go in and come out. The schemas of the OpenAPI document are
-// made from those types, and every request is checked against the schemas, so the
-// document and the handlers agree. Every request passes the same steps: token,
-// role, rate, size, strict JSON, schema, handler, audit. One table (problem.go)
-// turns errors into statuses.
+// The routes of both ends are in common.go. Each end adds its own routes. A route states the access it needs and the
+// Go types of package client that it takes and returns. The schemas of the OpenAPI document are made from these
+// types. Every request is checked against the schemas, so the document and the handlers agree. Every request passes
+// the same steps: token, role, rate, size, strict JSON, schema, handler, audit. One table (problem.go) maps errors to
+// statuses.
 package api

@@ -9,7 +9,7 @@ import (
 	"countersign/internal/db"
 )
 
-// Page selects a page of a list, SeqPage one of a list that is ordered by a number.
+// Page selects a page of a list. SeqPage selects a page of a list that is ordered by a number.
 type (
 	Page struct {
 		Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"most entries to answer, 1 to 1,000"`
@@ -21,7 +21,7 @@ type (
 	}
 )
 
-// NextSeq is the member next of a SeqPage; 0 stands for the end.
+// NextSeq returns the member next of a list that SeqPage selects. It returns nil for 0, the end of the list.
 func NextSeq(seq int64) *string {
 	if seq == 0 {
 		return nil
@@ -30,7 +30,7 @@ func NextSeq(seq int64) *string {
 	return &text
 }
 
-// OrEmpty returns list. For nil, whose JSON would be null, it returns an empty list.
+// OrEmpty returns list, or an empty list for nil, whose JSON would be null.
 func OrEmpty[T any](list []T) []T {
 	if list == nil {
 		return []T{}
@@ -50,18 +50,18 @@ type FeedReader[T any] struct {
 	// Name is the feed's name in the database Rows. Both are required.
 	Name string
 	Rows *db.DB
-	// Watch gives what wakes a reader that waits. Nil: it only looks again, every other second.
+	// Watch returns the channel that wakes a waiting reader. Nil: the reader only polls every two seconds.
 	Watch func() (wake <-chan struct{}, stop func())
-	// Read gives entries after a number, and a number to go on after if that may be more
-	// than the last entry's, which Seq gives. Both are required.
+	// Read returns entries after a number, and the number to continue after. That number counts only if it is larger
+	// than the last entry's, which Seq returns. Both functions are required.
 	Read func(ctx context.Context, after int64, limit int) (list []T, next int64, err error)
 	Seq  func(T) int64
-	// Check may refuse what was read. Nil: it does not.
+	// Check can refuse entries that were read. Nil: none are refused.
 	Check func(ctx context.Context, list []T) error
 }
 
-// Answer reads a part of the feed, and waits as long as the call wants if there is no
-// entry. next is the number after which to go on.
+// Answer returns a part of the feed. If there is no entry, it waits for as long as the call asks. next is the number
+// to continue after.
 func (f FeedReader[T]) Answer(c *Call, q Feed) (list []T, next int64, err error) {
 	var wake <-chan struct{}
 	if f.Watch != nil {

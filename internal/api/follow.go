@@ -5,18 +5,17 @@ import (
 	"time"
 )
 
-// maxWait bounds how long a reader of a feed waits. The reader also looks every
-// pollEvery, because a wake-up between nodes can get lost.
+// maxWait is the longest wait of a feed's reader. A waiting reader also polls every pollEvery, because a wake-up
+// between nodes can get lost.
 const (
 	maxWait       = time.Minute
 	pollEvery     = 2 * time.Second
 	answerTimeout = 30 * time.Second // to write an answer after the wait
 )
 
-// Follow calls read until it finds something, wait (at most a minute) has passed or
-// the end stops. Without a find the answer is empty. The caller subscribes to wake
-// before it calls Follow, or a change in between is missed. A nil wake is never
-// ready.
+// Follow calls read until it finds something, wait (at most a minute) has passed, or the end stops. If nothing is
+// found, the answer is empty. Subscribe to wake before calling Follow, or a change in between is missed. A nil wake
+// is never ready.
 func (c *Call) Follow(wait time.Duration, wake <-chan struct{}, read func(context.Context) (found bool, err error)) error {
 	if wait < 0 || wait > maxWait {
 		return Invalid(At("query.wait", "is not between 0s and 60s"))
@@ -27,7 +26,7 @@ func (c *Call) Follow(wait time.Duration, wake <-chan struct{}, read func(contex
 	}
 	c.stopRead() // waiting reads nothing
 	ctx := c.R.Context()
-	// The server's own time-outs are for answers that do not wait.
+	// The server's own time-outs assume answers that do not wait.
 	c.WriteWithin(wait + answerTimeout)
 	over := time.NewTimer(wait)
 	defer over.Stop()

@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	guessesAtOnce   = 100 // requests without a valid token of one address, before it is throttled
-	guessRate       = 1   // of one address, a second, from then on
+	guessesAtOnce   = 100 // requests without a valid token from one address before it is throttled
+	guessRate       = 1   // from then on, requests a second from one address
 	allGuessesBurst = 10 * guessesAtOnce
 	allGuessRate    = 50 // of all addresses together
-	// guessers is how many limiters there are. Each address has one of them, which it may share.
+	// guessers is the number of limiters. An address has one limiter, which it may share with others.
 	guessers = 1024
 )
 
-// errGuesses answers an address that sent too many requests without a valid token, or whose sign-ins
-// failed too often. The beginning of a sign-in does not count: it stores nothing, and a bound by
-// address would keep out everybody behind one proxy.
+// errGuesses is the answer to an address that sent too many requests without a valid token, or whose sign-ins failed
+// too often. Beginning a sign-in does not count: it stores nothing, and a limit by address would exclude everybody
+// behind one proxy.
 var errGuesses = func() error {
 	p := NewProblem(http.StatusTooManyRequests, "too many requests without a valid token, or failed sign-ins; what is valid is not refused")
 	p.RetryAfter = time.Second / guessRate
@@ -31,12 +31,12 @@ var errGuesses = func() error {
 }()
 
 const (
-	endRate  = 10 // ends of sign-ins that began here, of one address, a second
+	endRate  = 10 // ends of sign-ins that began here, a second, from one address
 	endsMost = 32 // at once, of all addresses
 )
 
-// admitEnd admits the end of a sign-in that began here, before the provider is asked. It counts only
-// callers with the sealed state of a sign-in, so others do not hold them up. done must be called.
+// admitEnd waits until the end of a sign-in may ask the provider. It is called only for callers with the sealed state
+// of a sign-in that began here, so strangers cannot delay them. The caller must call done.
 func (c *Call) admitEnd() (done func(), err error) {
 	if now, from := c.a.c.Now(), guesser(c.R); !c.a.ends.take(from, now) {
 		return nil, errGuesses
@@ -49,10 +49,10 @@ func (c *Call) admitEnd() (done func(), err error) {
 	}
 }
 
-// guesses counts requests without a valid token by address, and all of them. Where
-// there are too many, the database is not asked about a token that cannot be valid.
+// guesses counts requests without a valid token, by address and in total. If there are too many, the database is not
+// asked about tokens that cannot be valid.
 type guesses struct {
-	seed maphash.Seed // so that nobody chooses whose limiter he shares
+	seed maphash.Seed // so that nobody can choose whose limiter they share
 	of   [guessers]*rate.Limiter
 	all  *rate.Limiter
 
@@ -74,18 +74,18 @@ func (g *guesses) limiter(a netip.Addr) *rate.Limiter {
 	return g.of[maphash.Comparable(g.seed, a)%guessers]
 }
 
-// take counts a request of an address, unless it is throttled.
+// take counts a request of an address. It returns false if the address is throttled.
 func (g *guesses) take(a netip.Addr, now time.Time) bool {
 	return g.limiter(a).AllowN(now, 1) && g.all.AllowN(now, 1)
 }
 
-// throttled reports whether the address, or all together, have guessed too much.
+// throttled reports whether the address, or all addresses together, have made too many guesses.
 func (g *guesses) throttled(a netip.Addr, now time.Time) bool {
 	return g.limiter(a).TokensAt(now) < 1 || g.all.TokensAt(now) < 1
 }
 
-// guesser is the address of a caller. Of IPv6 it is the network of a site (/48), whose
-// addresses one machine can have all.
+// guesser returns the address of the caller. For IPv6 it returns the network of a site (/48), because one machine can
+// use all its addresses.
 func guesser(r *http.Request) netip.Addr {
 	at, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -99,8 +99,8 @@ func guesser(r *http.Request) netip.Addr {
 	return a
 }
 
-// mayBeValid reports whether a token with this hash may have been valid within tokenTTL. It reads the
-// tokens at most once in that time, however many are guessed.
+// mayBeValid reports whether a token with this hash may have been valid within tokenTTL. It reads the tokens at most
+// once in tokenTTL, however many guesses arrive.
 func (a *API) mayBeValid(r *http.Request, hash [sha256.Size]byte, now time.Time) (bool, error) {
 	g := a.guesses
 	g.validMu.Lock()

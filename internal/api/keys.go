@@ -8,7 +8,7 @@ import (
 	"countersign/internal/db"
 )
 
-// Keys are the keys of an end that no row of a merchant has. Make it with NewKeys.
+// Keys holds the keys of an end that are not in a merchant's row. Make it with NewKeys.
 type Keys struct {
 	d   *db.DB
 	own []client.Key
@@ -20,8 +20,8 @@ const (
 	keySinceSQL = `SELECT since FROM known_keys WHERE kind = $1 AND fingerprint = $2`
 )
 
-// NewKeys keeps since when d knows of each of own, which have no Since, and of its master key:
-// from now on those that it has not known.
+// NewKeys returns own and the master key of d, each with the date since when d has known it. A key that d has not
+// known gets the date now. The keys of own need no Since.
 func NewKeys(ctx context.Context, d *db.DB, now db.Millis, own ...client.Key) (*Keys, error) {
 	k := &Keys{d: d, own: append(slices.Clone(own), client.Key{Kind: client.KeyMaster, Fingerprint: d.MasterKey().Fingerprint()})}
 	for i := range k.own {
@@ -42,7 +42,7 @@ func NewKeys(ctx context.Context, d *db.DB, now db.Millis, own ...client.Key) (*
 	return k, nil
 }
 
-// All are the keys of the process and the master key; of nil none.
+// All returns the keys of the process and the master key. A nil k has none.
 func (k *Keys) All() []client.Key {
 	if k == nil {
 		return []client.Key{}

@@ -7,7 +7,7 @@ import (
 	"countersign/internal/db"
 )
 
-// NewNote returns the note that a call adds.
+// NewNote returns the note that a call adds. It returns a problem if the text is only white space.
 func (c *Call) NewNote(in client.NewNote) (db.Note, error) {
 	if strings.TrimSpace(in.Text) == "" {
 		return db.Note{}, Invalid(At("body.text", "is white space alone; write what is to be known"))

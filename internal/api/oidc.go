@@ -23,21 +23,21 @@ import (
 	"countersign/internal/db"
 )
 
-// OIDCConfig says with which identity provider people sign in.
+// OIDCConfig describes the identity provider that people sign in with.
 type OIDCConfig struct {
 	Issuer string   `first:"" help:"Issuer (https) of the OpenID Connect provider for the console. Without it people use tokens." placeholder:"URL"`
 	Client string   `help:"Id of the provider's client for this console." placeholder:"ID"`
 	Groups []string `sep:"none" help:"Role of a group: GROUP=ROLE, or GROUP=ROLE:MERCHANT,MERCHANT. May be repeated; a person's first group decides." placeholder:"ROW"`
 	Claim  string   `help:"Member of the provider's tokens with the groups, such as realm_access.roles." default:"groups" placeholder:"NAME"`
 	Scopes []string `help:"Scopes beside openid. Without offline_access some providers' sessions last 15 minutes." default:"profile,email,offline_access" placeholder:"SCOPE"`
-	// Secret is the client's. Empty: it is a public client, which has PKCE alone.
+	// Secret is the client's secret. Empty: a public client, which relies on PKCE alone.
 	Secret client.Secret `kong:"-"`
-	// Dial opens the connections to the provider. Nil: the network.
+	// Dial opens connections to the provider. Nil: the network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error) `kong:"-"`
 }
 
-// Check says what is wrong with the configuration for an end whose tokens have these roles;
-// bound, if they can be bound to merchants.
+// Check returns an error that says what is wrong with the configuration. roles are the roles of the end's tokens;
+// bound says whether they can be bound to merchants.
 func (c OIDCConfig) Check(roles []client.Role, bound bool) error {
 	if c.Issuer == "" {
 		if c.Client != "" || c.Secret != "" || len(c.Groups) > 0 {
@@ -58,7 +58,7 @@ func (c OIDCConfig) Check(roles []client.Role, bound bool) error {
 	return err
 }
 
-// secureURL refuses a URL over which somebody on the way could stand in for the provider.
+// secureURL returns an error for a URL over which an attacker on the network could impersonate the provider.
 func secureURL(text string) error {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" {
@@ -75,8 +75,8 @@ func loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// identities asks an identity provider who people are. It asks nothing before somebody signs
-// in, so that a provider that is away keeps no daemon from starting.
+// identities asks the identity provider who people are. It sends no request before somebody signs in, so a daemon
+// starts even if the provider is unavailable.
 type identities struct {
 	c      OIDCConfig
 	groups []groupRow
@@ -84,18 +84,18 @@ type identities struct {
 	now    func() time.Time
 	log    *slog.Logger
 
-	mu       sync.Mutex // held while the provider's document is read
+	mu       sync.Mutex // held while the discovery document is read
 	provider *oidc.Provider
-	strict   bool // it names itself in its answers
+	strict   bool // the provider names itself in its answers
 	style    oauth2.AuthStyle
 	failed   error
 	at       time.Time // of failed
 }
 
 const (
-	// providerTime bounds one request to the provider.
+	// providerTime is the time limit of one request to the provider.
 	providerTime = 10 * time.Second
-	// providerAgain is how long a failure to read the provider's document counts.
+	// providerAgain is how long a failure to read the discovery document is remembered.
 	providerAgain = 3 * time.Second
 	// maxProviderBody is the longest answer of the provider, in bytes.
 	maxProviderBody = 1 << 20
@@ -114,14 +114,14 @@ func newIdentities(c OIDCConfig, roles []client.Role, bound bool, now func() tim
 	if c.Dial != nil {
 		t.DialContext = c.Dial
 	}
-	t.IdleConnTimeout = 5 * time.Second // it is asked every few minutes
+	t.IdleConnTimeout = 5 * time.Second // the provider is asked every few minutes
 	return &identities{c: c, groups: groups, now: now, log: log, http: &http.Client{
 		Transport: shortBodies{t}, Timeout: providerTime,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // secrets go where the document says, and nowhere else
 	}}, nil
 }
 
-// shortBodies ends answers that are too long.
+// shortBodies cuts off answers longer than maxProviderBody.
 type shortBodies struct{ next http.RoundTripper }
 
 func (s shortBodies) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -132,11 +132,12 @@ func (s shortBodies) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// errAway means that the provider does not answer, or not as a provider does. Its last answer counts
-// for a while longer.
+// errAway means that the provider does not answer, or not as OpenID Connect requires. Its last answer about a person
+// stays valid for a while.
 var errAway = errors.New("the identity provider cannot be used now")
 
-// known returns the provider as its discovery document describes it.
+// known returns the provider as its discovery document describes it. The document is read once; a failure is returned
+// again for providerAgain.
 func (o *identities) known(ctx context.Context) (*oidc.Provider, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -179,7 +180,8 @@ func (o *identities) discover(ctx context.Context) (*oidc.Provider, error) {
 			return nil, fmt.Errorf("a URL in its document %w", err)
 		}
 	}
-	// Said here, since the library would try one way and then the other, and a code is taken once.
+	// The style is set here, because the library would otherwise try one style and then the other, and a code can be
+	// used only once.
 	o.strict, o.style = is.NamesItself, oauth2.AuthStyleInHeader
 	if o.c.Secret == "" || len(is.Secrets) > 0 && !slices.Contains(is.Secrets, "client_secret_basic") {
 		o.style = oauth2.AuthStyleInParams
@@ -187,7 +189,7 @@ func (o *identities) discover(ctx context.Context) (*oidc.Provider, error) {
 	return p, nil
 }
 
-// oauth returns the client of the provider, whose answers come back to redirect.
+// oauth returns the client of the provider. Its answers come back to redirect.
 func (o *identities) oauth(p *oidc.Provider, redirect string) *oauth2.Config {
 	at := p.Endpoint()
 	at.AuthStyle = o.style
@@ -197,29 +199,28 @@ func (o *identities) oauth(p *oidc.Provider, redirect string) *oauth2.Config {
 // answered is what the provider says about a person.
 type answered struct {
 	person  person
-	refresh string // the token to ask with next time; empty: it gave none
-	// signedIn is when the person signed in at the provider, which may be long before; 0: it did
-	// not say.
+	refresh string // the refresh token for the next request; empty: it gave none
+	// signedIn is when the person signed in at the provider, which may be long ago. 0: the provider did not say.
 	signedIn db.Millis
 }
 
-// exchange asks the provider whose code it is. The code must be of a sign-in with this nonce and verifier.
+// exchange redeems the code of a sign-in, which must have this nonce and verifier, and returns the person.
 func (o *identities) exchange(ctx context.Context, code, redirect, verifier, nonce string) (answered, error) {
 	return o.answer(ctx, redirect, nonce, "", func(ctx context.Context, c *oauth2.Config) (*oauth2.Token, error) {
 		return c.Exchange(ctx, code, oauth2.VerifierOption(verifier))
 	})
 }
 
-// again asks with a refresh token whether the person is still signed in, and what is known now.
-// The answer's refresh token counts also where the error is errAway.
+// again asks with a refresh token whether the person is still signed in, and what the provider says of them now. The
+// returned refresh token is valid even if the error is errAway.
 func (o *identities) again(ctx context.Context, refresh, subject string) (answered, error) {
 	return o.answer(ctx, "", "", subject, func(ctx context.Context, c *oauth2.Config) (*oauth2.Token, error) {
 		return c.TokenSource(ctx, &oauth2.Token{RefreshToken: refresh}).Token()
 	})
 }
 
-// answer takes a token from the provider and reads it. nonce is that of the sign-in, subject the person it must be
-// about; one of both is empty.
+// answer gets a token with take and reads it. nonce is the sign-in's. subject is the person whom the token must be
+// about. One of the two is empty.
 func (o *identities) answer(ctx context.Context, redirect, nonce, subject string, take func(context.Context, *oauth2.Config) (*oauth2.Token, error)) (a answered, err error) {
 	p, err := o.known(ctx)
 	if err != nil {
@@ -243,7 +244,7 @@ func (o *identities) answer(ctx context.Context, redirect, nonce, subject string
 	return a, err
 }
 
-// awayUnlessRefused returns errRefused for a refusal of the provider, which is final, and errAway otherwise.
+// awayUnlessRefused returns errRefused if the provider refused, which is final, and errAway otherwise.
 func awayUnlessRefused(err error) error {
 	var refused *oauth2.RetrieveError
 	if errors.As(err, &refused) && (refused.ErrorCode == "invalid_grant" || refused.ErrorCode == "access_denied") {
@@ -259,14 +260,14 @@ func awayUnlessRefused(err error) error {
 	return fmt.Errorf("%w: %w", errAway, err)
 }
 
-// errRefused means that the person is not signed in at the provider, or not any more, or that its
-// answer does not count here.
+// errRefused means that the person is not signed in at the provider, or not any more, or that its answer is not valid
+// here.
 var errRefused = errors.New("the identity provider's answer does not sign in")
 
-// maxSkew is the most by which the provider's clock may be ahead of this one.
+// maxSkew is how much the provider's clock may be ahead of ours.
 const maxSkew = 2 * time.Minute
 
-// claims returns the provider's claims about a person, and its id of the person.
+// claims returns the provider's claims about a person, and the person's id at the provider.
 func (o *identities) claims(ctx context.Context, p *oidc.Provider, token *oauth2.Token, nonce, subject string) (_ map[string]json.RawMessage, sub string, err error) {
 	claims := map[string]json.RawMessage{}
 	raw, _ := token.Extra("id_token").(string)
@@ -314,7 +315,7 @@ func (o *identities) claims(ctx context.Context, p *oidc.Provider, token *oauth2
 			return nil, "", fmt.Errorf("%w: %w", errRefused, err)
 		}
 		top, _, _ := strings.Cut(o.c.Claim, ".")
-		delete(claims, top) // it lacks the groups, and would stand for the one that has them
+		delete(claims, top) // it lacks the groups, and would hide the member that has them
 		maps.Copy(more, claims)
 		claims = more
 	}

@@ -20,8 +20,8 @@ import (
 	"countersign/internal/db"
 )
 
-// providerState is what the end of a sign-in needs from its beginning. The browser that began it keeps
-// it, sealed.
+// providerState is what the end of a sign-in needs to know of its beginning. The browser that began it keeps it,
+// sealed.
 type providerState struct {
 	State    string    `json:"s"`
 	Nonce    string    `json:"n"`
@@ -35,7 +35,7 @@ const (
 	providerStatePurpose = "provider"
 	// providerLife is how long a person has to sign in at the provider.
 	providerLife db.Millis = 10 * 60_000
-	// returnPath is the path of the console that the provider sends people back to.
+	// returnPath is the console's path that the provider sends people back to.
 	returnPath = "/console/signin/provider/return"
 )
 
@@ -48,10 +48,10 @@ var (
 	errGroupsLeftOut = NewProblem(http.StatusForbidden, "the identity provider left your groups out of its token, since there are too many (overage): whoever runs it assigns the groups to this application and sends these alone, or uses app roles with --oidc-claim roles")
 )
 
-// errNoTime means that the person had to sign in again, and the provider's answer does not show it.
+// errNoTime means that the person had to sign in again, and that the provider's answer does not prove it.
 var errNoTime = errors.New("the identity provider's answer does not show a new sign-in")
 
-// provider shows which provider people sign in with.
+// provider returns the issuer of the provider, and a problem if it cannot be used now.
 func (k *Tokens) provider(c *Call, _ None, _ None) (out client.Provider, err error) {
 	people := k.people
 	if people == nil {
@@ -64,7 +64,7 @@ func (k *Tokens) provider(c *Call, _ None, _ None) (out client.Provider, err err
 	return out, nil
 }
 
-// beginProvider begins a sign-in by a page of an origin.
+// beginProvider begins a sign-in from a page of the given origin.
 func (k *Tokens) beginProvider(c *Call, _ None, in client.ProviderOrigin) (out client.ProviderBegun, err error) {
 	people := k.people
 	if people == nil {
@@ -88,7 +88,7 @@ func (k *Tokens) beginProvider(c *Call, _ None, in client.ProviderOrigin) (out c
 	return out, err
 }
 
-// away is the problem of a provider that does not answer.
+// away returns the problem for errAway, and any other error as it is.
 func away(err error) error {
 	if !errors.Is(err, errAway) {
 		return err
@@ -96,7 +96,7 @@ func away(err error) error {
 	return NewProblem(http.StatusServiceUnavailable, "the identity provider cannot be used now; tokens still sign in")
 }
 
-// finishProvider ends a sign-in with what the provider sent the browser back with.
+// finishProvider completes a sign-in with what the provider sent the browser back with.
 func (k *Tokens) finishProvider(c *Call, _ None, in client.ProviderReturn) (out client.SignedIn, err error) {
 	people, ctx := k.people, c.R.Context()
 	if people == nil {
@@ -122,7 +122,7 @@ func (k *Tokens) finishProvider(c *Call, _ None, in client.ProviderReturn) (out 
 	if _, err := people.known(ctx); err != nil {
 		return out, away(err)
 	}
-	// Another provider's answer must not be taken for this one's (RFC 9207).
+	// An answer of another provider must not be accepted as this one's (RFC 9207).
 	if in.Issuer != "" && in.Issuer != people.c.Issuer || in.Issuer == "" && people.strict {
 		return out, k.refused(c, person{}, fmt.Errorf("%w: it is of the issuer %q", errRefused, cleanName(in.Issuer)))
 	}
@@ -139,7 +139,8 @@ func (k *Tokens) finishProvider(c *Call, _ None, in client.ProviderReturn) (out 
 	if err != nil {
 		return out, k.refused(c, a.person, err)
 	}
-	// Once, on every node. Before, nothing is kept: a stranger can begin sign-ins without end.
+	// A sign-in ends only once, whichever node ends it. Nothing is stored before, because a stranger can begin any
+	// number of sign-ins.
 	first, err := k.d.EndSession(ctx, once, c.Now, s.At+providerLife)
 	if err == nil && !first {
 		err = errSignInOld
@@ -150,7 +151,7 @@ func (k *Tokens) finishProvider(c *Call, _ None, in client.ProviderReturn) (out 
 	return k.startSession(ctx, c, a)
 }
 
-// refused logs why a sign-in failed, and returns what the person is shown.
+// refused logs why a sign-in failed, and returns the error that the person sees.
 func (k *Tokens) refused(c *Call, who person, err error) error {
 	_, sub, _ := strings.Cut(who.Subject, " ")
 	k.people.log.Warn("a sign-in with the identity provider was refused", "subject", sub, "error", err.Error())
@@ -167,7 +168,7 @@ func (k *Tokens) refused(c *Call, who person, err error) error {
 	return away(err)
 }
 
-// roleless ends the sessions and rights of a person to whom the provider gives no role any more.
+// roleless ends the sessions and the rights of a person who has no role any more, by the provider's groups.
 func (k *Tokens) roleless(ctx context.Context, who person, now db.Millis) error {
 	of, err := FindToken(ctx, k.d, who.id())
 	if errors.Is(err, db.ErrNotFound) || err == nil && !of.Valid(now) {

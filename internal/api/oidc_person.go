@@ -18,20 +18,20 @@ import (
 // person is somebody whom the identity provider knows.
 type person struct {
 	Subject   string // the issuer, a space, and its id of the person
-	Name      string // for people; the provider's, made safe to show
+	Name      string // the provider's name of the person, cleaned by cleanName
 	Role      client.Role
-	Merchants string // as Token.Merchants
-	Group     string // that gave the role
+	Merchants string // in the form of Token.Merchants
+	Group     string // the group that gave the role
 }
 
-// id is that of the person's row of tokens.
+// id returns the id of the person's row in the table of tokens.
 func (p person) id() string {
 	sum := sha256.Sum256([]byte(p.Subject))
 	return "oidc_" + base64.RawURLEncoding.EncodeToString(sum[:15])
 }
 
-// shownSubject returns the name of a token's person in the API and the audit log. Empty: a program has
-// it, or somebody to whom it was given.
+// shownSubject returns the person of a token as the API and the audit log show it. It returns "" for a token that no
+// sign-in made, which a program has, or somebody to whom it was given.
 func (t Token) shownSubject() string {
 	_, sub, _ := strings.Cut(t.Subject, " ")
 	if sub == "" {
@@ -40,14 +40,15 @@ func (t Token) shownSubject() string {
 	return "oidc:" + sub
 }
 
-// groupRow is a row of the table from groups to roles.
+// groupRow is a row of the table that maps groups to roles.
 type groupRow struct {
 	group     string
 	role      client.Role
 	merchants []string
 }
 
-// readGroups reads the table for an end whose tokens have these roles.
+// readGroups parses the table from groups to roles. roles are the roles of the end's tokens; bound says whether they
+// can be bound to merchants.
 func readGroups(rows []string, roles []client.Role, bound bool) (list []groupRow, err error) {
 	if len(rows) == 0 {
 		return nil, errors.New("--oidc-groups is missing: without it nobody who signs in has a role")
@@ -89,8 +90,8 @@ func wordsOf(roles []client.Role, between string) string {
 	return strings.Join(words, between)
 }
 
-// roleOf returns the role of the first row with a group of the person. The person is bound to the
-// merchants of all such rows of that role, unless one of them binds to none.
+// roleOf returns the role of the first row whose group the person has. The person is bound to the merchants of all
+// such rows with that role. If one of these rows names no merchant, the person is not bound.
 func roleOf(table []groupRow, groups []string) (role client.Role, merchants, group string) {
 	bound := map[string]bool{}
 	for _, row := range table {
@@ -110,8 +111,8 @@ func roleOf(table []groupRow, groups []string) (role client.Role, merchants, gro
 	return role, strings.Join(slices.Sorted(maps.Keys(bound)), " "), group
 }
 
-// claimAt finds a claim by its name, or by names with dots between that lead into objects. A name
-// that itself has dots comes first.
+// claimAt returns a claim by its name, or by a path of names with dots that leads into objects. A claim whose own
+// name has dots takes precedence.
 func claimAt(claims map[string]json.RawMessage, path string) json.RawMessage {
 	name, rest, deeper := strings.Cut(path, ".")
 	var inner map[string]json.RawMessage
@@ -121,7 +122,8 @@ func claimAt(claims map[string]json.RawMessage, path string) json.RawMessage {
 	return claimAt(inner, rest)
 }
 
-// groupsOf reads a claim: a list, or one group. What is no text in a list is left out.
+// groupsOf returns the groups in a claim, which is a list or one group. Items of the list that are not texts are left
+// out.
 func groupsOf(raw json.RawMessage) (groups []string) {
 	var list []any
 	var one string
@@ -138,15 +140,15 @@ func groupsOf(raw json.RawMessage) (groups []string) {
 	return groups
 }
 
-// errNoRole means that the provider knows the person, and none of the groups has a role here.
+// errNoRole means that the provider knows the person, but none of the person's groups has a role here.
 var errNoRole = errors.New("none of the groups that the identity provider names has a role here")
 
-// errLeftOut is errNoRole for a person whose groups the provider left out.
+// errLeftOut is an errNoRole: the provider left the person's groups out of its token.
 var errLeftOut = fmt.Errorf("%w: it left the groups out of its token, since there are too many (_claim_names or hasgroups). "+
 	"At the provider, assign the groups to the application and send these alone, or use app roles with --oidc-claim roles", errNoRole)
 
-// leftOut reports whether the provider says that the person has groups and that they are too many for its token, as
-// Microsoft Entra does above 200.
+// leftOut reports whether the provider says that the person has too many groups for its token. Microsoft Entra does
+// so above 200.
 func leftOut(claims map[string]json.RawMessage) bool {
 	var elsewhere struct{ Groups json.RawMessage }
 	_ = json.Unmarshal(claims["_claim_names"], &elsewhere)
@@ -156,8 +158,8 @@ func leftOut(claims map[string]json.RawMessage) bool {
 // subjectText matches the id of a person: printable ASCII, by OpenID Connect.
 var subjectText = regexp.MustCompile(`^[!-~]{1,255}$`)
 
-// personOf returns the person of these claims. The error is errNoRole if no group has a role here;
-// the rest of the person is known even then.
+// personOf returns the person whom the claims describe. It returns errNoRole if no group has a role here; the
+// person's other members are set even then.
 func (o *identities) personOf(sub string, claims map[string]json.RawMessage) (person, error) {
 	if !subjectText.MatchString(sub) {
 		return person{}, fmt.Errorf("%w: its subject is empty, longer than 255 characters or not printable", errRefused)
@@ -195,8 +197,8 @@ func (o *identities) personOf(sub string, claims map[string]json.RawMessage) (pe
 // maxPersonName is the longest part of a person's name, in characters.
 const maxPersonName = 90
 
-// cleanName returns a name without what could change the text around it or be taken for nothing:
-// whoever has an account chooses it.
+// cleanName returns a name without characters that could change the text around it or that are invisible. It is
+// needed because whoever has an account at the provider chooses the name.
 func cleanName(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r == unicode.ReplacementChar || unicode.Is(unicode.C, r) || unicode.Is(unicode.Z, r) || unicode.Is(unicode.Variation_Selector, r) {

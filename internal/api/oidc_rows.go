@@ -8,11 +8,10 @@ import (
 	"countersign/internal/db"
 )
 
-// formerApprover is Token.Over of a person who was an approver and has another role now: changes
-// go on waiting.
+// formerApprover is the Token.Over of a person who was an approver and now has another role. Changes still wait.
 const formerApprover = 2
 
-// makesWait reports whether changes wait for an approver because of the token.
+// makesWait reports whether this token makes changes wait for an approver.
 func (t Token) makesWait() bool {
 	return t.Over == formerApprover || t.Role == client.RoleApprover && t.Over == 0
 }
@@ -23,14 +22,14 @@ const (
 	endPersonSQL = `UPDATE tokens SET expires = $2 WHERE id = $1 AND (expires = 0 OR expires > $2)`
 )
 
-// savePerson writes a person into the row of tokens that stands for them. A person always has the same
-// row, so two sessions are one origin. begins says that the person signs in. Only that lifts a
-// revocation: earlier sessions stay ended, and what the person did before stays void.
+// savePerson writes a person into the row of tokens that stands for them. A person always has the same row, so two
+// sessions are one origin. begins says that the person signs in now. Only a sign-in lifts a revocation: earlier
+// sessions stay ended, and what the person did before stays void.
 func savePerson(ctx context.Context, t *db.Tx, p person, begins bool, now db.Millis) (Token, error) {
 	was, err := FindToken(ctx, t, p.id())
 	if errors.Is(err, db.ErrNotFound) && begins {
 		is := Token{ID: p.id(), Name: p.Name, Role: p.Role, Merchants: p.Merchants, Root: p.id(), Created: now, Subject: p.Subject}
-		_, nobody := MintToken() // no secret is known that has this hash
+		_, nobody := MintToken() // nobody knows a secret with this hash
 		if err := createToken(ctx, t, is, nobody); err != nil {
 			return is, err
 		}
@@ -43,7 +42,7 @@ func savePerson(ctx context.Context, t *db.Tx, p person, begins bool, now db.Mil
 	is.Name, is.Role, is.Merchants, is.Expires = p.Name, p.Role, p.Merchants, 0
 	switch {
 	case is.Role == client.RoleApprover:
-		if begins || was.Role != client.RoleApprover { // a session that goes on ends no decision of EndApprovers
+		if begins || was.Role != client.RoleApprover { // a session that continues does not undo EndApprovers
 			is.Over = 0
 		}
 	case was.makesWait():
@@ -68,7 +67,7 @@ func savePerson(ctx context.Context, t *db.Tx, p person, begins bool, now db.Mil
 	return is, err
 }
 
-// tellOfPerson raises the alarm that a new token of this role raises.
+// tellOfPerson raises the alarm that a new token of this role would raise.
 func tellOfPerson(ctx context.Context, t *db.Tx, is Token, now db.Millis) error {
 	if is.Role != client.RoleApprover && is.Role != client.RoleAdmin {
 		return nil

@@ -16,24 +16,24 @@ import (
 )
 
 const (
-	// askAfter is how old an answer of the provider is when a session that is used has it asked
-	// again; no call is answered on one that is older than goodFor.
+	// A session asks the provider again once its last answer is older than askAfter. A call fails if that answer is
+	// older than goodFor.
 	askAfter db.Millis = 5 * 60_000
 	goodFor  db.Millis = 15 * 60_000
-	// askTurn is how long one node asks for a session while others wait; askPause, how long
-	// none asks again after the provider was away.
+	// askTurn is how long one node asks for a session while others wait. askPause is how long no node asks again
+	// after the provider was unavailable.
 	askTurn  db.Millis = 30_000
 	askPause db.Millis = 5_000
 )
 
-// providerSession is a row of the table of sessions: a person who signed in with the provider.
-// The provider's refresh token is in the database and not in the browser, since most providers
-// give a new one each time and take each once, whichever node asks.
+// providerSession is a row of the table of sessions: a person who signed in with the provider. The refresh token is
+// in the database and not in the browser, because most providers return a new one each time and accept each only
+// once, whichever node uses it.
 type providerSession struct {
 	ID               string // hash of its secret
-	Token            string // of the person's row
+	Token            string // the id of the person's row of tokens
 	Ends, Asked      db.Millis
-	SignedIn         db.Millis // when the person did at the provider; 0: it did not say
+	SignedIn         db.Millis // when the person signed in at the provider; 0: it did not say
 	refresh, dataKey []byte    // sealed
 }
 
@@ -48,7 +48,8 @@ const (
 
 	renewSessionSQL = `UPDATE sessions SET asked = $2, refresh = $3, data_key = $4, claimed = $5 WHERE id = $1`
 
-	// One node asks the provider for a session at a time: it takes a refresh token once.
+	// Only one node asks the provider about a session at a time, because the provider accepts a refresh token only
+	// once.
 	claimSessionSQL = `UPDATE sessions SET claimed = $2 WHERE id = $1 AND asked = $3 AND claimed <= $4`
 
 	endSessionSQL = `DELETE FROM sessions WHERE id = $1`
@@ -66,15 +67,15 @@ const (
 	recordPersonEnded     = "person.ended"
 )
 
-// personRecord is a person as records have it.
+// personRecord is the data of a record about a person.
 type personRecord struct {
 	Subject   string      `json:"subject"`
 	Issuer    string      `json:"issuer"`
 	Name      string      `json:"name"`
 	Role      client.Role `json:"role,omitempty"`
 	Merchants []string    `json:"merchants,omitempty"`
-	Group     string      `json:"group,omitempty"` // that gave the role
-	Why       string      `json:"why,omitempty"`   // a session ended
+	Group     string      `json:"group,omitempty"` // the group that gave the role
+	Why       string      `json:"why,omitempty"`   // why a session ended
 }
 
 func recordPerson(ctx context.Context, t *db.Tx, kind string, of Token, group, why string, now db.Millis) error {
@@ -93,15 +94,15 @@ func sessionID(random string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// sessionOf returns the id of the session with this secret. What is none does not open, so that guesses
-// cost the database nothing.
+// sessionOf returns the id of the session with this secret. A secret that is not ours fails to open, so guesses do
+// not reach the database.
 func (k *Tokens) sessionOf(secret string) (id string, err error) {
 	var random string
 	err = k.open(providerPurpose, strings.TrimPrefix(secret, providerPrefix), &random)
 	return sessionID(random), err
 }
 
-// startSession stores the provider's answer, and returns the secret of a new session.
+// startSession stores the provider's answer and a new session, and returns the session's secret.
 func (k *Tokens) startSession(ctx context.Context, c *Call, a answered) (out client.SignedIn, err error) {
 	random := RandomText(32)
 	s := providerSession{ID: sessionID(random), Token: a.person.id(), Ends: c.Now + signInLife, Asked: c.Now, SignedIn: a.signedIn}
@@ -133,7 +134,7 @@ func (k *Tokens) sealRefresh(s *providerSession, refresh string) {
 	s.dataKey, s.refresh = key, sealed[0]
 }
 
-// session reads a session. The error is db.ErrNotFound if there is none.
+// session returns a session. It returns db.ErrNotFound if there is none.
 func (k *Tokens) session(ctx context.Context, id string) (providerSession, error) {
 	return db.Find(ctx, k.d, readSessionSQL, []any{id}, func(r db.Rows) (s providerSession, err error) {
 		err = r.Scan(&s.ID, &s.Token, &s.Ends, &s.Asked, &s.SignedIn, &s.refresh, &s.dataKey)
@@ -141,11 +142,11 @@ func (k *Tokens) session(ctx context.Context, id string) (providerSession, error
 	})
 }
 
-// errAsking means that another call or node asks the provider about this session.
+// errAsking means that another call or node is asking the provider about this session.
 var errAsking = busy("the identity provider is being asked about this session; repeat the request")
 
-// BySession returns the token of a person's session. It first asks the provider if that was not asked
-// for a while. The error is db.ErrNotFound if the session has ended.
+// BySession returns the token of a person's session. It asks the provider first if the last answer is too old. It
+// returns db.ErrNotFound if the session has ended.
 func (k *Tokens) BySession(ctx context.Context, secret string) (Token, error) {
 	id, err := k.sessionOf(secret)
 	if k.people == nil || err != nil {
@@ -192,9 +193,9 @@ func (k *Tokens) BySession(ctx context.Context, secret string) (Token, error) {
 	return t, err
 }
 
-// ask asks the provider about a session, unless another call does, and reports whether it did
-// and the session goes on. It ends the session, with db.ErrNotFound, if the provider says so, or if
-// its last answer is too old and no other comes.
+// ask asks the provider about a session, unless another call does. It reports whether it asked and the session
+// continues. If the provider refuses, or its last answer is too old and it cannot be asked, ask ends the session and
+// returns db.ErrNotFound.
 func (k *Tokens) ask(ctx context.Context, s providerSession, now db.Millis) (asked bool, err error) {
 	won := false
 	err = k.d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
@@ -205,8 +206,8 @@ func (k *Tokens) ask(ctx context.Context, s providerSession, now db.Millis) (ask
 	if err != nil || !won {
 		return false, err
 	}
-	// What the provider answers is kept also where the caller has gone: it may take the earlier
-	// refresh token no more.
+	// The answer is stored even if the caller has gone, because the provider may no longer accept the earlier refresh
+	// token.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(askTurn)*time.Millisecond)
 	defer cancel()
 	of, err := FindToken(ctx, k.d, s.Token)
@@ -221,7 +222,7 @@ func (k *Tokens) ask(ctx context.Context, s providerSession, now db.Millis) (ask
 	old := now-s.Asked >= goodFor || now < s.Asked
 	a, refresh := answered{}, string(plain[0])
 	if refresh == "" {
-		err = errAway // nothing can be asked
+		err = errAway // without a refresh token nothing can be asked
 	} else {
 		a, err = k.people.again(ctx, refresh, sub)
 	}
@@ -244,7 +245,7 @@ func (k *Tokens) ask(ctx context.Context, s providerSession, now db.Millis) (ask
 	return false, k.renewSession(ctx, s, now+askPause, nil, now)
 }
 
-// renewSession stores the provider's answer, and the person if the answer says who that is now.
+// renewSession stores the provider's answer, and the person if p is set.
 func (k *Tokens) renewSession(ctx context.Context, s providerSession, claimed db.Millis, p *person, now db.Millis) error {
 	return k.d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		if p != nil {
@@ -253,18 +254,18 @@ func (k *Tokens) renewSession(ctx context.Context, s providerSession, claimed db
 			}
 		}
 		n, err := t.Exec(ctx, renewSessionSQL, s.ID, int64(s.Asked), s.refresh, s.dataKey, int64(claimed))
-		if err == nil && n == 0 { // it was ended meanwhile
+		if err == nil && n == 0 { // the session was ended meanwhile
 			err = db.ErrNotFound
 		}
 		return err
 	})
 }
 
-// everySession stands for all sessions of a person to whom the provider gives no role any more. What
-// the person proposed is then stale on every node.
+// everySession stands for all sessions of a person who has no role any more, by the provider's groups. What the
+// person proposed is then stale on every node.
 const everySession = ""
 
-// endSession ends a session of a person.
+// endSession ends one session of a person, or with everySession all.
 func (k *Tokens) endSession(ctx context.Context, of Token, id, why string, now db.Millis) error {
 	return k.d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		ends := []db.Statement{{SQL: endSessionSQL, Args: []any{id}}}
@@ -278,7 +279,7 @@ func (k *Tokens) endSession(ctx context.Context, of Token, id, why string, now d
 	})
 }
 
-// signOut ends the session whose secret made a call. Of a token it ends nothing.
+// signOut ends the session that makes the call. It refuses a token, which has no session.
 func (k *Tokens) signOut(c *Call, _ None, _ None) (None, error) {
 	_, secret, _ := strings.Cut(c.R.Header.Get("Authorization"), " ")
 	if !strings.HasPrefix(secret, providerPrefix) {

@@ -19,7 +19,7 @@ import (
 const Notation = "Times are RFC 3339 in UTC with milliseconds. Durations are texts of numbers with the units h, m, s and ms, " +
 	"such as 1h30m or 500ms. Lengths of texts are in characters."
 
-// describe writes the OpenAPI document from the routes and the types in them.
+// describe returns the OpenAPI document of the routes and their types.
 func (a *API) describe() *huma.OpenAPI {
 	doc := &huma.OpenAPI{
 		OpenAPI: "3.1.0",
@@ -50,18 +50,18 @@ func (a *API) describe() *huma.OpenAPI {
 	return doc
 }
 
-// published returns the document that callers read. It has no patternDescription:
-// only our checks use that member, and JSON Schema does not know it.
+// published returns the document as callers read it. It removes patternDescription, which only our checks use and
+// which JSON Schema does not define.
 func published(doc *huma.OpenAPI) (json.RawMessage, error) {
 	b, err := json.Marshal(doc)
 	return ownMember.ReplaceAll(b, nil), err
 }
 
-// ownMember follows the member pattern, and so a comma.
+// ownMember matches patternDescription. The comma is always there, because the member pattern comes before it.
 var ownMember = regexp.MustCompile(`,"patternDescription":"([^"\\]|\\.)*"`)
 
-// anybody is the security of an operation that needs no token. An operation without
-// the member would inherit the document's.
+// anybody is the security of an operation without a token. Without this empty list, the operation would inherit the
+// document's security.
 var anybody = []map[string][]string{}
 
 // tagOf returns the tag of a path: its collection, or "operation" outside /v1.
@@ -73,7 +73,7 @@ func tagOf(path string) string {
 	return "operation"
 }
 
-// oneOf names one of a collection.
+// oneOf returns the name of one thing of a collection.
 func oneOf(collection string) string {
 	switch collection {
 	case "addresses":

@@ -6,7 +6,7 @@ import (
 	"countersign/client"
 )
 
-// Operation is a route as its callers see it. The commands are made from operations.
+// Operation is a route as callers see it. The commands are made from operations.
 type Operation struct {
 	ID, Method, Path, Summary string
 	Roles                     []client.Role // who may call it; none: everybody, without a token

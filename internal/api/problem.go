@@ -18,28 +18,28 @@ import (
 	"countersign/internal/db"
 )
 
-// At makes a fault.
+// At returns a fault.
 func At(location, message string) client.Fault {
 	return client.Fault{Location: location, Message: message}
 }
 
-// NewProblem makes a Problem. Its words are shown to the caller.
+// NewProblem returns a Problem. The caller of the API sees its texts.
 func NewProblem(status int, detail string, faults ...client.Fault) *client.Problem {
 	return &client.Problem{Title: http.StatusText(status), Status: status, Detail: detail, Faults: faults}
 }
 
-// Invalid makes the Problem of a request with wrong members.
+// Invalid returns the Problem of a request with wrong members.
 func Invalid(faults ...client.Fault) *client.Problem {
 	return NewProblem(http.StatusUnprocessableEntity, "the request is not valid", faults...)
 }
 
-// Faults collects what is wrong with a request.
+// Faults lists what is wrong with a request.
 type Faults []client.Fault
 
-// Add notes one fault.
+// Add adds a fault.
 func (f *Faults) Add(location, message string) { *f = append(*f, At(location, message)) }
 
-// Err returns the Problem of the faults, nil where there are none.
+// Err returns the Problem of the faults. It returns nil if there are none.
 func (f Faults) Err() error {
 	if len(f) == 0 {
 		return nil
@@ -47,15 +47,14 @@ func (f Faults) Err() error {
 	return Invalid(f...)
 }
 
-// ErrStopping is the error of a handler that cannot answer because the end stops.
-// It gives a 503 that is not logged as a failure.
+// ErrStopping is returned by a handler that cannot answer because the end is stopping. The answer is a 503 that is
+// not logged as a failure.
 var ErrStopping = errors.New("stopping")
 
 const noSuchThing = "there is no such thing"
 
-// statuses is the one table from errors to statuses; the first row that matches
-// decides. A row without a detail shows the error's own text to the caller: such
-// errors hold no secret. END stands for Config.Self.
+// statuses maps errors to statuses. The first row that matches decides. A row without a detail shows the error's own
+// text to the caller, so such errors must hold no secret. END stands for Config.Self.
 var statuses = []struct {
 	is     error
 	status int
@@ -74,8 +73,8 @@ var statuses = []struct {
 	{context.DeadlineExceeded, http.StatusServiceUnavailable, "END is too busy"},
 }
 
-// ProblemOf returns the Problem that the caller sees. An error that is not in the
-// table is a 500 without its cause; the log has the cause.
+// ProblemOf returns the Problem that the caller sees for err. An error that is not in the table becomes a 500 without
+// its cause, which only the log has.
 func (a *API) ProblemOf(err error) *client.Problem {
 	var p *client.Problem
 	if errors.As(err, &p) {
@@ -127,7 +126,7 @@ func WriteProblem(w http.ResponseWriter, p *client.Problem) {
 		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(p.RetryAfter.Seconds()))))
 	}
 	writeHeader(w, p.Status, typeProblem)
-	_, _ = w.Write(b.Bytes()) // the caller is gone
+	_, _ = w.Write(b.Bytes()) // fails only if the caller is gone
 }
 
 // writeHeader begins an answer with a body.
@@ -139,7 +138,7 @@ func writeHeader(w http.ResponseWriter, status int, mediaType string) {
 	w.WriteHeader(status)
 }
 
-// EncodeJSON writes v and a line feed, leaving <, > and & as they are.
+// EncodeJSON writes v and a line feed. It does not escape <, > and &.
 func EncodeJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)

@@ -28,8 +28,8 @@ type param struct {
 	fallback string
 }
 
-// paramsOf lists the fields with a query tag, those of embedded structs too.
-// The field's other tags are those of the schemas.
+// paramsOf returns the fields with a query tag, including those of embedded structs. Their other tags are those of
+// the schemas.
 func paramsOf(reg huma.Registry, t reflect.Type) []param {
 	var list []param
 	for _, f := range reflect.VisibleFields(t) {
@@ -48,8 +48,8 @@ func paramsOf(reg huma.Registry, t reflect.Type) []param {
 	return list
 }
 
-// queryOf reads a query. url.URL.Query leaves out what is malformed: a list would then be
-// given without its filter.
+// queryOf parses a query. It refuses a malformed pair, because url.URL.Query would drop it and a list would then be
+// answered without that filter.
 func queryOf(raw string) (url.Values, error) {
 	for pair := range strings.SplitSeq(raw, "&") {
 		if _, err := url.ParseQuery(pair); err != nil {
@@ -60,8 +60,8 @@ func queryOf(raw string) (url.Values, error) {
 	return url.ParseQuery(raw)
 }
 
-// readQuery fills the struct that v points to. A parameter that is unknown, is
-// repeated or breaks its schema is a fault.
+// readQuery sets the struct that v points to. It returns a fault for a parameter that is unknown, repeated or does
+// not fit its schema.
 func readQuery(params []param, query url.Values, v reflect.Value) []client.Fault {
 	var faults []client.Fault
 	for _, name := range slices.Sorted(maps.Keys(query)) {
@@ -94,8 +94,8 @@ func readQuery(params []param, query url.Values, v reflect.Value) []client.Fault
 	return faults
 }
 
-// maxText is the most bytes of a text whose schema has no maxLength: those of the longest
-// identifier that the databases keep.
+// maxText is the longest text, in bytes, if the schema has no maxLength. It is the length of the longest identifier
+// that the databases store.
 const maxText = 1024
 
 func checkParam(s *huma.Schema, kind reflect.Kind, text string) string {
@@ -109,7 +109,7 @@ func checkParam(s *huma.Schema, kind reflect.Kind, text string) string {
 		return checkNumber(s, text)
 	case s.Format == formatTime:
 		return checkText(s, text)
-	case kind == reflect.Int64: // a duration, whatever its schema's format
+	case kind == reflect.Int64: // a duration, whatever the format in its schema
 		if _, err := time.ParseDuration(text); err != nil {
 			return "is not a duration such as 30s, 10m or 1h30m"
 		}
@@ -120,8 +120,8 @@ func checkParam(s *huma.Schema, kind reflect.Kind, text string) string {
 	return checkText(s, text)
 }
 
-// setField sets a field to a text that has been checked. It knows the kinds that
-// query types use. An int64 whose schema is a string is a duration.
+// setField sets a field to a text that was checked. It supports the kinds that query types use. An int64 whose schema
+// is a string is a duration.
 func setField(f reflect.Value, s *huma.Schema, text string) {
 	switch kind := f.Kind(); {
 	case kind == reflect.String:

@@ -10,33 +10,33 @@ import (
 )
 
 const (
-	maxReads      = 8               // reads of an API at once
-	maxTokenReads = maxReads / 2    // of one token
-	maxQueued     = 64              // reads of one token that are made or wait
-	readPatience  = 2 * time.Second // of a read that waits
+	maxReads      = 8               // reads at once, of all tokens
+	maxTokenReads = maxReads / 2    // reads at once, of one token
+	maxQueued     = 64              // reads of one token that run or wait
+	readPatience  = 2 * time.Second // how long a read waits at most
 	readTimeout   = 10 * time.Second
 )
 
-// errReads is the problem of a read that waited too long, or behind too many others.
+// errReads is the problem of a read that waited too long, or that has too many others before it.
 var errReads = busy("too many reads at once; repeat the request later")
 
-// busy makes a 503 that may be gone within a second.
+// busy returns a 503 for a cause that may pass within a second.
 func busy(detail string) *client.Problem {
 	p := NewProblem(http.StatusServiceUnavailable, detail)
 	p.RetryAfter = time.Second
 	return p
 }
 
-// reads bounds how many reads run at once, so that callers who read in a loop cannot
-// occupy the database or the processor. One token gets half of them at most.
+// reads limits how many reads run at once, so that callers who read in a loop cannot occupy the database or the
+// processor. One token gets at most half of them.
 type reads struct {
 	patience time.Duration
-	all      chan struct{} // holds a value for each read that is made
+	all      chan struct{} // holds a value for each read that runs
 }
 
 func newReads() *reads { return &reads{readPatience, make(chan struct{}, maxReads)} }
 
-// enter waits until the token with these bounds may read. leave must be called at the end.
+// enter waits until a token with these bounds may read. The caller must call leave when the read is done.
 func (r *reads) enter(ctx context.Context, of *bounds) (leave func(), err error) {
 	select {
 	case of.queued <- struct{}{}:
@@ -67,8 +67,8 @@ func (r *reads) enter(ctx context.Context, of *bounds) (leave func(), err error)
 	return leave, nil
 }
 
-// beginRead waits for the turn of a call that reads, and bounds its time. A call that
-// changes something does not wait.
+// beginRead waits until a call may read, and limits the time of the read. A call that changes something does not
+// wait.
 func (c *Call) beginRead() error {
 	if c.rt.open() || c.R.Method != http.MethodGet {
 		return nil
@@ -88,7 +88,7 @@ func (c *Call) beginRead() error {
 	return nil
 }
 
-// stopRead ends what beginRead has begun.
+// stopRead ends the turn that beginRead began.
 func (c *Call) stopRead() {
 	if c.endRead != nil {
 		c.endRead()

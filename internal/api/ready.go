@@ -10,18 +10,18 @@ import (
 	"countersign/internal/db"
 )
 
-// readyTimeout bounds the check of /readyz: who probes it waits a second or two.
+// readyTimeout limits the check of /readyz. A prober waits only a second or two.
 const readyTimeout = 900 * time.Millisecond
 
-// Health is what the probes answer.
+// Health is the answer of the probes.
 type Health struct {
 	Status string `json:"status" enum:"ok,ready" doc:"ok: the process runs; ready: this end can work"`
 	Frozen bool   `json:"frozen,omitempty" doc:"true: a person has frozen the service, so nothing is sent, decided or released"`
 }
 
-// Ready answers /readyz: 503 when the end is about to stop, or if check fails or takes longer than
-// readyTimeout. The answer has the cause without names of hosts. The log has it once, and again
-// when it is another one.
+// Ready returns nil if /readyz should answer 200. It returns a 503 if the end is about to stop, or if check fails or
+// takes longer than readyTimeout. The answer states the cause without host names. A cause is logged once, and again
+// after another one.
 func (c *Call) Ready(check func(context.Context) error) error {
 	if c.a.leaving.Load() {
 		return ErrStopping

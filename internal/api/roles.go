@@ -13,20 +13,20 @@ import (
 // Roles is the set of roles that may call a route.
 type Roles []client.Role
 
-// anyone stands in the set of a route that needs no token. No token has this role, and
-// a route without a set is refused by New, so that forgetting it opens nothing.
+// anyone is in the set of a route that needs no token. No token has this role. New refuses a route without a set, so
+// forgetting the set opens nothing.
 const anyone client.Role = ""
 
 // Open is the set of routes that need no token.
 var Open = Roles{anyone}
 
-// Who may call a route (docs/provider/control.md), at either end: AtEnd leaves out the roles that
-// an end does not have. An operator neither adds nor releases a withdrawal, so that
-// whoever sets up a merchant cannot also take its money out.
+// The sets of roles of the routes at both ends (docs/provider/control.md). AtEnd removes the roles that an end does
+// not have. An operator neither adds nor releases withdrawals, so whoever sets up a merchant cannot also take its
+// money out.
 var (
 	Readers   = Roles{client.RoleViewer, client.RoleOperator, client.RoleApprover, client.RoleAdmin}
 	Operators = Roles{client.RoleOperator, client.RoleAdmin}
-	// Owners also has the token of a merchant, which is bound to it; OwnReaders likewise.
+	// Owners and OwnReaders also contain the role merchant, whose tokens are bound to a merchant.
 	Owners     = append(Roles{client.RoleMerchant}, Operators...)
 	OwnReaders = append(Roles{client.RoleMerchant}, Readers...)
 	Approvers  = Roles{client.RoleApprover, client.RoleAdmin}
@@ -34,12 +34,12 @@ var (
 	Ingesters  = Roles{client.RoleIngest, client.RoleCore, client.RoleAdmin}
 	Cores      = Roles{client.RoleCore, client.RoleAdmin}
 	Apps       = Roles{client.RoleApp, client.RoleAdmin}
-	// MoneyReaders read deposits, withdrawals, orders and the feeds.
+	// MoneyReaders may read deposits, withdrawals, orders and the feeds.
 	MoneyReaders = append(Roles{client.RoleCore, client.RoleApp}, Readers...)
 	Everybody    = Roles(client.RoleAdmin.Values())
 )
 
-// AtEnd keeps of each route the roles that tokens of an end can have, in the order of roles.
+// AtEnd removes from each route the roles that tokens of an end cannot have. The rest are in the order of roles.
 func AtEnd(roles []client.Role, routes []Route) []Route {
 	for i, r := range routes {
 		if !slices.Contains(r.Roles, anyone) {
@@ -49,22 +49,21 @@ func AtEnd(roles []client.Role, routes []Route) []Route {
 	return routes
 }
 
-// Scope says how a route keeps to the merchants that a token is bound to.
+// Scope says how a route limits a token that is bound to merchants.
 type Scope int
 
 const (
 	// Whole: the route concerns all merchants. A bound token may not call it.
 	Whole Scope = iota
-	// ByPath: the path names the merchant, see Config.Concerns. For a bound token there
-	// are no others.
+	// ByPath: the path names the merchant, see Config.Concerns. For a bound token, other merchants do not exist.
 	ByPath
-	// ByHandler: the handler asks Call.Sees.
+	// ByHandler: the handler calls Call.Sees.
 	ByHandler
 )
 
 func (rt *Endpoint) open() bool { return slices.Contains(rt.Roles, anyone) }
 
-// shown are those that the document shows, none for an open route.
+// shown returns the roles that the document shows. It returns an empty list for a route without a token.
 func (l Roles) shown() []client.Role {
 	if slices.Contains(l, anyone) {
 		return []client.Role{}
@@ -72,8 +71,8 @@ func (l Roles) shown() []client.Role {
 	return l
 }
 
-// mayCall refuses a valid token whose role or whose merchants do not allow the route.
-// merchant is the one in the path.
+// mayCall returns an error if the role or the merchants of a valid token do not allow the route. merchant is the one
+// in the path.
 func (rt *Endpoint) mayCall(t Token, merchant string) error {
 	switch {
 	case !slices.Contains(rt.Roles, t.Role):
@@ -88,8 +87,8 @@ func (rt *Endpoint) mayCall(t Token, merchant string) error {
 	return nil
 }
 
-// Sees reports whether there is this merchant for the caller: a token that is bound to
-// others must not learn of it.
+// Sees reports whether the caller may know of the merchant. A token that is bound to others must not learn that it
+// exists.
 func (c *Call) Sees(merchant string) bool { return c.Token.Sees(merchant) }
 
 // Sees reports whether the token is bound to no merchant or to this one.
@@ -97,8 +96,7 @@ func (t Token) Sees(merchant string) bool {
 	return t.Merchants == "" || slices.Contains(t.BoundTo(), merchant)
 }
 
-// BoundTo returns the ids of the merchants that the token is bound to; nil: it is bound
-// to none.
+// BoundTo returns the ids of the merchants that the token is bound to. It returns nil if the token is not bound.
 func (t Token) BoundTo() []string {
 	if t.Merchants == "" {
 		return nil

@@ -27,7 +27,7 @@ type Route struct {
 	Status       int // of success
 	Handler
 	Summary string
-	Errors  []int // error statuses, beside those that method statuses adds
+	Errors  []int // error statuses, in addition to those that method statuses adds
 }
 
 // Handler is a function with the types of its query, body and answer.
@@ -35,18 +35,18 @@ type Handler struct {
 	query, in, out reflect.Type
 	run            func(c *Call) (any, error)
 
-	// urgent keeps room for the body where other calls hold all there is; see Urgent.
+	// urgent reserves room for the body even if other calls use up the budget; see Urgent.
 	urgent bool
-	// fresh asks for a recent sign-in of a person; see Fresh.
+	// fresh requires a recent sign-in of a person; see Fresh.
 	fresh bool
-	// AlsoStatus is another status of success, 0 where there is none.
+	// AlsoStatus is another status of success. 0: there is none.
 	AlsoStatus int
-	// alsoOut is the type of its answer; nil: that of the first.
+	// alsoOut is the type of the answer with AlsoStatus. Nil: the same type as with Status.
 	alsoOut reflect.Type
 }
 
-// HandleChange is Handle for what may have to wait for an approver: where f gives a
-// Proposed, that is the answer, with status 202.
+// HandleChange is Handle for an act that may have to wait for an approver. If f returns a Proposed, that is the
+// answer, with status 202.
 func HandleChange[Q, In, Out any](f func(*Call, Q, In) (Out, *client.Proposed, error)) Handler {
 	h := Handle(func(c *Call, q Q, in In) (out Out, err error) {
 		out, c.waits, err = f(c, q, in)
@@ -56,20 +56,18 @@ func HandleChange[Q, In, Out any](f func(*Call, Q, In) (Out, *client.Proposed, e
 	return h
 }
 
-// Urgent makes h of a call that must get through whatever others send: one that stops money.
+// Urgent marks a call that must succeed whatever else is being sent, such as one that stops money.
 func Urgent(h Handler) Handler {
 	h.urgent = true
 	return h
 }
 
-// None stands for no query, no body or no answer. If a request has a body all the
-// same, it must be the empty object.
+// None stands for no query, no body or no answer. A body that is sent anyway must be the empty object.
 type None struct{}
 
 func isNone(t reflect.Type) bool { return t == reflect.TypeFor[None]() }
 
-// Handle makes a handler of f. The query and the body are checked against their
-// schemas before f runs.
+// Handle returns a handler that calls f. The query and the body are checked against their schemas before f runs.
 func Handle[Q, In, Out any](f func(*Call, Q, In) (Out, error)) Handler {
 	return Handler{
 		query: reflect.TypeFor[Q](), in: reflect.TypeFor[In](), out: reflect.TypeFor[Out](),
@@ -91,8 +89,8 @@ func Handle[Q, In, Out any](f func(*Call, Q, In) (Out, error)) Handler {
 	}
 }
 
-// One is Handle for what the path names: with {id} if K is a string, with {seq} if it is a
-// number. What cannot be one is db.ErrNotFound.
+// One is Handle for a thing that the path names: by {id} if K is a string, by {seq} if K is a number. It returns
+// db.ErrNotFound if the text cannot be an id or a number.
 func One[K string | int64, In, Out any](f func(c *Call, key K, in In) (Out, error)) Handler {
 	return Handle(func(c *Call, _ None, in In) (out Out, err error) {
 		var key K
@@ -114,7 +112,7 @@ func Find[K string | int64, Row any](read func(ctx context.Context, key K) (Row,
 	return One(func(c *Call, key K, _ None) (Row, error) { return read(c.R.Context(), key) })
 }
 
-// ChangeOne is HandleChange for what the path names with {id}.
+// ChangeOne is HandleChange for a thing that the path names by {id}.
 func ChangeOne[In, Out any](f func(c *Call, id string, in In) (Out, *client.Proposed, error)) Handler {
 	return HandleChange(func(c *Call, _ None, in In) (out Out, _ *client.Proposed, err error) {
 		id, err := c.PathID()
@@ -125,7 +123,7 @@ func ChangeOne[In, Out any](f func(c *Call, id string, in In) (Out, *client.Prop
 	})
 }
 
-// Endpoint is a prepared route: with its parameters and the schema of its body.
+// Endpoint is a route that is ready to be served, with its parameters and the schema of its body.
 type Endpoint struct {
 	Route
 	a          *API
@@ -135,10 +133,10 @@ type Endpoint struct {
 	mayBeEmpty bool         // an absent body counts as the empty object
 }
 
-// Pattern is the route in the mux and in the log.
+// Pattern returns the route as the mux and the log write it.
 func (rt *Endpoint) Pattern() string { return rt.Method + " " + rt.Path }
 
-// Body is the schema of the body.
+// Body returns the schema of the body.
 func (rt *Endpoint) Body() *huma.Schema { return rt.schema }
 
 // Endpoint prepares r to be served by a.
@@ -164,7 +162,7 @@ func (a *API) Endpoint(r Route) *Endpoint {
 
 // statuses lists the error statuses of the route.
 func (rt *Endpoint) statuses() []int {
-	list := append(slices.Clone(rt.Errors), 400, 422) // a parameter that is malformed, or not known
+	list := append(slices.Clone(rt.Errors), 400, 422) // for a parameter that is malformed or not known
 	if !rt.open() {
 		list = append(list, 401, 403, 429, 500, 503)
 	}

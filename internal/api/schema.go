@@ -12,21 +12,20 @@ import (
 	"countersign/internal/strictjson"
 )
 
-// Formats that the checks of texts and numbers know.
+// The formats that checkText and checkNumber know.
 const (
 	formatTime     = "date-time"   // checked by time.Parse; years 1971 to 9999
 	formatDecimal  = "decimal"     // checked by countersign.ParseAmount
 	FormatDuration = "go-duration" // checked by time.ParseDuration
 )
 
-// MaxFaults bounds how many faults one answer names.
+// MaxFaults is the most faults that one answer lists.
 const MaxFaults = 20
 
-// checkJSON checks src against schema s before json.Unmarshal reads it, because
-// json.Unmarshal accepts member names in another case and, of two members with one
-// name, takes the last. The faults never repeat a value. err is set only if src is
-// not JSON. huma's own validation would not do: below a oneOf it names no member and
-// repeats the whole value, and it takes 1.0 and 1e2 for whole numbers.
+// checkJSON checks src against schema s. It runs before json.Unmarshal, which accepts member names in another case
+// and takes the last of two members with one name. The faults never repeat a value. err is set only if src is not
+// JSON. huma's own validation is not used: below a oneOf it names no member and repeats the whole value, and it
+// accepts 1.0 and 1e2 as whole numbers.
 func checkJSON(reg huma.Registry, s *huma.Schema, src []byte, limit int64) (faults []client.Fault, err error) {
 	c := checker{reg: reg}
 	if c.r, err = strictjson.NewReader(src, int(limit)); err == nil {
@@ -42,7 +41,7 @@ func checkJSON(reg huma.Registry, s *huma.Schema, src []byte, limit int64) (faul
 	return c.faults[:min(len(c.faults), MaxFaults)], err
 }
 
-// inBody is what faults call the outermost value.
+// inBody is the name of the outermost value in faults.
 const inBody = "body"
 
 // checker reads JSON and checks it against a schema.
@@ -52,14 +51,14 @@ type checker struct {
 	faults []client.Fault
 }
 
-// fault notes what is wrong with the value that is being read.
+// fault adds a fault of the value that is being read.
 func (c *checker) fault(message string) {
 	if len(c.faults) < MaxFaults {
 		c.faults = append(c.faults, At(c.r.Where(inBody), message))
 	}
 }
 
-// skip reads a value that is at fault already.
+// skip reads a value without checking it.
 func (c *checker) skip() error {
 	_, err := c.r.Value()
 	return err
@@ -179,8 +178,8 @@ func (c *checker) object(s *huma.Schema) error {
 	return nil
 }
 
-// unknownMember suggests the known member whose name differs only by case, which is
-// the usual mistake.
+// unknownMember returns the fault of an unknown member. It suggests the known member whose name differs only in case,
+// which is the usual mistake.
 func unknownMember(s *huma.Schema, name string) string {
 	if known, ok := strictjson.Folded(maps.Keys(s.Properties), name); ok {
 		return "is not known; it is written " + known

@@ -18,8 +18,7 @@ import (
 	"countersign/internal/strictjson"
 )
 
-// patterns caches compiled patterns. They come from our own schemas, so there are
-// few.
+// patterns caches compiled patterns. There are few, because they come from our own schemas.
 var patterns sync.Map
 
 func matches(pattern, text string) bool {
@@ -30,7 +29,7 @@ func matches(pattern, text string) bool {
 	return re.(*regexp.Regexp).MatchString(text)
 }
 
-// checkText returns how text breaks s, empty if it does not.
+// checkText returns what is wrong with text by schema s. It returns "" if text fits.
 func checkText(s *huma.Schema, text string) string {
 	if s.MinLength != nil && len(text) < *s.MinLength && utf8.RuneCountInString(text) < *s.MinLength {
 		if text == "" {
@@ -77,13 +76,13 @@ func checkText(s *huma.Schema, text string) string {
 	return ""
 }
 
-// The members of a schema that bound a duration.
+// The members of a schema that limit a duration.
 const (
 	leastDuration = "x-minimum"
 	mostDuration  = "x-maximum"
 )
 
-// BoundDurations notes the tag within, such as "10s to 168h", of the fields of t in its schema.
+// BoundDurations copies the tag within of the fields of t, such as "10s to 168h", into the schema of t.
 func BoundDurations(r huma.Registry, s *huma.Schema, t reflect.Type) {
 	if s.Ref != "" {
 		s = r.SchemaFromRef(s.Ref)
@@ -103,8 +102,8 @@ func decimalProblem(text string) string {
 	return ""
 }
 
-// checkNumber says how a number, given as it is written, breaks s; empty if it does
-// not.
+// checkNumber returns what is wrong with a number by schema s. raw is the number as written. It returns "" if the
+// number fits.
 func checkNumber(s *huma.Schema, raw string) string {
 	v, err := strconv.ParseFloat(raw, 64)
 	if s.Type == huma.TypeInteger {

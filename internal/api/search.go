@@ -9,12 +9,12 @@ import (
 	"countersign/internal/db"
 )
 
-// searchQuery is what people look for.
+// searchQuery is the text that people search for.
 type searchQuery struct {
 	Q string `query:"q" required:"true" minLength:"1" maxLength:"1024" doc:"a whole identifier, user, address or transaction, 1 to 1,024 characters"`
 }
 
-// search answers the route of both ends.
+// search answers /v1/search. It removes duplicates, puts exact ids first and then the newest, and limits the number.
 func (o Common) search(c *Call, q searchQuery, _ None) (client.SearchResult, error) {
 	result, text := client.SearchResult{Found: []client.Found{}}, strings.TrimSpace(q.Q)
 	if text == "" || db.CheckText("", text) != nil {
@@ -36,7 +36,7 @@ func (o Common) search(c *Call, q searchQuery, _ None) (client.SearchResult, err
 	return result, nil
 }
 
-// inexact returns 0 of what has the text as its id, which comes first, and 1 of all else.
+// inexact returns 0 for a thing whose id is the text, which sorts first, and 1 for all others.
 func inexact(f client.Found) int {
 	if f.Matched == client.MatchedID {
 		return 0

@@ -12,23 +12,23 @@ import (
 const (
 	// signInLife is the longest life of a session.
 	signInLife db.Millis = 12 * 3600_000
-	// freshFor is how old the last sign-in of a person may be who decides on money.
+	// freshFor is the greatest age of the last sign-in of a person who decides on money.
 	freshFor db.Millis = 5 * 60_000
 )
 
-// errAgain asks for another sign-in by what RFC 9470 says in a header.
+// errAgain asks the person to sign in again, in the form of RFC 9470.
 var errAgain = &client.Problem{Status: http.StatusUnauthorized, Title: http.StatusText(http.StatusUnauthorized), Code: client.CodeSignInAgain,
 	Detail: "you signed in more than five minutes ago: sign in again at the identity provider, then repeat this"}
 
-// Fresh makes h of an act that moves money or decides on it: a person must have signed in within
-// the last five minutes, so that a browser left open, or a stolen session, does not do. Tokens have
-// no sign-in. Every such act is in the tables of routes with it.
+// Fresh marks an act that moves money or decides on it. A person must have signed in within the last five minutes, so
+// a browser that was left open or a stolen session is not enough. A token has no sign-in and passes. Every such act
+// has Fresh in the tables of routes.
 func Fresh(h Handler) Handler {
 	h.fresh = true
 	return h
 }
 
-// CheckFresh is what Fresh asks, for a handler that asks only sometimes.
+// CheckFresh makes the check of Fresh, for a handler that needs it only in some cases.
 func (c *Call) CheckFresh() error {
 	if t := c.Token; t.Subject == "" || c.Now >= t.signedIn-freshFor && c.Now < t.signedIn+freshFor {
 		return nil
@@ -41,7 +41,7 @@ func (c *Call) CheckFresh() error {
 
 var sealedRecord = db.Record{Table: "sessions"}
 
-// seal returns v to somebody who must give it back unread and unchanged.
+// seal returns v as a text for somebody who must return it unchanged and cannot read it. open reads it.
 func (k *Tokens) seal(purpose string, v any) (string, error) {
 	text, err := json.Marshal(v)
 	if err != nil {

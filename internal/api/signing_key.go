@@ -21,8 +21,8 @@ const (
 
 // The rows of signing_key.
 const (
-	presentSigningKey = 1 // that signs
-	nextSigningKey    = 2 // that will take its place
+	presentSigningKey = 1 // signs now
+	nextSigningKey    = 2 // replaces it later
 )
 
 func signingKeyRecord(row int) db.Record {
@@ -31,21 +31,21 @@ func signingKeyRecord(row int) db.Record {
 
 var signingKeyPurpose = []string{"pair of the signed link"}
 
-// OpenSigningKey returns the end's pair of the signed link (PROTOCOL.md, L1). The first start
-// makes it; all nodes of one database have the same.
+// OpenSigningKey returns the end's key pair of the signed link (PROTOCOL.md, L1). The first start makes it. All nodes
+// of one database have the same pair.
 func OpenSigningKey(ctx context.Context, d *db.DB) (*envelope.SigningKey, error) {
 	return openSigningKey(ctx, d, presentSigningKey, nil)
 }
 
-// StageSigningKey returns the pair that will take the place of the present one, and makes it if
-// there is none yet. made runs in the transaction that makes it.
+// StageSigningKey returns the pair that will replace the present one. It makes the pair if there is none yet; made
+// then runs in the same transaction.
 func StageSigningKey(ctx context.Context, d *db.DB, made func(context.Context, *db.Tx, *envelope.SigningKey) error) (*envelope.SigningKey, error) {
 	return openSigningKey(ctx, d, nextSigningKey, made)
 }
 
-// ActivateSigningKey puts the pair of StageSigningKey into the place of the present one, which
-// is gone afterwards: nodes that run sign with it until they are started again. done runs in the same
-// transaction. Without a pair to put there it does nothing.
+// ActivateSigningKey replaces the present pair with the pair of StageSigningKey and deletes the old one. Running
+// nodes sign with the old pair until they are restarted. done runs in the same transaction. If no pair is staged,
+// ActivateSigningKey does nothing.
 func ActivateSigningKey(ctx context.Context, d *db.DB, done func(ctx context.Context, t *db.Tx, key, old *envelope.SigningKey) error) error {
 	return d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		next, err := readSigningKey(ctx, t, nextSigningKey, d.Unseal)
@@ -63,7 +63,7 @@ func ActivateSigningKey(ctx context.Context, d *db.DB, done func(ctx context.Con
 		if err != nil {
 			return err
 		}
-		// Two runs at once: the second finds no row to remove, and changes nothing.
+		// If two run at once, the second finds no row to delete and changes nothing.
 		n, err := t.Exec(ctx, dropNextSigningKeySQL)
 		if err != nil || n == 0 {
 			return err
@@ -84,7 +84,8 @@ func sealSigningKey(d *db.DB, row int, key *envelope.SigningKey) (dataKey, seale
 	return dataKey, all[0], nil
 }
 
-// openSigningKey returns the pair of a row, and makes it if there is none. made may be nil.
+// openSigningKey returns the pair of a row. It makes the pair if there is none, and then calls made unless that is
+// nil.
 func openSigningKey(ctx context.Context, d *db.DB, row int, made func(context.Context, *db.Tx, *envelope.SigningKey) error) (*envelope.SigningKey, error) {
 	key, err := readSigningKey(ctx, d, row, d.Unseal)
 	if key != nil || err != nil {
@@ -111,8 +112,8 @@ func openSigningKey(ctx context.Context, d *db.DB, row int, made func(context.Co
 	return key, err
 }
 
-// LookAtSigningKeys returns the public parts of a database that is not open: of the pair that
-// signs, nil if it has none yet, and of the one that will take its place, nil if there is none.
+// LookAtSigningKeys returns the public keys of a database that is not opened by a daemon. present signs now, and next
+// will replace it. Either is nil if it does not exist.
 func LookAtSigningKeys(ctx context.Context, q db.Querier, master *db.MasterKey) (present, next *envelope.SigningKey, err error) {
 	for row, into := range map[int]**envelope.SigningKey{presentSigningKey: &present, nextSigningKey: &next} {
 		key, err := readSigningKey(ctx, q, row, master.Unseal)
@@ -129,7 +130,7 @@ func LookAtSigningKeys(ctx context.Context, q db.Querier, master *db.MasterKey) 
 // unsealer is DB.Unseal or MasterKey.Unseal.
 type unsealer func(r db.Record, purposes []string, dataKey []byte, sealed [][]byte) ([][]byte, error)
 
-// readSigningKey returns nil if there is no key.
+// readSigningKey returns the pair of a row. It returns nil if there is none.
 func readSigningKey(ctx context.Context, q db.Querier, row int, unseal unsealer) (*envelope.SigningKey, error) {
 	var dataKey, sealed []byte
 	found, err := db.One(ctx, q, readSigningKeySQL, []any{row}, &dataKey, &sealed)
@@ -142,7 +143,7 @@ func readSigningKey(ctx context.Context, q db.Querier, row int, unseal unsealer)
 	}
 	key, err := envelope.ParseSigningKey(plain[0])
 	if err != nil || !key.HasPrivate() {
-		return nil, errors.New("the signing key is malformed") // the cause may repeat it
+		return nil, errors.New("the signing key is malformed") // the cause could contain the key
 	}
 	return key, nil
 }

@@ -20,7 +20,7 @@ import (
 	"countersign/internal/db"
 )
 
-// TokenStore tells whose a secret is. *Tokens is one.
+// TokenStore finds the token that belongs to a secret. *Tokens is one.
 type TokenStore interface {
 	ByHash(ctx context.Context, hash [sha256.Size]byte) (Token, error)
 	BySession(ctx context.Context, secret string) (Token, error)
@@ -29,52 +29,52 @@ type TokenStore interface {
 
 const tokenPrefix = "cst_"
 
-// MintToken makes a token: its owner gets secret, the database keeps hash.
+// MintToken returns a new secret for its owner, and the hash that the database stores.
 func MintToken() (secret client.Secret, hash [sha256.Size]byte) {
 	text := tokenPrefix + RandomText(32)
 	return client.Secret(text), HashToken(text)
 }
 
-// IsToken says whether secret has the form of a token.
+// IsToken reports whether secret has the form of a token.
 func IsToken(secret string) bool {
 	return strings.HasPrefix(secret, tokenPrefix) && len(secret) >= len(tokenPrefix)+32
 }
 
-// HashToken returns the hash by which a token is kept.
+// HashToken returns the hash under which a token is stored.
 func HashToken(secret string) [sha256.Size]byte { return sha256.Sum256([]byte(secret)) }
 
-// NewStoreToken returns the record of a token that no other token made, with a new id. It
-// is stored with a hash from MintToken.
+// NewStoreToken returns the record of a token that no other token made, with a new id. Store it with a hash from
+// MintToken.
 func NewStoreToken(name string, role client.Role, now db.Millis) Token {
 	id := "tok_" + RandomText(9)
 	return Token{ID: id, Name: name, Role: role, Created: now, Root: id}
 }
 
-// RandomText returns n random bytes in Base64url. Reading them never fails.
+// RandomText returns n random bytes in base64url. Reading them never fails.
 func RandomText(n int) string {
 	b := make([]byte, n)
 	_, _ = rand.Read(b)
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// tokenTTL is how long another node may still accept a revoked token. A session of the
-// console ends a second after its token at the latest, its own checks included.
+// tokenTTL is how long another node may still accept a revoked token. A session of the console ends at most a second
+// after its token, including the console's own checks.
 const tokenTTL = 400 * time.Millisecond
 
-// tokens caches valid tokens for tokenTTL and keeps the bounds of each.
-// Invalid tokens are not cached, so guesses use no memory.
+// tokens caches valid tokens for tokenTTL and holds the bounds of each token. Invalid tokens are not cached, so
+// guesses use no memory.
 type tokens struct {
 	mu     sync.Mutex
 	known  map[[sha256.Size]byte]knownToken
-	drops  int                // counts calls of forget; a look-up begun before one is not cached
+	drops  int                // counts calls of forget; a look-up that began before a call is not cached
 	bounds map[string]*bounds // by id
 }
 
-// bounds of one token.
+// bounds limits the calls of one token.
 type bounds struct {
 	calls  *rate.Limiter
-	reads  chan struct{} // holds a value for each read that is made or waits for all
-	queued chan struct{} // holds a value for each read that is made or waits
+	reads  chan struct{} // holds a value for each read that runs or waits for reads.all
+	queued chan struct{} // holds a value for each read that runs or waits
 }
 
 type knownToken struct {
@@ -82,8 +82,8 @@ type knownToken struct {
 	asked time.Time // when the database was asked
 }
 
-// fresh says whether the token may still be used without asking. A clock that was set back
-// since then does not make that longer.
+// fresh reports whether the token may still be used without asking the database. A clock that was set back does not
+// extend that time.
 func (k knownToken) fresh(now time.Time) bool {
 	age := now.Sub(k.asked)
 	return age >= 0 && age < tokenTTL
@@ -94,7 +94,7 @@ func (t *tokens) init() {
 	t.bounds = map[string]*bounds{}
 }
 
-// forget empties the cache, so that a revocation takes effect at once on this node.
+// forget empties the cache, so that a revocation takes effect on this node at once.
 func (t *tokens) forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -108,10 +108,10 @@ var (
 	errExpired = NewProblem(http.StatusUnauthorized, "the token has expired")
 )
 
-// Valid reports whether the token was neither revoked nor has expired.
+// Valid reports whether the token is neither revoked nor expired.
 func (t Token) Valid(now db.Millis) bool { return t.ended(now) == nil }
 
-// ended says why a known token is no longer valid; nil: it is valid.
+// ended returns why a known token is no longer valid. It returns nil if the token is valid.
 func (t *Token) ended(now db.Millis) *client.Problem {
 	switch {
 	case t.Revoked != 0:
@@ -122,8 +122,8 @@ func (t *Token) ended(now db.Millis) *client.Problem {
 	return nil
 }
 
-// admit refuses a caller without a valid token, without the role that the route
-// needs, or above the rate limit.
+// admit returns an error if the caller has no valid token, lacks a role that the route needs, or exceeds the rate
+// limit.
 func (a *API) admit(c *Call) error {
 	if c.rt.open() {
 		return nil
@@ -151,8 +151,8 @@ func (a *API) admit(c *Call) error {
 	return nil
 }
 
-// checkToken says whether the caller may make this call now. fresh asks the
-// database; otherwise a token counts as valid for tokenTTL after it was looked up.
+// checkToken returns an error if the caller may not make this call now. With fresh it asks the database. Otherwise a
+// token counts as valid for tokenTTL after it was looked up.
 func (c *Call) checkToken(fresh bool) error {
 	if c.rt.open() {
 		return nil
@@ -165,15 +165,14 @@ func (c *Call) checkToken(fresh bool) error {
 		}
 		return err
 	}
-	if !fresh { // later on another goroutine may read it; nothing in it changes
+	if !fresh { // a later check may run on another goroutine; nothing in the token changes
 		c.Token = token
 	}
 	return c.rt.mayCall(token, c.merchant)
 }
 
-// CheckToken looks the caller's token up in the database. A call that goes on for
-// long and changes things calls it right before each change, since a token may be
-// revoked meanwhile.
+// CheckToken looks the caller's token up in the database. A long call that makes changes calls it right before each
+// change, because the token may be revoked meanwhile.
 func (c *Call) CheckToken() error { return c.checkToken(true) }
 
 func (a *API) authenticate(r *http.Request, fresh bool) (Token, error) {
@@ -222,7 +221,7 @@ func (a *API) authenticate(r *http.Request, fresh bool) (Token, error) {
 	case err != nil && !errors.Is(err, db.ErrNotFound):
 		return Token{}, fmt.Errorf("looking up the token: %w", err)
 	case why != nil:
-		if ok { // only what was valid once is remembered
+		if ok { // only tokens that were valid once are cached
 			a.tokens.forget()
 		}
 		return wrong(why)
@@ -247,6 +246,5 @@ func (a *API) boundsOf(id string) *bounds {
 	return b
 }
 
-// ForgetTokens lets this node look all tokens up anew, so that a revocation takes effect
-// at once.
+// ForgetTokens makes this node look up all tokens anew, so that a revocation takes effect at once.
 func (c *Call) ForgetTokens() { c.a.tokens.forget() }

@@ -27,7 +27,7 @@ func (k *Changes) applyToken(ctx context.Context, c *Change, content []byte, now
 	n.Token.Created = now
 	return k.c.DB.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		if c.DecidedBy != "" {
-			// Whoever proposed it was shown the secret.
+			// The proposer was shown the secret, so the token has the proposer's origin.
 			proposer, err := FindToken(ctx, t, c.ProposedBy)
 			if err != nil {
 				return err
@@ -49,7 +49,8 @@ func (k *Changes) applyRevoke(ctx context.Context, c *Change, _ []byte, now db.M
 		if err := revokeToken(ctx, t, c.Token, now, nil); err != nil {
 			return err
 		}
-		// Approvers that are bound to merchants decide on nothing else, so nobody would.
+		// Approvers that are bound to merchants can decide only on those. Without an unbound one, nobody could decide
+		// on the rest.
 		any, err := approverExists(ctx, t, now, false)
 		if err != nil {
 			return err
@@ -63,7 +64,7 @@ func (k *Changes) applyRevoke(ctx context.Context, c *Change, _ []byte, now db.M
 	})
 }
 
-// createToken makes the handler that makes tokens. known is Common.KnownMerchant.
+// createToken returns the handler that makes tokens. known is Common.KnownMerchant.
 func (k *Changes) createToken(known func(c *Call, id string) error) Handler {
 	return HandleChange(func(c *Call, _ None, in client.NewToken) (client.CreatedToken, *client.Proposed, error) {
 		ctx := c.R.Context()
@@ -90,9 +91,9 @@ func (k *Changes) createToken(known func(c *Call, id string) error) Handler {
 	})
 }
 
-// mayMake refuses what nobody could undo or decide on. Where no change waits a
-// token is made at once, so only an admin makes any: an operator could else make a token
-// that does what an operator may not.
+// mayMake returns an error for a token whose effect nobody could undo or decide on. While changes do not wait, a
+// token is made at once and only an admin may make one. Otherwise an operator could make a token that does what an
+// operator may not.
 func (k *Changes) mayMake(ctx context.Context, c *Call, t Token) error {
 	any, err := k.mayMakeAny(ctx, c.Token)
 	if err != nil {
@@ -111,7 +112,7 @@ func (k *Changes) mayMake(ctx context.Context, c *Call, t Token) error {
 	return nil
 }
 
-// mayMakeAny reports whether a token whose role makes tokens may do so now.
+// mayMakeAny reports whether a token whose role can make tokens may do so now.
 func (k *Changes) mayMakeAny(ctx context.Context, t Token) (bool, error) {
 	if t.Role == client.RoleAdmin {
 		return true, nil
@@ -119,7 +120,7 @@ func (k *Changes) mayMakeAny(ctx context.Context, t Token) (bool, error) {
 	return ChangesWait(ctx, k.c.DB, "")
 }
 
-// tokenMembers tells a person what a token is.
+// tokenMembers describes a token for people.
 func tokenMembers(t Token) map[string]string {
 	m := map[string]string{"name": t.Name, "role": string(t.Role), "merchants": "all", "expires": "never"}
 	if t.Merchants != "" {
@@ -134,9 +135,9 @@ func tokenMembers(t Token) map[string]string {
 	return m
 }
 
-// revokeToken is the handler that revokes tokens. An approver's token is revoked by a
-// change, since without it the others' changes would need nobody; every other is revoked
-// at once, so that a stolen one can be stopped.
+// revokeToken returns the handler that revokes tokens. An approver's token is revoked by a change, because without it
+// the other changes would need nobody's approval. Any other token is revoked at once, so that a stolen one can be
+// stopped.
 func (k *Changes) revokeToken() Handler {
 	return ChangeOne(func(c *Call, id string, _ None) (None, *client.Proposed, error) {
 		none := None{}
@@ -148,9 +149,10 @@ func (k *Changes) revokeToken() Handler {
 			return none, nil, db.ErrNotFound
 		case t.Role == client.RoleAdmin && c.Token.Role != client.RoleAdmin:
 			return none, nil, NewProblem(http.StatusForbidden, "only an admin's token revokes that of an admin")
-		case t.Role != client.RoleApprover || !t.Valid(c.Now) && t.Subject == "": // a person whom the provider gives no role now may get it again
+		case t.Role != client.RoleApprover || !t.Valid(c.Now) && t.Subject == "":
+			// A former approver who is a person may get the role again, so revoking one is a change too.
 			defer c.ForgetTokens()
-			// Not the last admin's: no other role can do everything.
+			// The last admin's token stays: no other role can do everything.
 			return none, nil, k.tokens.Revoke(c.R.Context(), id, c.Now, func(r client.Role) bool { return r == client.RoleAdmin })
 		}
 		change := &Change{Kind: ChangeRevoke, Token: id, Before: tokenMembers(t), After: map[string]string{"revoked": "yes"}, ProposedBy: c.Token.ID, Proposed: c.Now, Bound: t.Merchants}

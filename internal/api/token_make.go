@@ -11,11 +11,10 @@ import (
 	"countersign/internal/db"
 )
 
-// minTokenLife is the least time that a token is made for: one that has ended already is
-// a mistake.
+// minTokenLife is the shortest life of a new token. A request for a token that has already ended is a mistake.
 const minTokenLife db.Millis = 60_000
 
-// newToken checks a request for a token and returns its record. known is Common.KnownMerchant.
+// newToken checks a request for a token and returns the token's record. known is Common.KnownMerchant.
 func (c *Call) newToken(in client.NewToken, known func(c *Call, id string) error) (Token, error) {
 	var faults Faults
 	t := NewStoreToken(in.Name, in.Role, c.Now)
@@ -53,13 +52,13 @@ func (c *Call) newToken(in client.NewToken, known func(c *Call, id string) error
 	return t, faults.Err()
 }
 
-// ShownToken is a token as the API shows it.
+// ShownToken returns a token as the API shows it.
 func ShownToken(t Token) client.Token {
 	return client.Token{ID: t.ID, Name: t.Name, Role: t.Role, Merchants: t.BoundTo(), MadeBy: t.Maker, Fingerprint: t.Fingerprint,
 		Created: TimeOf(t.Created), Expires: TimeOf(t.Expires), Revoked: TimeOf(t.Revoked), Hourly: t.Hourly, Subject: t.shownSubject()}
 }
 
-// self shows the caller's token and the operations that it may call now.
+// self returns the caller's token and the operations that it may call now.
 func (k *Changes) self(c *Call, _ None, _ None) (out client.Self, err error) {
 	out = client.Self{Token: ShownToken(c.Token), May: []string{}}
 	for _, rt := range c.a.endpoints {
@@ -76,7 +75,7 @@ func (k *Changes) self(c *Call, _ None, _ None) (out client.Self, err error) {
 	return out, nil
 }
 
-// listTokens lists the tokens that there are for the caller.
+// listTokens returns the tokens that the caller may see.
 func (k *Changes) listTokens(c *Call, _ None, _ None) (client.Tokens, error) {
 	out := client.Tokens{Tokens: []client.Token{}}
 	list, err := k.tokens.List(c.R.Context())
@@ -88,8 +87,7 @@ func (k *Changes) listTokens(c *Call, _ None, _ None) (client.Tokens, error) {
 	return out, err
 }
 
-// Within reports whether a token is bound to no more merchants than there are for
-// another.
+// Within reports whether t is bound only to merchants that other may see.
 func (t Token) Within(other Token) bool {
 	return other.Merchants == "" || t.Merchants != "" && !slices.ContainsFunc(t.BoundTo(), func(m string) bool { return !other.Sees(m) })
 }

@@ -16,25 +16,25 @@ type Token struct {
 	ID        string
 	Name      string
 	Role      client.Role
-	Merchants string // ids of those that it is bound to, with a space between; empty: all
+	Merchants string // ids of the merchants it is bound to, separated by spaces; empty: all
 	Maker     string // id of the token that made it; empty: none did
-	// Root is where the token comes from: its own id if it was made while there was no
-	// approver, else the Root of the token that proposed it. Whoever holds a token may
-	// hold all of the same Root, so these do not decide on what each other propose.
+	// Root is the token's origin: its own id if it was made while there was no approver, otherwise the Root of the
+	// token that proposed it. Whoever holds a token may hold all tokens of the same Root. Such tokens therefore do
+	// not decide on each other's proposals.
 	Root    string
 	Created db.Millis
 	Expires db.Millis // 0: never
-	Revoked db.Millis // 0: it was not
-	// Voided is when a person was revoked who signed in again since: what their sessions did until
-	// then counts for nothing, for ever. 0: never.
+	Revoked db.Millis // 0: not revoked
+	// Voided is when a person was revoked who has signed in again since. What the person's sessions did until then
+	// never counts. 0: never.
 	Voided  db.Millis
-	Hourly  int64  // how many deposits it may add an hour; 0: no bound
-	Over    int64  // 1: an approver's that makes no changes wait any more, see EndApprovers; or formerApprover
-	Subject string // of a person whom the identity provider knows: the issuer, a space, and its id there; empty: a token
+	Hourly  int64  // the most deposits it may add in an hour; 0: no limit
+	Over    int64  // 1: a former approver's that makes no changes wait, see EndApprovers; or formerApprover
+	Subject string // a person at the identity provider, as "ISSUER ID"; empty: a token
 
-	Fingerprint string // the beginning of the hash, of a stored token
+	Fingerprint string // the beginning of the hash; set for a stored token
 
-	signedIn db.Millis // when the person of a session signed in at the provider; 0: it does not say
+	signedIn db.Millis // when the session's person signed in at the provider; 0: it did not say
 }
 
 // Tokens is the table of tokens in an end's database. It is a TokenStore.
@@ -49,7 +49,7 @@ func NewTokens(d *db.DB) *Tokens { return &Tokens{d: d} }
 const readTokensSQL = `
 SELECT id, name, role, merchants, maker, root, created, expires, revoked, voided, hourly, over, subject, hash FROM tokens`
 
-// readTokens returns the tokens whose rows a query selects.
+// readTokens returns the tokens that the condition where selects.
 func readTokens(ctx context.Context, q db.Querier, where string, args ...any) ([]Token, error) {
 	return db.List(ctx, q, readTokensSQL+where, args, func(r db.Rows) (t Token, err error) {
 		var hash []byte
@@ -65,13 +65,12 @@ const createTokenSQL = `
 INSERT INTO tokens (id, name, role, merchants, maker, root, created, expires, hourly, hash, subject)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT DO NOTHING`
 
-// Create keeps a token by the hash of its secret. If the id or the hash is in use,
-// the error is a *db.ConflictError.
+// Create stores a token under the hash of its secret. It returns a *db.ConflictError if the id or the hash is in use.
 func (k *Tokens) Create(ctx context.Context, token Token, hash [32]byte) error {
 	return k.d.Write(ctx, func(ctx context.Context, t *db.Tx) error { return createToken(ctx, t, token, hash) })
 }
 
-// createToken is Tokens.Create as part of t.
+// createToken is Tokens.Create in the transaction t.
 func createToken(ctx context.Context, t *db.Tx, token Token, hash [32]byte) error {
 	if token.Role == "" || db.CheckText("role", string(token.Role)) != nil {
 		return fmt.Errorf("role is %w: %q", db.ErrInvalid, token.Role)
@@ -93,14 +92,12 @@ func createToken(ctx context.Context, t *db.Tx, token Token, hash [32]byte) erro
 	return journal.Add(ctx, t, journal.Record{Kind: recordTokenCreated, At: token.Created, About: []string{token.ID}, Data: tokenRecord{token.Name, token.Role, token.BoundTo(), token.Maker, int64(token.Expires), token.Hourly}})
 }
 
-// ByHash returns the token with this hash, also a revoked one; db.ErrNotFound if there is
-// none.
+// ByHash returns the token with this hash, even if revoked. It returns db.ErrNotFound if there is none.
 func (k *Tokens) ByHash(ctx context.Context, hash [32]byte) (Token, error) {
 	return findToken(ctx, k.d, ` WHERE hash = $1`, hash[:])
 }
 
-// FindToken returns the token with this id, also a revoked one; db.ErrNotFound if there is
-// none.
+// FindToken returns the token with this id, even if revoked. It returns db.ErrNotFound if there is none.
 func FindToken(ctx context.Context, q db.Querier, id string) (Token, error) {
 	if db.CheckText("", id) != nil {
 		return Token{}, db.ErrNotFound
@@ -123,26 +120,26 @@ func (k *Tokens) List(ctx context.Context) ([]Token, error) {
 
 const revokeTokenSQL = `UPDATE tokens SET revoked = CASE WHEN revoked = 0 THEN $2 ELSE revoked END WHERE id = $1`
 
-// Revoke ends a token at once. Revoking it again changes nothing. The last valid
-// token of the guarded roles that never expires and is bound to no merchant is not
-// revoked, whatever other nodes revoke at the same time: that is a *db.ConflictError.
-// Nil guards no role.
+// Revoke revokes a token at once. Revoking it again changes nothing. guarded says which roles must keep a token; nil
+// guards none. Revoke returns a *db.ConflictError for the last valid token of the guarded roles that never expires
+// and is bound to no merchant, even if other nodes revoke tokens at the same time.
 func (k *Tokens) Revoke(ctx context.Context, id string, now db.Millis, guarded func(client.Role) bool) error {
 	return k.d.Write(ctx, func(ctx context.Context, t *db.Tx) error { return revokeToken(ctx, t, id, now, guarded) })
 }
 
-// revokeToken is Tokens.Revoke as part of t.
+// revokeToken is Tokens.Revoke in the transaction t.
 func revokeToken(ctx context.Context, t *db.Tx, id string, now db.Millis, guarded func(client.Role) bool) error {
 	is, others, valid := false, false, false
-	// Revocations wait for each other, on all nodes: two that each saw the other's token
-	// valid would revoke both.
+	// Revocations run one after another on all nodes. Otherwise two that each saw the other's token valid would
+	// revoke both.
 	list, err := readTokens(ctx, t, ` WHERE revoked = 0 ORDER BY id{lock}`)
 	if err != nil {
 		return err
 	}
 	for _, v := range list {
 		valid = valid || v.ID == id
-		if guarded != nil && guarded(v.Role) && v.Merchants == "" && v.Expires == 0 && v.Subject == "" { // a person is there as long as the provider is
+		// A person does not count: one can sign in only while the provider works.
+		if guarded != nil && guarded(v.Role) && v.Merchants == "" && v.Expires == 0 && v.Subject == "" {
 			is, others = is || v.ID == id, others || v.ID != id
 		}
 	}

@@ -10,16 +10,15 @@ import (
 	"countersign/internal/db"
 )
 
-// TimeOf returns m as a time of the API. Times that stand for "none" and "never" give
-// 0, which is left out.
+// TimeOf returns m as a time of the API. It returns 0, which JSON leaves out, for the times that mean "none" and
+// "never".
 func TimeOf(m db.Millis) client.Time { return db.Shown(m) }
 
-// Aliases maps types of the API to the types that describe them in the document.
-// The types of the APIs are those of package client, which knows nothing of
-// schemas.
+// Aliases maps types of package client to the types that describe them in the document, because package client knows
+// nothing of schemas.
 type Aliases map[reflect.Type]reflect.Type
 
-// describe lets S describe T.
+// describe makes S the description of T.
 func describe[T any, S huma.SchemaProvider](a Aliases) {
 	a[reflect.TypeFor[T]()] = reflect.TypeFor[S]()
 }
@@ -72,8 +71,8 @@ func (callbackType) Schema(huma.Registry) *huma.Schema {
 	return s
 }
 
-// amountText describes a decimal in a text (PROTOCOL.md, Amounts). A JSON number is
-// refused, because many programs write another one than they were given.
+// amountText describes a decimal in a text (PROTOCOL.md, Amounts). A JSON number is refused, because many programs
+// write a different number than they read.
 type amountText struct{}
 
 func (amountText) Schema(huma.Registry) *huma.Schema {
@@ -82,7 +81,7 @@ func (amountText) Schema(huma.Registry) *huma.Schema {
 		Description: "an exact decimal of at most 78 digits, without sign and exponent; kept as written", Examples: []any{"2.500000"}}
 }
 
-// common describes the types of which both APIs say the same, or which only one of them has.
+// common returns the aliases of types that both ends describe alike, or that only one of them has.
 func common() Aliases {
 	a := Aliases{}
 	describe[countersign.Amount, amountText](a)
@@ -112,7 +111,7 @@ func common() Aliases {
 	return a
 }
 
-// ServiceWords describe the words that the service says, of kinds that both ends have.
+// ServiceWords returns the aliases of the words that both ends have, with the values that the service uses.
 func ServiceWords() Aliases {
 	a := Aliases{}
 	describe[client.Role, atService[client.Role]](a)
@@ -122,7 +121,7 @@ func ServiceWords() Aliases {
 	return a
 }
 
-// GatewayWords describe those that the gateway says.
+// GatewayWords returns the same with the values that the gateway uses.
 func GatewayWords() Aliases {
 	a := Aliases{}
 	describe[client.Role, atGateway[client.Role]](a)
@@ -132,7 +131,7 @@ func GatewayWords() Aliases {
 	return a
 }
 
-// bothEnds is a word of which each end says a part of the list.
+// bothEnds is a word whose values differ between the ends.
 type bothEnds[T any] interface {
 	~string
 	AtService() []T
