@@ -7,10 +7,10 @@ import (
 	"countersign/internal/db"
 )
 
-// quietFor is how long an alarm must not have been raised again before it ends, for the kinds that end by themselves.
+// quietFor is how long an alarm that can end by itself must not have been raised again before it ends.
 const quietFor db.Millis = 3_600_000
 
-// ending are the kinds about merchants that end when their cause is found to be over.
+// ending lists the kinds of alarms about merchants that end when their cause is over.
 var ending = func() (kinds []client.AlarmKind) {
 	for _, k := range client.AlarmKind("").AtService() {
 		if k.Ended() != "" {
@@ -20,13 +20,14 @@ var ending = func() (kinds []client.AlarmKind) {
 	return kinds
 }()
 
-// endedSinceSQL counts how many of the newest callbacks are in a state, and how many of them ended since a time.
+// endedSinceSQL reads the 1,000 newest callbacks in a final state. It counts them, and those of them that ended since
+// a time.
 const endedSinceSQL = `
 SELECT COUNT(*), CAST(COALESCE(SUM(CASE WHEN settled >= $2 AND lane = 0 THEN 1 ELSE 0 END), 0) AS BIGINT)
 FROM (SELECT settled, lane FROM outbox WHERE merchant || '' = $1 AND state || '' = $3 AND settled > 0 ORDER BY id DESC LIMIT 1000) AS newest`
 
-// endAlarms ends the alarms whose cause is over. It reads the alarms first, so that one raised while it looks at the
-// causes stays open.
+// endAlarms ends the alarms whose cause is over. It reads the alarms before it looks at the causes, so that an alarm
+// that is raised meanwhile stays open.
 func (o *Outbox) endAlarms(ctx context.Context, now db.Millis) error {
 	standing, err := o.StandingAlarms(ctx, ending...)
 	if err != nil || len(standing) == 0 {

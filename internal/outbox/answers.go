@@ -11,8 +11,8 @@ import (
 	"countersign/internal/db"
 )
 
-// SealedAnswers is the table of the answers that confirmed withdrawals, with its data keys. It is sealed because the
-// body holds the merchant's API key.
+// SealedAnswers is the table of the answers that confirmed withdrawals. It is sealed because the body of an answer
+// contains the merchant's API key.
 var SealedAnswers = db.SealedTable{Name: "answers", Key: "id", DataKey: "data_key"}
 
 var answerPurpose = []string{"answer"}
@@ -27,15 +27,15 @@ const (
 
 var insertAnswers = db.NewInsert(keepAnswerSQL, 50, 5)
 
-// evidence is a row of answers: why a withdrawal is confirmed. It is sealed, so that nobody who can only write to the
-// database can forge one. The zero value is no evidence.
+// evidence is a row of answers: it proves why a withdrawal is confirmed. It is sealed, so somebody who can only write
+// to the database cannot forge one. The zero value is no evidence.
 type evidence struct {
 	Answer *client.SignedAnswer `json:"answer,omitempty"`
-	// Key is the public part that Answer was verified with when it came. The merchant may have another key by the time
-	// the permit is asked for again.
+	// Key is the public key that verified Answer when it came. The merchant may have another key when the permit is
+	// asked for again.
 	Key string `json:"key,omitempty"`
-	// Unsigned are the details of an answer that came while the merchant had no answerKey. They stay when the merchant
-	// gets one.
+	// Unsigned holds the details of an answer that came while the merchant had no answerKey. They stay valid when the
+	// merchant gets one.
 	Unsigned *client.Details `json:"unsigned,omitempty"`
 	// Adopted replaces an answer that a restore lost: reconcile recorded that the core has the permit for these
 	// details.
@@ -52,7 +52,7 @@ func (o *Outbox) sealEvidence(id string, e evidence) ([]any, error) {
 	return []any{id, key, sealed[0]}, nil
 }
 
-// settleAnswers keeps the answers with which the batch confirmed withdrawals.
+// settleAnswers stores the answers with which the batch confirmed withdrawals.
 func (o *Outbox) settleAnswers(ctx context.Context, t *db.Tx, batch []*settling) error {
 	var args []any
 	for _, b := range batch {
@@ -77,15 +77,15 @@ func (o *Outbox) settleAnswers(ctx context.Context, t *db.Tx, batch []*settling)
 	return t.Batch(ctx, insertAnswers.Statements(args, nil))
 }
 
-// keptAnswer is a stored row of answers. The zero value is no row.
+// keptAnswer is a stored row of answers. The zero value means that there is none.
 type keptAnswer struct{ key, sealed []byte }
 
-// read returns the statement that reads the row of the withdrawal id.
+// read returns the statement that reads the row of withdrawal id.
 func (k *keptAnswer) read(id string) db.Statement {
 	return db.Statement{SQL: readAnswerSQL, Args: []any{id}, Row: func(r db.Rows) error { return r.Scan(&k.key, &k.sealed) }}
 }
 
-// open returns the evidence. A row that does not open counts as no evidence.
+// open returns the evidence. If the row does not open, it returns no evidence.
 func (k *keptAnswer) open(d *db.DB, id string) (e evidence) {
 	if k.sealed == nil {
 		return e
@@ -97,8 +97,9 @@ func (k *keptAnswer) open(d *db.DB, id string) (e evidence) {
 	return e
 }
 
-// bears reports whether e shows that the merchant, whose keys these are, confirmed w. again means that w has its
-// permit: then the key that verified the answer counts as well, and so does what reconcile recorded.
+// bears reports whether e proves that the merchant confirmed w. keys are the merchant's present keys. again means
+// that the permit of w was issued before. The key that verified the answer then counts too, and so does what
+// reconcile recorded.
 func (e evidence) bears(w *Withdrawal, again bool, keys []*envelope.SigningKey) bool {
 	if w.Details == nil {
 		return false

@@ -8,7 +8,7 @@ import (
 	"countersign/internal/journal"
 )
 
-// digest is the hash of everything that a person approves in w. None of it changes once w is confirmed.
+// digest returns a hash of everything in w that a person approves. None of it changes once w is confirmed.
 func (w *Withdrawal) digest() string {
 	d := w.Details
 	return db.Digest(w.ID, w.CallBackID, w.TenantUserID, d.Address, d.ChainName, d.Symbol, d.Amount.String(), w.Created, w.Decided)
@@ -31,7 +31,7 @@ type Judge func(context.Context, db.Querier, Withdrawal, Approval) (why string, 
 
 const addedBySQL = `SELECT added_by FROM callbacks WHERE merchant = $1 AND id = $2`
 
-// approvalOf reads who added a withdrawal and who approved it.
+// approvalOf returns who added a withdrawal and who approved it.
 func approvalOf(ctx context.Context, q db.Querier, w *Withdrawal) (a Approval, err error) {
 	merchant, rest, err := splitID(w.ID)
 	if err != nil {
@@ -70,8 +70,9 @@ func (o *Outbox) WithdrawalApproval(ctx context.Context, w Withdrawal) (a Approv
 	return a, err
 }
 
-// ApproveWithdrawal records that a person approves the release of a confirmed withdrawal above its limit. vote says
-// whether the approval is to be kept, or why it does not count. A withdrawal in another state, or one that needs no approval, is a *ConflictError.
+// ApproveWithdrawal stores a person's approval of the release of a confirmed withdrawal above its limit. vote decides
+// whether to store it, and returns an error if it does not count. ApproveWithdrawal returns a *ConflictError if the
+// withdrawal is in another state or needs no approval.
 func (o *Outbox) ApproveWithdrawal(ctx context.Context, id string, a db.Approval, vote func(context.Context, db.Querier, Withdrawal, Approval) (keep bool, err error)) error {
 	return o.write(ctx, id, func(ctx context.Context, t *db.Tx, merchant, rest string) error {
 		look, err := o.lookAt(ctx, t, []string{merchant})
@@ -109,7 +110,7 @@ func (o *Outbox) ApproveWithdrawal(ctx context.Context, id string, a db.Approval
 	})
 }
 
-// Limits returns the limits of the merchants that have any.
+// Limits returns the amount limits of the merchants that have any.
 func (o *Outbox) Limits(ctx context.Context) (map[string]client.AmountLimits, error) {
 	limits := map[string]client.AmountLimits{}
 	for after := ""; ; {

@@ -12,7 +12,7 @@ import (
 	"countersign/internal/db"
 )
 
-// A callback without a row in outbox is accepted; its accepted attempt is the proof.
+// A callback without a row in outbox is accepted: its accepted attempt proves that.
 const (
 	callbackColumns = `c.merchant, c.id, c.type, c.event_id, c.tracking_id, c.tx_id, c.call_back_id, c.payload, c.created,
 	COALESCE(o.deadline, c.deadline), COALESCE(o.state, 'accepted'), COALESCE(o.attempts, a.number, 0),
@@ -45,7 +45,7 @@ func scanCallback(r db.Rows) (c Callback, err error) {
 	return c, err
 }
 
-// Callback returns one callback. One that was purged is db.ErrPurged.
+// Callback returns one callback. It returns db.ErrPurged if the callback was purged.
 func (o *Outbox) Callback(ctx context.Context, id string) (Callback, error) {
 	merchant, rest, err := splitID(id)
 	if err != nil {
@@ -62,7 +62,8 @@ func findCallback(ctx context.Context, q db.Querier, merchant, id string) (Callb
 	return c, err
 }
 
-// notKept is the error for a missing callback: db.ErrPurged if it may have been purged.
+// notKept returns the error for a missing callback: db.ErrPurged if it may have been purged, otherwise
+// db.ErrNotFound.
 func notKept(ctx context.Context, q db.Querier, id string) error {
 	before, err := purgedBefore(ctx, q)
 	switch {
@@ -84,7 +85,7 @@ func (o *Outbox) Attempts(ctx context.Context, id string) ([]Attempt, error) {
 	if err != nil {
 		return nil, err
 	}
-	accepted := false // before: only Repeat makes an attempt after an accepted one
+	accepted := false // an earlier attempt was accepted: only Repeat makes another
 	list, err := db.List(ctx, o, listAttemptsSQL, []any{merchant, rest}, func(r db.Rows) (a Attempt, err error) {
 		var micros, late int64
 		var request, response []byte
@@ -105,9 +106,9 @@ func (o *Outbox) Attempts(ctx context.Context, id string) ([]Attempt, error) {
 	return list, err
 }
 
-// Callbacks lists callbacks of the merchants of, newest first, beginning at cursor. If of is nil, the merchant of f
-// counts; an empty text in it means all merchants. next is empty at the end. A page reads at most db.PageRows rows, so
-// it may have fewer callbacks than limit, or none, and still have a next page.
+// Callbacks returns callbacks of the merchants of, the newest first, beginning at cursor. If of is nil, the merchant
+// of f counts. An empty text in of means all merchants. next is empty at the end. A page reads at most db.PageRows
+// rows, so it may have fewer callbacks than limit, or none, and still have a next page.
 func (o *Outbox) Callbacks(ctx context.Context, of []string, f client.CallbackFilter, limit int, cursor string) (list []Callback, next string, err error) {
 	ls, err := callbackListings(of, f, cursor)
 	if err != nil {
@@ -137,15 +138,15 @@ func callbackListings(of []string, f client.CallbackFilter, cursor string) (all 
 	return all, nil
 }
 
-// callbackFilter selects callbacks of one merchant, or of all.
+// callbackFilter selects callbacks of one merchant, or of all merchants.
 type callbackFilter client.CallbackFilter
 
-// listings chooses the index by the member of f that selects the fewest rows. The other members are filters. COALESCE
-// keeps the planner from using another index for them, and from reading the joined table first.
+// listings returns the listings of f. The member that selects the fewest rows chooses the index; the other members
+// are filters. COALESCE keeps the planner from using another index for them, and from reading the joined table first.
 func (f callbackFilter) listings(cursor string) ([]db.Listing, error) {
 	ls := []db.Listing{f.walk()}
 	if f.TrackingID != "" && f.TxID == "" && f.CallBackID == "" {
-		// For a deposit it is the event's id, which has its own index.
+		// A deposit's trackingId is its event id, which has an index of its own.
 		switch first := f.walkEvents(); f.Type {
 		case countersign.TypeUnknown:
 			ls = append(ls, first)
@@ -164,7 +165,7 @@ func (f callbackFilter) listings(cursor string) ([]db.Listing, error) {
 	return ls, nil
 }
 
-// looks are the members that have an index, the most selective first. The index of trackingId leaves deposits out;
+// looks returns the members that have an index, the most selective first. The index of trackingId excludes deposits;
 // walkEvents finds those.
 func (f callbackFilter) looks() []struct{ column, indexed, value string } {
 	return []struct{ column, indexed, value string }{
@@ -216,7 +217,7 @@ func (f callbackFilter) walk() db.Listing {
 	return l
 }
 
-// walkEvents finds the deposits with the trackingId, at most one for each merchant.
+// walkEvents returns the listing of the deposits with the trackingId. There is at most one for each merchant.
 func (f callbackFilter) walkEvents() db.Listing {
 	l := db.Listing{Table: "callbacks c", Joins: joinOutbox + joinAttempts, Sorted: true}
 	l.Add("c.type = 1 AND c.event_id = ?", f.TrackingID)

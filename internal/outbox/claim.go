@@ -11,14 +11,15 @@ import (
 	"countersign/internal/db"
 )
 
-// ClaimRequest asks for work.
+// ClaimRequest asks Claim for work.
 type ClaimRequest struct {
 	Lane       countersign.Lane
 	Node       string // the node that claims; recorded with lost leases
 	Now        db.Millis
 	LeaseUntil db.Millis
-	Max        int // at most this many; above 0
-	// Share bounds what each merchant may have in flight on all nodes after the claim. 0: only its concurrency does.
+	Max        int // the most callbacks to claim; above 0
+	// Share is how many callbacks each merchant may have in flight on all nodes after the claim. 0: only its
+	// concurrency limits it.
 	Share int
 }
 
@@ -30,8 +31,9 @@ func boundOf(share int) int64 {
 	return int64(share)
 }
 
-// claimLanes bounds how many merchants one claim serves, so that it stays short and leaves some to other nodes. Each
-// merchant costs its own statements and pages, however few callbacks it has. The next claim serves the next merchants.
+// claimLanes is how many merchants one claim serves at most. It keeps the claim short and leaves merchants to other
+// nodes. Each merchant costs statements and pages of its own, however few callbacks it has. The next claim serves the
+// next merchants.
 const claimLanes = 16
 
 // Merchants with at least $4 and fewer than $5 callbacks in flight.
@@ -41,24 +43,24 @@ FROM lanes WHERE lane = $1 AND ready <= $2 AND ready < 4611686018427387904 AND i
 	AND NOT EXISTS (SELECT 1 FROM frozen WHERE id = 'service' AND at <> 0)
 ORDER BY ready, merchant LIMIT CAST($3 AS BIGINT){skip}`
 
-// scanReady reads a row of pickLanesSQL: the columns of a ready lane that Free and Take need.
+// scanReady reads a row of pickLanesSQL: the columns of a ready lane that Free and Take use.
 func (l *claimLane) scanReady(r db.Rows) error {
 	l.Active = true
 	return r.Scan(&l.Merchant, &l.Concurrency, &l.Rate, &l.InFlight, &l.Failures, &l.Bucket)
 }
 
-// Claim takes up to Max due callbacks of a lane, each with a lease until LeaseUntil, and divides them among the waiting
-// merchants. Merchants with nothing in flight come first, and of those the ones served longest ago. It takes none while
-// the service is frozen. It skips merchants that are paused, that are at their concurrency, share or rate, or whose
-// breaker is open. A second call takes other callbacks. Callbacks that a failed call has claimed are due again when
-// their lease ends.
+// Claim takes up to Max due callbacks of a lane, each with a lease until LeaseUntil, and divides them among the
+// waiting merchants. Merchants with nothing in flight come first, and of those the ones served longest ago. Claim
+// skips merchants that are paused, that are at their concurrency, share or rate, or whose breaker is open. It takes
+// nothing while the service is frozen. A second call takes other callbacks. Callbacks that a failed call has claimed
+// are due again when their lease ends.
 //
-// In SQLite, a claim of the notify lane does not wait for the disk. A loss of power can undo it and everything after
-// it; the deposit is then announced again, as after any crash before its settlement. A claim of the withdraw lane is
+// In SQLite, a claim of the notify lane does not wait for the disk. A power loss can undo it and everything after it.
+// The deposit is then announced again, as after any crash before its settlement. A claim of the withdraw lane is
 // durable before a question is sent.
 //
-// The lane's row is locked from the choice to the commit. That keeps its counters exact over all nodes, and prevents
-// two claims of the same merchant's rows at once.
+// The lane's row is locked from the choice to the commit. This keeps its counters exact over all nodes, and prevents
+// two claims of one merchant's rows at the same time.
 func (o *Outbox) Claim(ctx context.Context, r ClaimRequest) ([]Claimed, error) {
 	if r.Max < 1 || r.LeaseUntil <= r.Now {
 		return nil, errors.New("claiming: Max must be above 0 and the lease after now")
@@ -94,8 +96,8 @@ func (o *Outbox) Claim(ctx context.Context, r ClaimRequest) ([]Claimed, error) {
 	return claimed, nil
 }
 
-// pickLanes chooses the lanes to claim from. Merchants with nothing in flight come first. The others get at least a
-// quarter, so that a merchant with one slow exchange goes on while many new ones arrive.
+// pickLanes returns the lanes to claim from. Merchants with nothing in flight come first. The others get at least a
+// quarter of the places, so that a merchant with one slow exchange still progresses while many new ones arrive.
 func pickLanes(ctx context.Context, t *db.Tx, r ClaimRequest) ([]*claimLane, error) {
 	most := min(r.Max, claimLanes)
 	var idle, busy []*claimLane
@@ -160,9 +162,9 @@ UPDATE outbox SET state = 'sending', attempts = attempts + 1, lease_until = $1, 
 WHERE merchant = $4 AND id = $5`
 )
 
-// claimFrom takes rows in rounds. In each round every lane with free capacity gets an equal share of what is left to
-// take, and the first lanes get one more if it does not divide. What a lane does not use is left to the next round. The
-// rows of the last round are not marked yet.
+// claimFrom takes rows in rounds. In each round, every lane with free capacity gets an equal share of the rest. If
+// the rest does not divide evenly, the first lanes get one more. What a lane does not use is left to the next round.
+// The caller must still write marks, those of the last round.
 func (o *Outbox) claimFrom(ctx context.Context, t *db.Tx, r ClaimRequest, lanes []*claimLane) (claimed []Claimed, marks []db.Statement, err error) {
 	byMerchant := make(map[string]*claimLane, len(lanes))
 	for _, l := range lanes {
@@ -224,7 +226,7 @@ func (c *Claimed) scanTaken(r db.Rows) (id string, err error) {
 	return id, err
 }
 
-// claimWithdrawals adds their withdrawals to callbacks of type 2. A withdrawal has the id of its callback.
+// claimWithdrawals reads the withdrawals of callbacks of type 2. A withdrawal has the id of its callback.
 func (o *Outbox) claimWithdrawals(ctx context.Context, t *db.Tx, lane countersign.Lane, claimed []Claimed) error {
 	if lane != countersign.LaneWithdraw {
 		return nil
@@ -259,15 +261,15 @@ const (
 UPDATE lanes SET next_due = ` + nextDueOfLaneSQL + `, in_flight = $2, served = $3, bucket = $4, rate_ready = $5
 WHERE merchant = $6 AND lane = $7`
 
-	// For a lane that had no rows to take: another transaction has locked its due rows.
+	// For a lane with no rows to take, because another transaction has locked its due rows.
 	restLaneSQL = `
 UPDATE lanes SET next_due = ` + nextDueOfLaneSQL + ` WHERE merchant = $2 AND lane = $3`
 
 	returningDueSQL = ` RETURNING merchant, next_due`
 )
 
-// claimEnd writes the marks and the lanes' counters, and finds when each lane is due next. It returns the lanes in
-// which nothing more is due, if recheck needs them.
+// claimEnd writes the marks and the counters of the lanes, and sets when each lane is due next. It returns the
+// merchants in whose lanes nothing more is due, if recheck needs them.
 func (o *Outbox) claimEnd(ctx context.Context, t *db.Tx, r ClaimRequest, lanes []*claimLane, marks []db.Statement) (idle []string, err error) {
 	ends := marks
 	end := func(text string, args ...any) {
@@ -306,8 +308,8 @@ WHERE merchant = $1 AND lane = $2 AND next_due > COALESCE((
 	WHERE o.merchant = $1 AND o.lane = $2 AND o.state = 'pending' AND o.deadline > $3
 	ORDER BY o.due LIMIT 1), 4611686018427387904)`
 
-// recheck looks, after the commit, again at lanes that the claim left idle. The claim could not see an ingest that
-// committed while it ran, and the ingest's statement may have found the lane's row as it was before. If recheck fails,
+// recheck looks again, after the commit, at lanes that the claim left idle. The claim could not see an ingest that
+// committed while it ran, and that ingest may have seen the lane's row as it was before the claim. If recheck fails,
 // Sweep finds the work.
 func (o *Outbox) recheck(ctx context.Context, lane countersign.Lane, idle []string, now db.Millis) {
 	if len(idle) == 0 {
@@ -327,9 +329,9 @@ SELECT ready FROM lanes WHERE lane = $1 AND ready < 4611686018427387904 AND in_f
 	AND NOT EXISTS (SELECT 1 FROM frozen WHERE id = 'service' AND at <> 0)
 ORDER BY ready LIMIT 1`
 
-// NextDue returns when a Claim of the lane with that Share can next find something, or Never if nothing waits or the
-// service is frozen. A time that has passed means now. If a Claim found nothing then, another node has the merchant's
-// row locked: ask again after a few milliseconds.
+// NextDue returns when a Claim of the lane with this share can next find something. It returns Never if nothing waits
+// or the service is frozen. A time in the past means now. If a Claim found nothing at that time, another node has
+// locked the merchant's row: ask again after a few milliseconds.
 func (o *Outbox) NextDue(ctx context.Context, lane countersign.Lane, share int) (db.Millis, error) {
 	due := db.Never
 	_, err := db.One(ctx, o, nextDueSQL, []any{int64(lane), boundOf(share)}, &due)
@@ -340,8 +342,8 @@ const giveBackSQL = `
 UPDATE outbox SET state = 'pending', due = $4, lease_until = 0
 WHERE merchant = $1 AND id = $2 AND state = 'sending' AND attempts = $3`
 
-// GiveBack returns callbacks that were claimed but not attempted. They are due at once, and nothing counts against
-// their schedule. Callbacks whose lease was lost stay as they are. Repeating it changes nothing.
+// GiveBack makes claimed callbacks that were not attempted due at once. Nothing counts against their schedule.
+// Callbacks whose lease was lost stay as they are. Repeating it changes nothing.
 func (o *Outbox) GiveBack(ctx context.Context, claimed []Claimed, now db.Millis) error {
 	if len(claimed) == 0 {
 		return nil

@@ -7,10 +7,10 @@ import (
 	"countersign/internal/db"
 )
 
-// FeedOfDecisions numbers the decisions. Every transaction locks it after the feed of alarms.
+// FeedOfDecisions is the feed of the decisions. Every transaction locks it after the feed of alarms.
 const FeedOfDecisions = "decisions"
 
-// feedEntries gathers what a transaction appends to the feeds when it ends.
+// feedEntries collects what a transaction appends to the feeds at its end.
 type feedEntries struct {
 	alarms    []client.Alarm
 	decisions [][2]string // merchant and the withdrawal's part of the id
@@ -51,14 +51,14 @@ FROM decisions d JOIN withdrawals w ON w.merchant = d.merchant AND w.id = d.with
 	decisionsOfSQL   = readDecisionsSQL + `d.merchant = $1 AND d.seq > $2 ORDER BY d.seq LIMIT CAST($3 AS BIGINT)`
 )
 
-// Decisions returns the decisions after seq after, in order and without gaps, with the
-// withdrawals in their present state.
+// Decisions returns the decisions after number after, in order and without gaps. Each has its withdrawal in its
+// present state.
 func (o *Outbox) Decisions(ctx context.Context, after int64, limit int) ([]FeedDecision, error) {
 	return o.decisions(ctx, listDecisionsSQL, after, limit)
 }
 
-// DecisionsOf returns the decisions after seq after on withdrawals of some merchants, in order, and the number after
-// which to continue.
+// DecisionsOf returns the decisions after number after on withdrawals of some merchants, in order. It also returns
+// the number to continue after.
 func (o *Outbox) DecisionsOf(ctx context.Context, merchants []string, after int64, limit int) ([]FeedDecision, int64, error) {
 	return db.FeedOf(ctx, o, FeedOfDecisions, merchants, after, limit, func(d FeedDecision) int64 { return d.Seq },
 		func(m string) ([]FeedDecision, error) { return o.decisions(ctx, decisionsOfSQL, m, after, limit) })

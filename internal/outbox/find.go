@@ -10,11 +10,12 @@ import (
 	"countersign/internal/db"
 )
 
-// newestFound bounds the rows that a part of a search reads. A bound token sees those of its own merchants among them.
+// newestFound limits the rows that a part of a search reads. A bound token sees only those of its merchants among
+// them.
 const newestFound = ` ORDER BY id DESC, merchant DESC LIMIT 5000`
 
-// finds are the parts of a search, each read by an index. $1 is the text. If the text is an id or MERCHANT/CALLBACKID,
-// $2 and $3 are the merchant and the rest.
+// finds lists the parts of a search. Each part reads one index. $1 is the text. If the text is an id or
+// MERCHANT/CALLBACKID, $2 and $3 are the merchant and the rest.
 var finds = []struct {
 	by   client.MatchedBy
 	read string
@@ -35,7 +36,8 @@ var finds = []struct {
 	{client.MatchedRequestUUID, `SELECT merchant, callback AS id FROM attempts WHERE accepted = 0 AND request_uuid = LOWER($1) LIMIT 50`},
 }
 
-// searchText returns the statement of a search. of are the merchants whose rows count; an empty text in it means all.
+// searchText returns the statement of a search and its arguments. of lists the merchants whose rows count; an empty
+// text in it means all.
 func searchText(of []string, text string) (string, []any) {
 	merchant, rest, err := splitID(text)
 	if err != nil {
@@ -67,7 +69,7 @@ UNION ALL SELECT 0, 'merchant', x.merchant, '', x.state, x.created, '' FROM (SEL
 func (o *Outbox) Search(ctx context.Context, of []string, text string) ([]client.Found, error) {
 	statement, args := searchText(of, text)
 	withdrawals := map[string]bool{} // MERCHANT/CALLBACKID
-	var about []string               // likewise, of each that is found
+	var about []string               // the same, of each result
 	found, err := db.List(ctx, o, statement, args, func(r db.Rows) (f client.Found, err error) {
 		var part int
 		var id, callBackID string

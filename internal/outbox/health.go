@@ -13,15 +13,15 @@ import (
 
 const (
 	minute       db.Millis = 60_000
-	healthPeriod           = 5 * minute // attempts of the period before count half, earlier ones not at all
+	healthPeriod           = 5 * minute // attempts of the previous period count half, earlier ones not at all
 	failingAfter           = 10 * minute
-	failingShare           = 20 // attempts of which half failed
-	failingAll             = 10 // attempts that failed, and none was accepted
-	failingNew             = 3  // attempts that failed at a merchant that never accepted one
+	failingShare           = 20 // of at least this many attempts, half failed
+	failingAll             = 10 // at least this many failed and none was accepted
+	failingNew             = 3  // at least this many failed at a merchant that never accepted one
 )
 
-// counts reports whether an attempt counts for its merchant's health, and whether it failed. An attempt that ended
-// because of this node or of one of our own people does not count.
+// counts reports whether an attempt counts for its merchant's health, and whether it failed. An attempt does not
+// count if it ended because of this node or of our own people.
 func (b *settling) counts() (counts, failed bool) {
 	switch b.Attempt.Reason {
 	case client.ReasonStopped, client.ReasonOpenFiles, client.ReasonInternal, client.ReasonFrozen, client.ReasonPaused, client.ReasonOlderVersion,
@@ -51,8 +51,8 @@ ON CONFLICT (merchant) DO UPDATE SET period = excluded.period,
 	facts = CASE WHEN excluded.failed > 0 THEN excluded.facts ELSE health.facts END,
 	failed = CASE WHEN excluded.failed > 0 THEN excluded.failed ELSE health.failed END`, 50, 10)
 
-// settleHealth returns the statements that count the attempts of a batch. They run after those of the lanes, in the
-// order of the merchants.
+// settleHealth returns the statements that count the attempts of a batch, in the order of merchants. They must run
+// after those of the lanes.
 func settleHealth(batch []*settling, now db.Millis) []db.Statement {
 	type ended struct {
 		attempts, failures int64
@@ -96,7 +96,7 @@ func settleHealth(batch []*settling, now db.Millis) []db.Statement {
 	return keepHealth.Statements(args, nil)
 }
 
-// The alarm stands too while no exchange in one of the lanes has reached the merchant for BreakerStays.
+// The alarm also stands while no exchange of one of the lanes has reached the merchant for BreakerStays.
 const (
 	readHealthSQL = `
 SELECT merchant, reached, accepted, failing, failed, callback, reason, facts,
@@ -134,8 +134,8 @@ func (o *Outbox) Health(ctx context.Context, list []string) (map[string]*client.
 	})
 }
 
-// FailingMerchants lists the merchants whose last exchange failed or that have an AlarmMerchantFailing, those that have
-// failed longest first. If alarmed is set, only those with the alarm.
+// FailingMerchants returns the merchants whose last exchange failed or that have an AlarmMerchantFailing. Those that
+// have failed longest come first. With alarmed it returns only those with the alarm.
 func (o *Outbox) FailingMerchants(ctx context.Context, alarmed bool) ([]client.FailingMerchant, error) {
 	text := failingNowSQL
 	if alarmed {
@@ -160,8 +160,9 @@ SELECT h.merchant, h.reason, h.facts FROM health h WHERE h.alarmed = 0 AND ` + a
 	AND (h.failing > 0 AND h.failing <= $1 OR h.period >= $2 AND (h.attempts >= $3 AND 2 * h.failures >= h.attempts
 		OR h.failing > 0 AND (h.attempts >= $4 AND h.failures = h.attempts OR h.accepted = 0 AND h.failures >= $5)))`
 
-	// A merchant has recovered when its last answer was taken and fewer than a quarter of its attempts failed. With one
-	// half as the bound, the alarm would come and go. A merchant that is no longer active has nothing to recover.
+	// A merchant has recovered if its last answer was accepted and fewer than a quarter of its attempts failed. With
+	// a bound of one half the alarm would start and end repeatedly. A merchant that is no longer active has nothing
+	// to recover from.
 	recoveredSQL = `
 SELECT h.merchant FROM health h WHERE h.alarmed = 1 AND (NOT ` + activeMerchant + `
 	OR h.failing = 0 AND (h.period < $1 OR h.attempts < $2 OR 4 * h.failures < h.attempts))`
@@ -201,7 +202,7 @@ func (o *Outbox) sweepHealth(ctx context.Context, now db.Millis) error {
 				}
 				subject := f.reason
 				if facts := factsOf(f.facts); facts != nil {
-					subject += ": " + facts.Text() // so that whoever gets the alarm knows what to mend
+					subject += ": " + facts.Text() // so that the reader knows what to fix
 				}
 				alarms = append(alarms, client.Alarm{Merchant: f.merchant, Kind: client.AlarmMerchantFailing, Subject: subject, First: now})
 			}

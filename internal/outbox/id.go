@@ -11,7 +11,7 @@ import (
 // joinID returns the id that callers see.
 func joinID(merchant, id string) string { return merchant + "." + id }
 
-// splitID inverts joinID. It returns ErrNotFound for any other text.
+// splitID inverts joinID. It returns ErrNotFound if id is not such a text.
 func splitID(id string) (merchant, rest string, err error) {
 	merchant, rest, ok := strings.Cut(id, ".")
 	if !ok || !db.ValidID(rest) || !ValidMerchantID(merchant) {
@@ -29,8 +29,8 @@ func (o *Outbox) write(ctx context.Context, id string, fn func(ctx context.Conte
 	return o.Write(ctx, func(ctx context.Context, t *db.Tx) error { return fn(ctx, t, merchant, rest) })
 }
 
-// from continues a list after a cursor and limits it to a time. The cursor is the id of a row, or empty at the
-// beginning; ids sort by time. from must precede EndWalk.
+// from makes l continue after a cursor and limits it to a period. The cursor is the id of a row, or empty for the
+// beginning; ids sort by time. Call from before EndWalk.
 func from(l *db.Listing, cursor string, since, end db.Millis) error {
 	until := ""
 	if end != 0 {
@@ -63,7 +63,8 @@ func cursorPlace(cursor string) (db.Place, error) {
 	return db.Place{ID: id, Owner: merchant}, nil
 }
 
-// readPage is db.ReadListing for rows whose id joinID made; idOf returns that id. next is the cursor of the next page.
+// readPage is db.ReadListing for rows whose ids joinID made. idOf returns the id of a row. next is the cursor of the
+// next page.
 func readPage[T any](ctx context.Context, o *Outbox, columns string, ls []db.Listing, limit int, idOf func(T) string,
 	scan func(db.Rows) (T, error)) (list []T, next string, err error) {
 	list, last, err := db.ReadListing(ctx, o, columns, ls, limit, func(r db.Rows) (v db.Placed[T], err error) {

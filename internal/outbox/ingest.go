@@ -16,16 +16,16 @@ import (
 	"countersign/internal/journal"
 )
 
-// Ingest keeps callbacks, all or none, and returns after a durable commit. A known (merchant, type, event) with the
-// same payload returns the known row, as Duplicate; with another payload it is a *ConflictError that names the item. An
-// unknown merchant is an *ItemError that wraps ErrNotFound. Type 2 is ErrInvalid: see CreateWithdrawal. Repeating a
-// call returns duplicates, but an event without id is a new one each time.
+// Ingest stores callbacks, all or none, and returns after a durable commit. For a known (merchant, type, event) with
+// the same payload it returns the known row as a Duplicate. With another payload it returns a *ConflictError that
+// names the item. For an unknown merchant it returns an *ItemError that wraps ErrNotFound. Type 2 is ErrInvalid: see
+// CreateWithdrawals. Repeating a call returns duplicates, except that an event without an id is a new one each time.
 func (o *Outbox) Ingest(ctx context.Context, items []NewCallback, now db.Millis) ([]client.Accepted, error) {
 	return o.IngestWithin(ctx, items, Quota{}, now)
 }
 
-// IngestWithin is Ingest for a token with a limit. If the batch exceeds the limit, the error is a *QuotaError and
-// nothing is kept. Repetitions do not count.
+// IngestWithin is Ingest for a token with a limit. It returns a *QuotaError and stores nothing if the batch exceeds
+// the limit. Repetitions do not count.
 func (o *Outbox) IngestWithin(ctx context.Context, items []NewCallback, quota Quota, now db.Millis) ([]client.Accepted, error) {
 	if len(items) == 0 {
 		return nil, nil
@@ -64,8 +64,8 @@ type newRow struct {
 	id   string // the part after the merchant
 }
 
-// sortRows sorts a batch if others write at the same time, so that two batches with the same events lock them in the
-// same order.
+// sortRows sorts a batch if the database has concurrent writers. Two batches with the same events then lock them in
+// the same order.
 func (o *Outbox) sortRows(batch []newRow) {
 	if o.Dialect().ConcurrentWriters {
 		slices.SortStableFunc(batch, func(a, b newRow) int {
@@ -119,8 +119,8 @@ func (o *Outbox) newRow(item int, n NewCallback, now db.Millis) (newRow, error) 
 
 const hasMerchantSQL = `SELECT 1 FROM merchants WHERE id = $1`
 
-// knownMerchant fails if there is no such merchant. Rows of merchants are never deleted, so it asks the database once
-// for each.
+// knownMerchant returns an error if the merchant does not exist. It asks the database only once for each merchant,
+// because rows of merchants are never deleted.
 func (o *Outbox) knownMerchant(ctx context.Context, item int, id string) error {
 	if _, ok := o.known.Load(id); ok {
 		return nil
@@ -153,8 +153,8 @@ INSERT INTO outbox (merchant, id, lane, state, due, deadline) VALUES ($1, $2, $3
 	dropCallbackSQL = `DELETE FROM callbacks WHERE merchant = $1 AND id = $2`
 
 	// A duplicate is acknowledged like a new row, so its row is locked: PostgreSQL then makes the commit wait for the
-	// standby. Otherwise, after a restart, a row that the standby does not have could be acknowledged, and a failover
-	// would lose it.
+	// standby. Otherwise, after a restart, a row that the standby lacks could be acknowledged and then lost by a
+	// failover.
 	sameEventSQL = `
 SELECT c.id, c.payload,
 	COALESCE((SELECT o.state FROM outbox o WHERE o.merchant = c.merchant AND o.id = c.id), 'accepted')
@@ -166,7 +166,8 @@ var (
 	insertOutbox    = db.NewInsert(insertOutboxSQL, 100, 10)
 )
 
-// insert keeps the rows of batch and writes the result of each to done. more runs together with its statements.
+// insert stores the rows of batch and writes the result of each to done. It runs the statements more together with
+// its own.
 func (o *Outbox) insert(ctx context.Context, t *db.Tx, batch []newRow, done []client.Accepted, now db.Millis, more ...db.Statement) error {
 	inserted, differs, err := o.insertRows(ctx, t, batch, done, now, more...)
 	if err != nil {
@@ -184,8 +185,8 @@ func (o *Outbox) insert(ctx context.Context, t *db.Tx, batch []newRow, done []cl
 	return o.addWorks(ctx, t, batch, inserted, now)
 }
 
-// insertRows keeps the rows of batch and writes the result of each to done. It returns which were inserted and, for
-// known rows with other content, where they differ. addWorks must follow.
+// insertRows stores the rows of batch and writes the result of each to done. It returns which rows were inserted. For
+// known rows with other content it returns where they differ. addWorks must follow.
 func (o *Outbox) insertRows(ctx context.Context, t *db.Tx, batch []newRow, done []client.Accepted, now db.Millis, more ...db.Statement) (inserted []bool, differs []string, err error) {
 	inserted, known, err := o.insertCallbacks(ctx, t, batch, now)
 	if err != nil {
@@ -257,8 +258,8 @@ func (o *Outbox) insertRows(ctx context.Context, t *db.Tx, batch []newRow, done 
 	return inserted, differs, nil
 }
 
-// difference names the first member in which two payloads differ, with both values if the known one is still
-// kept.
+// difference returns the first member in which two payloads differ, with both values. If the known payload was
+// purged, it says only that the content differs.
 func difference(known, came []byte) string {
 	var a, b map[string]json.RawMessage
 	if json.Unmarshal(known, &a) == nil && json.Unmarshal(came, &b) == nil {
@@ -279,7 +280,8 @@ func difference(known, came []byte) string {
 	return "other content"
 }
 
-// insertCallbacks reports for each row whether it was inserted, and what is left of it if it was purged before.
+// insertCallbacks inserts the rows of batch. For each row it returns whether it was inserted, and what is left of it
+// if it was purged before.
 func (o *Outbox) insertCallbacks(ctx context.Context, t *db.Tx, batch []newRow, now db.Millis) (inserted []bool, known []*purgedRow, err error) {
 	inserted, known = make([]bool, len(batch)), make([]*purgedRow, len(batch))
 	places := make(map[string]int, len(batch))
@@ -300,7 +302,8 @@ func (o *Outbox) insertCallbacks(ctx context.Context, t *db.Tx, batch []newRow, 
 	return inserted, known, t.Batch(ctx, append(statements, lookPurged(o.Dialect(), eventsOf(batch), known)...))
 }
 
-// eventsOf returns the events of the callbacks. A callback without an id of its own is never a repetition.
+// eventsOf returns the events of the callbacks. A callback without an event id of its own is never a repetition and
+// has an empty key.
 func eventsOf(batch []newRow) []purgedKey {
 	list := make([]purgedKey, len(batch))
 	for i, n := range batch {
@@ -311,11 +314,11 @@ func eventsOf(batch []newRow) []purgedKey {
 	return list
 }
 
-// addWorks notes new pending callbacks in their lanes. With concurrent writers it does so after the commit. Inside the
-// transaction, every ingest would keep the lanes' rows locked until its commit, and claims, which skip locked rows,
-// would find nothing. The order also closes a race: a claim that looked for rows before the ingest's commit either
-// commits before its lane is woken, or looks again after its own commit (recheck). After a crash in between, Sweep
-// finds the work.
+// addWorks records new pending callbacks in their lanes. With concurrent writers it does so after the commit. Inside
+// the transaction, each ingest would keep the rows of its lanes locked until its commit, and claims, which skip
+// locked rows, would find nothing. The order also closes a race. A claim that looked for rows before the ingest's
+// commit either commits before its lane is woken, or looks again after its own commit (recheck). After a crash in
+// between, Sweep finds the work.
 func (o *Outbox) addWorks(ctx context.Context, t *db.Tx, batch []newRow, inserted []bool, now db.Millis) error {
 	var earliest [Lanes]map[string]db.Millis // by merchant
 	for i := range batch {
@@ -355,7 +358,7 @@ func (o *Outbox) addWorks(ctx context.Context, t *db.Tx, batch []newRow, inserte
 	return nil
 }
 
-// eventMember returns the name of the request's member that holds the event's id.
+// eventMember returns the member of the request that holds the event's id.
 func eventMember(t countersign.Type) string {
 	switch t {
 	case countersign.TypeRequestWithdraw:

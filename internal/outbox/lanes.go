@@ -20,7 +20,7 @@ func scanLane(r db.Rows) (l Pace, err error) {
 	return l, err
 }
 
-// finalStates are the final states in the order of their columns.
+// finalStates lists the final states in the order of their columns.
 var finalStates = [Finals]client.CallbackState{client.CallbackAccepted, client.CallbackRefused, client.CallbackExhausted, client.CallbackCancelled}
 
 // finalIndex returns the index of state in finalStates, or -1 if state is not final.
@@ -33,13 +33,13 @@ func finalIndex(state client.CallbackState) int {
 	return -1
 }
 
-// laneKey names a row of lanes.
+// laneKey identifies a row of lanes.
 type laneKey struct {
 	merchant string
 	lane     countersign.Lane
 }
 
-// laneChanges gathers a transaction's changes of lanes, so that it locks their rows once, in one order, and late.
+// laneChanges collects a transaction's changes of lanes, so that their rows are locked once, in one order, and late.
 type laneChanges map[laneKey]*PaceChange
 
 func (c laneChanges) of(merchant string, lane countersign.Lane) *PaceChange {
@@ -50,18 +50,18 @@ func (c laneChanges) of(merchant string, lane countersign.Lane) *PaceChange {
 	return c[k]
 }
 
-// ended counts one callback of a lane that reached the final state.
+// ended counts one callback of a lane as having reached the final state.
 func (c laneChanges) ended(merchant string, lane countersign.Lane, state client.CallbackState) {
 	c.of(merchant, lane).Final[finalIndex(state)]++
 }
 
-// back counts one callback of a lane that is pending again.
+// back records that a callback of a lane is pending again, and when it is due.
 func (c laneChanges) back(merchant string, lane countersign.Lane, due db.Millis) {
 	change := c.of(merchant, lane)
 	change.Due = min(change.Due, due)
 }
 
-// alarms adds the alarms about merchants that no exchange reaches. Apply must have run.
+// alarms adds the alarms about merchants that no exchange reaches. Call it after Apply.
 func (c laneChanges) alarms(feed *feedEntries, now db.Millis) {
 	for k, change := range c {
 		if change.Stays {
@@ -82,8 +82,8 @@ UPDATE lanes SET in_flight = $1, next_due = $2, failures = $3, open_until = $4,
 WHERE merchant = $10 AND lane = $11`
 )
 
-// changeLanes applies c, and wakes this node if something can be claimed now or later. The statements more run in the
-// same batch.
+// changeLanes applies c, and wakes this node if something can be claimed now or later. It runs the statements more in
+// the same batch.
 func (o *Outbox) changeLanes(ctx context.Context, t *db.Tx, c laneChanges, now db.Millis, more ...db.Statement) error {
 	lanes, err := o.lockLanes(ctx, t, c)
 	if err != nil {
@@ -102,8 +102,8 @@ func (o *Outbox) changeLanes(ctx context.Context, t *db.Tx, c laneChanges, now d
 	return t.Batch(ctx, append(writes, more...))
 }
 
-// lockLanes reads and locks the lanes of c: one lane after the other, and in each the merchants in order. All
-// transactions lock them so.
+// lockLanes reads and locks the rows of c. It locks one lane after the other, and within a lane the merchants in
+// order, as all transactions do.
 func (o *Outbox) lockLanes(ctx context.Context, t *db.Tx, c laneChanges) ([]Pace, error) {
 	var merchants [Lanes][]string
 	for k := range c {
@@ -130,11 +130,11 @@ func (o *Outbox) lockLanes(ctx context.Context, t *db.Tx, c laneChanges) ([]Pace
 }
 
 const (
-	// Used if nobody else writes at the same time.
+	// Used if there are no concurrent writers.
 	touchSQL = `UPDATE lanes SET next_due = $3 WHERE merchant = $1 AND lane = $2 AND next_due > $3`
 
-	// The lanes of the merchants $2 in which something is due before next_due. Lanes with a next_due of at most $4 are
-	// left out: a claim looks there anyway. For lane + 0 see lockLanesSQL.
+	// The lanes of merchants $2 in which something is due before next_due. Lanes with a next_due of at most $4 are
+	// left out, because a claim looks at them anyway. For lane + 0 see lockLanesSQL.
 	asleepSQL = `
 SELECT merchant FROM lanes
 WHERE merchant {in}$2{end} AND lane + 0 = $3 AND next_due > $4 AND next_due > ` + nextDueOfLaneSQL
@@ -144,12 +144,12 @@ UPDATE lanes SET next_due = ` + nextDueOfLaneSQL + `
 WHERE merchant = ANY(ARRAY(` + asleepSQL + `{skip})) AND lane + 0 = $3`
 )
 
-// wakeLanes sets next_due of the lanes in which something is due earlier, and returns how many those were. It is for
-// databases with concurrent writers. due is the earliest time at which any of the work can be due.
+// wakeLanes sets next_due of the lanes in which something is due earlier, and returns how many lanes it changed. It
+// is for databases with concurrent writers. due is the earliest time at which any of the work can be due.
 //
-// It first updates the lanes that nobody has locked, and then waits for each of the others with no lock held. In a
-// single transaction, lanes that were woken stayed locked while it waited for the next: claims found nothing,
-// settlements waited for it, and it waited for settlements.
+// It first updates the lanes that nobody has locked. It then waits for each of the others while it holds no lock. In
+// a single transaction, the updated lanes would stay locked while it waits for the next. Claims would find nothing,
+// settlements would wait for it, and it would wait for settlements.
 func (o *Outbox) wakeLanes(ctx context.Context, lane countersign.Lane, merchants []string, due, now db.Millis) (woken int64, err error) {
 	for len(merchants) > 0 {
 		args := []any{int64(now), o.Dialect().List(merchants), int64(lane), int64(due)}

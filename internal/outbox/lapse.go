@@ -19,8 +19,8 @@ UPDATE withdrawals SET state = 'lapsed', ended = $3
 WHERE merchant = $1 AND id = $2 AND state = 'confirmed' AND release_by <= $3 AND restored = 0`
 )
 
-// sweepLapsed ends confirmed withdrawals that were not released in time, also while releases are stopped. Release
-// refuses them from that time on, swept or not.
+// sweepLapsed ends confirmed withdrawals that were not released in time, even while releases are stopped. Release
+// refuses them from that time on, whether they were swept or not.
 func (o *Outbox) sweepLapsed(ctx context.Context, now db.Millis, done *Swept) (err error) {
 	done.Lapsed, err = o.sweepEach(ctx, lapsedSQL, now, done, func(ctx context.Context, t *db.Tx, f swept) (bool, error) {
 		_, lapsed, err := o.endConfirmed(ctx, t, f.merchant, f.id, client.WithdrawalLapsed, now, lapseSQL)
@@ -32,8 +32,8 @@ func (o *Outbox) sweepLapsed(ctx context.Context, now db.Millis, done *Swept) (e
 	return err
 }
 
-// endConfirmed ends a confirmed withdrawal for ever and queues the callback that tells the merchant. The statement text
-// sets its state to to; more are the statement's arguments from $4 on. It returns the withdrawal and whether the
+// endConfirmed ends a confirmed withdrawal for ever and queues the callback that informs the merchant. The statement
+// text sets its state to the state to; more holds the arguments from $4 on. It returns the withdrawal and whether the
 // statement changed it.
 func (o *Outbox) endConfirmed(ctx context.Context, t *db.Tx, merchant, id string, to client.WithdrawalState, now db.Millis, text string, more ...any) (Withdrawal, bool, error) {
 	n, err := t.Exec(ctx, text, append([]any{merchant, id, int64(now)}, more...)...)
@@ -57,8 +57,9 @@ func (o *Outbox) endConfirmed(ctx context.Context, t *db.Tx, merchant, id string
 	return w, true, o.announceEnd(ctx, t, &w, now, countMoved(t, nil, client.WithdrawalConfirmed, to, 1)...)
 }
 
-// announceEnd queues the callback that tells the merchant that w ended without a release. The merchant may have
-// confirmed w even if the service never read that answer. Until it learns of the end, it keeps funds frozen and limits used.
+// announceEnd queues the callback that informs the merchant that w ended without a release. The merchant may have
+// confirmed w even if the service never read that answer. Until it learns of the end, it keeps funds frozen and
+// limits used.
 func (o *Outbox) announceEnd(ctx context.Context, t *db.Tx, w *Withdrawal, now db.Millis, counted ...db.Statement) error {
 	target := cmp.Or(targetOf(w.Details), targetOf(w.Ordered))
 	payload, err := (&countersign.WithdrawalEnded{
@@ -76,9 +77,9 @@ func (o *Outbox) announceEnd(ctx context.Context, t *db.Tx, w *Withdrawal, now d
 	return o.announce(ctx, t, []newRow{row}, now, counted...)
 }
 
-// announce queues callbacks about the ends of withdrawals. Their event ids are the callBackIds. If another call has
-// queued such an event, the callback gets an id of its own, since the end must be announced nevertheless. The item of
-// each is its index.
+// announce queues callbacks about the ends of withdrawals. Their event ids are the callBackIds. If a callback with
+// other content has used that event id, the new one gets an event id of its own, because the end must be announced
+// anyway. The item of each row must be its index.
 func (o *Outbox) announce(ctx context.Context, t *db.Tx, list []newRow, now db.Millis, counted ...db.Statement) error {
 	if len(list) == 0 {
 		return t.Batch(ctx, counted)

@@ -16,15 +16,15 @@ import (
 	"countersign/internal/journal"
 )
 
-// Merchant is what the service knows of one merchant: what client.Merchant shows, and the secrets, which no answer of
-// the API may have. Secrets are sealed at rest and empty in lists; the method Merchant opens them.
+// Merchant is what the service knows of a merchant: what client.Merchant shows, and the secrets, which no answer of
+// the API may contain. Secrets are sealed at rest. They are empty in lists; the method Merchant opens them.
 type Merchant struct {
 	ID                      string // 1 to 64 of a–z 0–9 _ -
 	State                   client.MerchantState
-	PausedReason            string // why, if State is MerchantPaused
+	PausedReason            string // why it is paused, if State is MerchantPaused
 	Scheme                  client.Scheme
-	client.MerchantSettings       // zero members are kept as their defaults
-	Version                 int64 // grows with every change; caches compare it
+	client.MerchantSettings       // zero members are stored as their defaults
+	Version                 int64 // increases with every change; caches compare it
 	Created                 db.Millis
 	Updated                 db.Millis
 
@@ -36,10 +36,10 @@ type Merchant struct {
 	// Rotation is set while keys are replaced. Nil: there is one set of keys.
 	Rotation *Rotation
 
-	MerchantKeys // those that seal requests; never logged, never listed
+	MerchantKeys // the keys that seal requests; never logged, never listed
 }
 
-// keyKinds are the kinds of a merchant's keys.
+// keyKinds lists the kinds of a merchant's keys.
 var keyKinds = [...]client.KeyKind{client.KeyRequest, client.KeyResponse, client.KeyAPI, client.KeyCallbackAPI}
 
 // KeySince is when a merchant got each of its keys, in the order of keyKinds. 0: it has no such key.
@@ -61,7 +61,7 @@ func ValidMerchantID(id string) bool {
 	return len(id) >= 1 && len(id) <= 64
 }
 
-// seal returns the arguments of the secret columns.
+// seal returns the values of the secret columns.
 func (k MerchantKeys) seal(d *db.DB, place db.Record) ([]any, error) {
 	request, err := KeyPEM(k.Key)
 	if err != nil {
@@ -76,7 +76,7 @@ func (k MerchantKeys) seal(d *db.DB, place db.Record) ([]any, error) {
 	return []any{place.Version, dataKey, sealed[0], sealed[1], sealed[2], sealed[3]}, nil
 }
 
-// sealedKeys are the secret columns of a row.
+// sealedKeys holds the secret columns of a row.
 type sealedKeys struct {
 	version int64
 	dataKey []byte
@@ -103,7 +103,7 @@ func (s *sealedKeys) open(d *db.DB, table, id string) (k MerchantKeys, err error
 	return k, nil
 }
 
-// KeyPEM returns all parts of k in the form that ReadKey reads, or no bytes if k is nil.
+// KeyPEM returns k with all its parts in the form that ReadKey reads. It returns no bytes if k is nil.
 func KeyPEM(k *envelope.Key) ([]byte, error) {
 	switch {
 	case k == nil:
@@ -122,7 +122,7 @@ func ReadKey(b []byte) (*envelope.Key, error) {
 	return envelope.ParseKey(b)
 }
 
-// check checks the members that this package relies on. The API checks the rest.
+// check returns an error if a member that this package relies on is wrong. The API checks the rest.
 func (m *Merchant) check() error {
 	switch {
 	case !ValidMerchantID(m.ID):
@@ -149,8 +149,8 @@ func (m *Merchant) check() error {
 		"scheme", string(m.Scheme), "contentType", m.ContentType, "body", string(m.Body))
 }
 
-// row checks m, sets its fingerprints, and returns its row and its rotation's, which is nil if there is none. The
-// secrets are bound to m's Version, which is never used again.
+// row checks m, sets its fingerprints, and returns its row and that of its rotation, which is nil if there is none.
+// The secrets are bound to m.Version, which is never used again.
 func (m *Merchant) row(d *db.DB) (row, rotation []any, err error) {
 	m.SetDefaults()
 	if err := m.check(); err != nil {
@@ -205,7 +205,7 @@ func (k *keptMerchant) scan(sealed bool, r db.Rows) error {
 	return nil
 }
 
-// whole returns the merchant with its settings, which it parses once.
+// whole returns the merchant with its settings. It parses the settings once.
 func (k *keptMerchant) whole() (Merchant, error) {
 	if k.settings != "" {
 		if err := json.Unmarshal([]byte(k.settings), &k.MerchantSettings); err != nil {
@@ -216,7 +216,8 @@ func (k *keptMerchant) whole() (Merchant, error) {
 	return k.Merchant, nil
 }
 
-// ofMerchants returns the statement that reads merchants into to by their ids, without settings and secrets.
+// ofMerchants returns the statement that reads the merchants with the given ids into to, without settings and
+// secrets.
 func ofMerchants(d *db.Dialect, ids []string, to map[string]*keptMerchant) db.Statement {
 	return db.Statement{SQL: merchantsByIDSQL, Args: []any{d.List(ids)}, Row: func(r db.Rows) error {
 		k := &keptMerchant{}
@@ -226,7 +227,7 @@ func ofMerchants(d *db.Dialect, ids []string, to map[string]*keptMerchant) db.St
 	}}
 }
 
-// secretPurposes are the secrets of a merchant in the order of their columns.
+// secretPurposes lists the secrets of a merchant in the order of their columns.
 var secretPurposes = []string{"api_key", "callback_api_key", "request_key", "response_key"}
 
 const merchantColumns = `id, state, paused_reason, scheme, settings, version, created, updated, fingerprint, response_fingerprint,
@@ -309,8 +310,8 @@ const (
 	listMerchantsOfSQL = merchantSelect + `WHERE m.id > $1 AND m.id {in}$2{end} ORDER BY m.id LIMIT CAST($3 AS BIGINT)`
 )
 
-// Merchants lists the merchants after id after, in order of id, without their secrets. If ids is not nil, it lists only
-// those.
+// Merchants returns the merchants after id after, in the order of ids and without their secrets. If ids is not nil,
+// it returns only those.
 func (o *Outbox) Merchants(ctx context.Context, ids []string, after string, limit int) ([]Merchant, error) {
 	text, args := listMerchantsSQL, []any{after, limit}
 	if ids != nil {
@@ -325,8 +326,8 @@ func (o *Outbox) Merchants(ctx context.Context, ids []string, after string, limi
 	})
 }
 
-// Texts returns the settings and keys of a merchant that are set, for people and records. Secrets and keys are shown by
-// their fingerprints.
+// Texts returns the settings and keys of m that are set, as people and records see them. Secrets and keys are shown
+// by their fingerprints.
 func (m *Merchant) Texts() map[string]string {
 	all := map[string]string{"scheme": string(m.Scheme), "requestKey": m.Fingerprint, "responseKey": m.ResponseFingerprint,
 		"apiKey": journal.Fingerprint(m.APIKey.Reveal()), "callbackApiKey": journal.Fingerprint(m.CallbackAPIKey.Reveal())}
@@ -339,8 +340,8 @@ func (m *Merchant) Texts() map[string]string {
 	return all
 }
 
-// recordMerchant adds a record about a change of a merchant, with the members that differ. was is nil if the merchant is
-// new.
+// recordMerchant adds the record of a change of a merchant, with the members that differ. was is nil for a new
+// merchant.
 func recordMerchant(ctx context.Context, t *db.Tx, was, is *Merchant, now db.Millis) error {
 	members := func(m *Merchant) map[string]string {
 		all := m.Texts()
@@ -368,7 +369,7 @@ SELECT COALESCE(MIN(CASE WHEN request_key_since > 0 THEN request_key_since END),
 FROM (SELECT request_key_since, response_key_since, api_key_since, callback_api_key_since FROM merchants
 	UNION ALL SELECT request_key_since, response_key_since, api_key_since, callback_api_key_since FROM rotations) all_keys`
 
-// OldestKeys returns when the oldest key of each kind came into use. 0: there is none.
+// OldestKeys returns when the oldest key of each kind came into use. 0 means that there is none.
 func (o *Outbox) OldestKeys(ctx context.Context) (s KeySince, err error) {
 	_, err = db.One(ctx, o, oldestKeysSQL, nil, &s.Key, &s.ResponseKey, &s.APIKey, &s.CallbackAPIKey)
 	return s, err
@@ -377,7 +378,7 @@ func (o *Outbox) OldestKeys(ctx context.Context) (s KeySince, err error) {
 const endedRotationsSQL = `
 SELECT merchant FROM rotations WHERE activated > 0 AND activated + overlap <= $1 ORDER BY merchant LIMIT 100`
 
-// EndedRotations returns the merchants whose older keys have reached their end.
+// EndedRotations returns the merchants whose older keys have reached their end, at most 100.
 func (o *Outbox) EndedRotations(ctx context.Context, now db.Millis) ([]string, error) {
 	return db.List(ctx, o, endedRotationsSQL, []any{int64(now)}, func(r db.Rows) (id string, err error) {
 		err = r.Scan(&id)

@@ -17,8 +17,8 @@ var ErrVersion = errors.New("the merchant was changed meanwhile")
 const createLanesSQL = `
 INSERT INTO lanes (merchant, lane, active, concurrency, rate) VALUES ($1, 0, $2, $3, $4), ($1, 1, $2, $3, $4)`
 
-// CreateMerchant keeps a new merchant and returns it with Version 1. A known id is a
-// *ConflictError. A zero State is MerchantActive.
+// CreateMerchant stores a new merchant and returns it with Version 1. It returns a *ConflictError if the id is in
+// use. An empty State means MerchantActive.
 func (o *Outbox) CreateMerchant(ctx context.Context, m Merchant, now db.Millis) (Merchant, error) {
 	if m.State == "" {
 		m.State = client.MerchantActive
@@ -56,14 +56,14 @@ UPDATE lanes SET active = $2, concurrency = $3,
 	rate = $4
 WHERE merchant = $1`
 
-// ChangeMerchant calls change with the merchant, secrets opened, and keeps the result with a Version one higher. The
-// merchant must have the given version, 0 for any. If it has another one, or is changed meanwhile, the error is
-// ErrVersion. ID, Created and Version cannot be changed. also, which may be nil, runs in the same transaction after the
-// change; if it fails, nothing is changed. Once ChangeMerchant has returned, no answer to a question asked under an
-// earlier version decides on any node.
+// ChangeMerchant calls change with the merchant, its secrets opened, and stores the result with the next Version. It
+// returns ErrVersion if the merchant does not have the given version, or is changed meanwhile; 0 stands for any
+// version. change cannot change ID, Created and Version. also may be nil. It runs in the same transaction after the
+// change; if it fails, nothing is changed. Once ChangeMerchant has returned, no answer to a question that was asked
+// under an earlier version decides on any node.
 func (o *Outbox) ChangeMerchant(ctx context.Context, id string, version int64, now db.Millis, change func(*Merchant) error,
 	also func(context.Context, *db.Tx) error) (Merchant, error) {
-	// Outside the transaction, because change and the key wrapper may be slow.
+	// This is outside the transaction, because change and the key wrapper may be slow.
 	was, err := o.Merchant(ctx, id)
 	if err != nil {
 		return Merchant{}, err
@@ -112,7 +112,7 @@ func (o *Outbox) ChangeMerchant(ctx context.Context, id string, version int64, n
 	return m, nil
 }
 
-// active returns the form of a state that lanes store.
+// active returns a state as lanes store it.
 func active(s client.MerchantState) int64 { return flag(s == client.MerchantActive) }
 
 const (
@@ -130,8 +130,8 @@ const forgetFailuresSQL = `DELETE FROM open_failures WHERE merchant = $1`
 const closeBreakersSQL = `UPDATE lanes SET failures = 0, failing = 0, open_until = 0 WHERE merchant = $1`
 
 // SetMerchantState pauses or resumes a merchant. Once a pause has returned, nothing of the merchant is decided or
-// released on any node. Resuming also forgets its opening failures, closes its breakers and raises AlarmControlChanged.
-// Repeating it changes nothing.
+// released on any node. Resuming also removes its opening failures, closes its breakers and raises
+// AlarmControlChanged. Repeating it changes nothing.
 func (o *Outbox) SetMerchantState(ctx context.Context, id string, state client.MerchantState, reason string, now db.Millis) (Merchant, error) {
 	if state != client.MerchantActive && state != client.MerchantPaused {
 		return Merchant{}, fmt.Errorf("merchant state is %w", db.ErrInvalid)
@@ -156,7 +156,7 @@ func (o *Outbox) SetMerchantState(ctx context.Context, id string, state client.M
 }
 
 // setState sets the state by the statement text, and reports whether anything changed. It locks the merchant's row
-// first and then its lanes.
+// before its lanes.
 func (o *Outbox) setState(ctx context.Context, t *db.Tx, text, id string, state client.MerchantState, reason string, now db.Millis) (bool, error) {
 	var version int64
 	changed, err := db.One(ctx, t, text, []any{id, string(state), reason, int64(now)}, &version)

@@ -7,7 +7,7 @@ import (
 	"countersign/internal/journal"
 )
 
-// AboutWithdrawal is the prefix of an approval's or note's subject; the id follows.
+// AboutWithdrawal is the prefix of the subject of an approval or a note. The withdrawal's id follows.
 const AboutWithdrawal = "withdrawal/"
 
 func aboutWithdrawal(id string) string { return AboutWithdrawal + id }

@@ -19,8 +19,8 @@ func End() db.End {
 		Sealed: []db.SealedTable{{Name: "audit_key", Key: "id", DataKey: "data_key"}, {Name: "signing_key", Key: "id", DataKey: "data_key"}, {Name: "changes", Key: "id", DataKey: "data_key"}, {Name: "sessions", Key: "id", DataKey: "data_key"}, {Name: "merchants", Key: "id", DataKey: "data_key"}, rotations, SealedAnswers}}
 }
 
-// Outbox is the service's database and the operations on it. Its methods may be used by several goroutines and, with
-// PostgreSQL, by several processes at once.
+// Outbox is the service's database and the operations on it. Several goroutines may use it at once and, with
+// PostgreSQL, several processes.
 type Outbox struct {
 	*db.DB
 	ids   db.IDs
@@ -35,8 +35,8 @@ type Outbox struct {
 // New returns the outbox in d, which was opened with End.
 func New(d *db.DB) *Outbox { return &Outbox{DB: d} }
 
-// TopicOf is the topic of due work in lane l: the lane's own number.
+// TopicOf returns the topic of due work in lane l, which is the lane's number.
 func TopicOf(l countersign.Lane) db.Topic { return db.Topic(l) }
 
-// TopicDecisions is the topic of the feed of decisions, behind those of the lanes.
+// TopicDecisions is the topic of the feed of decisions. It follows those of the lanes.
 const TopicDecisions db.Topic = 2

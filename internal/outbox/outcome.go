@@ -22,15 +22,15 @@ type Recorded struct {
 	Err        error // why it was not recorded; nil: it was
 }
 
-// RecordOutcomes ends released withdrawals and queues the Callback of each in the same transaction. The callback's
-// event id is the withdrawal's callBackId, whatever its EventID, or a new id if another callback uses that. The same
-// outcome again is a duplicate; another outcome, or another permit, is a *ConflictError. A different end or transaction
-// under the right permit is recorded and raises outcome_differs. If it names a transaction, the merchant gets it as well,
-// since funds may have moved.
+// RecordOutcomes ends released withdrawals and queues the Callback of each. The callback's event id is the
+// withdrawal's callBackId, whatever its EventID, or a new id if another callback uses that one. The same outcome
+// again is a duplicate. Another outcome or another permit is a *ConflictError. A different end or transaction under
+// the right permit is also recorded and raises outcome_differs. If it names a transaction, the merchant gets it too,
+// because funds may have moved.
 //
-// All are done in one transaction. Each has its own result, in the order of list, and is recorded or refused whatever
-// becomes of the others. An error means that nothing was recorded. If list names a withdrawal again, the result there
-// is ErrInvalid. Rows are locked in the order of ReleaseMany.
+// Everything is done in one transaction. Each item has its own result, in the order of list, and is recorded or
+// refused whatever happens to the others. If RecordOutcomes returns an error, nothing was recorded. If list names a
+// withdrawal again, the result there is ErrInvalid. Rows are locked in the order of ReleaseMany.
 func (o *Outbox) RecordOutcomes(ctx context.Context, list []Outcome, now db.Millis) ([]Recorded, error) {
 	done := make([]Recorded, len(list))
 	batch, named := make([]*reported, 0, len(list)), make(map[string]bool, len(list))
@@ -74,12 +74,12 @@ type reported struct {
 	reportedNow
 }
 
-// reportedNow is what one try of the transaction finds and does.
+// reportedNow is what one attempt at the transaction finds and does.
 type reportedNow struct {
 	recorded int64
 	found    bool
 	w        Withdrawal
-	permit   string // that was given
+	permit   string // the permit that was issued
 	waits    bool   // it reports a failure while a restore is not reconciled
 }
 
@@ -106,7 +106,7 @@ func (o *Outbox) newReported(n *Outcome, now db.Millis) (*reported, error) {
 	return e, err
 }
 
-// refusal returns, after the commit, why e was not recorded. It is nil if e was recorded, now or before.
+// refusal returns, after the commit, why e was not recorded. It returns nil if e was recorded, now or before.
 func (e *reported) refusal() error {
 	w := &e.w
 	switch {
@@ -137,8 +137,8 @@ func (o *Outbox) recordOutcomes(ctx context.Context, t *db.Tx, batch []*reported
 	}
 	statements := make([]db.Statement, 0, 2*len(batch))
 	for _, e := range batch {
-		// A withdrawal that was executed may be released again in a backup. The merchant learns of a
-		// failure only when the books of the core are compared.
+		// In a backup, a withdrawal that was executed later may still be released. The merchant therefore learns of a
+		// failure only after the books of the core were compared.
 		if e.waits = open && e.state == client.WithdrawalFailed; !e.waits {
 			statements = append(statements, db.Statement{SQL: recordOutcomeSQL, N: &e.recorded,
 				Args: []any{e.merchant, e.rest, e.Permit, string(e.state), e.TxID, e.FailReason, int64(now)}})
@@ -194,7 +194,7 @@ func (e *reported) contradicts() bool {
 	return e.recorded == 0 && e.w.State != client.WithdrawalReleased && e.permit != "" && e.permit == e.Permit && (e.w.State != e.state || countersign.FoldTxID(e.w.TxID) != countersign.FoldTxID(e.TxID))
 }
 
-// callback returns the callback that tells the merchant of e, the n-th of a list.
+// callback returns the callback that informs the merchant of e. n is its index in the list.
 func (e *reported) callback(n int) newRow {
 	row, w := e.row, &e.w
 	row.item = n
@@ -202,11 +202,11 @@ func (e *reported) callback(n int) newRow {
 	return row
 }
 
-// noticeOfSQL finds the callback that tells the merchant of a transaction.
+// noticeOfSQL finds the callback that informed the merchant of a transaction.
 const noticeOfSQL = `SELECT 1 FROM callbacks WHERE merchant = $1 AND call_back_id = $2 AND tx_id = $3 AND type = 3`
 
 // contradict records an outcome that contradicts how its withdrawal ended, and reports whether the merchant must get
-// it. It gets transactions only: after a report that funds moved, nothing says that they did not.
+// it. The merchant gets only transactions: after a report that funds moved, no callback says that they did not.
 func contradict(ctx context.Context, t *db.Tx, e *reported, now db.Millis) (tells bool, err error) {
 	w := &e.w
 	differs := journal.Withdrawal{Merchant: w.Merchant, CallBackID: w.CallBackID, Permit: journal.Fingerprint(e.Permit),
@@ -219,9 +219,9 @@ func contradict(ctx context.Context, t *db.Tx, e *reported, now db.Millis) (tell
 	return !found && err == nil, err
 }
 
-// RecordWaiting queues n, which says that a released withdrawal waits, and returns the withdrawal and the callback's
-// id. Each call queues one more, because n is an event without an id of its own. A withdrawal that is not released yet,
-// or no longer, is a *db.ConflictError.
+// RecordWaiting queues n, which says that a released withdrawal waits. It returns the withdrawal and the callback's
+// id. Each call queues another callback, because n has no event id. It returns a *db.ConflictError if the withdrawal
+// is not released yet, or no longer.
 func (o *Outbox) RecordWaiting(ctx context.Context, id string, n NewCallback, now db.Millis) (w Withdrawal, callback string, err error) {
 	merchant, _, err := splitID(id)
 	if err != nil {
@@ -236,7 +236,7 @@ func (o *Outbox) RecordWaiting(ctx context.Context, id string, n NewCallback, no
 		return Withdrawal{}, "", err
 	}
 	err = o.write(ctx, id, func(ctx context.Context, t *db.Tx, merchant, rest string) error {
-		// The lock keeps an outcome from being recorded before this has been queued.
+		// The lock prevents that an outcome is recorded before this callback is queued.
 		if w, err = lockWithdrawal(ctx, t, merchant, rest); err != nil || w.State != client.WithdrawalReleased {
 			return err
 		}

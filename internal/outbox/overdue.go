@@ -10,7 +10,7 @@ import (
 	"countersign/internal/db"
 )
 
-// overdueAfter is how long work waits before an alarm is raised.
+// overdueAfter is how long due work waits before an alarm is raised.
 const overdueAfter db.Millis = 900_000
 
 // A merchant that no exchange reaches has an alarm of its own.
@@ -23,16 +23,16 @@ SELECT merchant, due FROM (
 	AND NOT EXISTS (SELECT 1 FROM frozen WHERE id = 'service' AND at <> 0)) waiting
 WHERE due <= $3 ORDER BY due LIMIT 1`, BreakerThreshold)
 
-// sweepOverdue raises AlarmOverdue about the merchant of each lane whose work has waited longest. One alarm stands for
-// all, because an overloaded node would otherwise raise one for every merchant. It ends when nothing has waited for
-// half that time; with the same bound it would come and go.
+// sweepOverdue raises one AlarmOverdue for each lane, about the merchant whose work has waited longest. An overloaded
+// node would otherwise raise an alarm for every merchant. The alarm ends when nothing has waited for half that time.
+// With the same bound it would start and end repeatedly.
 func (o *Outbox) sweepOverdue(ctx context.Context, now db.Millis) error {
 	standing, err := o.StandingAlarms(ctx, client.AlarmOverdue)
 	if err != nil {
 		return err
 	}
 	for lane := range countersign.Lane(Lanes) {
-		var merchant string // whose work has been due longest
+		var merchant string // the merchant whose work has been due longest
 		var due db.Millis
 		until := int64(now - overdueAfter/2)
 		if _, err := db.One(ctx, o, overdueSQL, []any{int64(lane), until, until}, &merchant, &due); err != nil {

@@ -7,8 +7,8 @@ import (
 	"countersign/internal/db"
 )
 
-// Pace is the row of a merchant's lane. From its concurrency, rate and breaker it says how many callbacks may be sent
-// now and when the next may. It is pure.
+// Pace is the row of a merchant's lane. It says how many callbacks may be sent now and when the next may, by
+// concurrency, rate and breaker. It is pure.
 type Pace struct {
 	Merchant    string
 	Lane        countersign.Lane
@@ -20,29 +20,29 @@ type Pace struct {
 	NextDue   db.Millis
 	Served    db.Millis // the last claim
 	Failures  int       // exchanges in a row that did not reach the merchant
-	Since     db.Millis // when the first of those was; below 0 once BreakerStays has passed
+	Since     db.Millis // when the first of these failed; negative once BreakerStays has passed
 	OpenUntil db.Millis
 	Bucket    float64 // milliseconds: when the bucket was or will be empty
 	RateReady db.Millis
 	Final     [Finals]int64
 }
 
-// Finals is the number of final states of callbacks. Pace and PaceChange count each, in one order.
+// Finals is the number of final states of callbacks. Pace and PaceChange count each, in the order of finalStates.
 const Finals = 4
 
-// BreakerThreshold is how many exchanges in a row must fail to reach the merchant to open its lane's breaker.
+// BreakerThreshold is how many exchanges in a row must fail to reach the merchant before its lane's breaker opens.
 const BreakerThreshold = 5
 
-// BreakerMost is the longest time for which a breaker opens. The first time is breakerFirst, and each failure doubles
-// it, in the lane of withdrawals up to breakerMostWithdraw.
+// BreakerMost is the longest time for which a breaker opens. The first time is breakerFirst, and each further failure
+// doubles it. In the lane of withdrawals the longest time is breakerMostWithdraw.
 const (
 	BreakerMost         db.Millis = 60_000
 	breakerFirst        db.Millis = 5_000
 	breakerMostWithdraw db.Millis = 10_000
 )
 
-// limit returns how many exchanges may run at once. After a breaker was open it is one, to test whether the merchant is
-// back.
+// limit returns how many exchanges may run at once. After the breaker was open it is one, which tests whether the
+// merchant is back.
 func (l *Pace) limit() int {
 	if l.Failures >= BreakerThreshold {
 		return 1
@@ -50,7 +50,8 @@ func (l *Pace) limit() int {
 	return l.Concurrency
 }
 
-// Ready returns when the next callback may be sent, or Never if none may. The generated column of that name mirrors it.
+// Ready returns when the next callback may be sent, or Never if none may. The generated column ready has the same
+// value.
 func (l *Pace) Ready() db.Millis {
 	if !l.Active || l.InFlight >= l.limit() {
 		return db.Never
@@ -58,10 +59,10 @@ func (l *Pace) Ready() db.Millis {
 	return max(l.NextDue, l.Served, l.OpenUntil, l.RateReady)
 }
 
-// burst returns how many callbacks may be sent at once under a rate: those of a tenth of a second.
+// burst returns how many callbacks a rate allows at once: those of a tenth of a second, at least one.
 func (l *Pace) burst() float64 { return max(1, math.Floor(l.Rate/10)) }
 
-// Free returns how many callbacks can be claimed at now.
+// Free returns how many callbacks may be claimed at now.
 func (l *Pace) Free(now db.Millis) int {
 	if l.Ready() > now {
 		return 0
@@ -90,7 +91,7 @@ func (l *Pace) Take(n int, now db.Millis) {
 }
 
 // exchanged updates the breaker after one exchange. Failures do not change an open breaker, because their exchanges
-// began before it opened. It reports, once, that no exchange has reached the merchant for BreakerStays.
+// began before it opened. exchanged returns true once, when no exchange has reached the merchant for BreakerStays.
 func (l *Pace) exchanged(reached bool, now db.Millis) (stays bool) {
 	switch {
 	case reached:
@@ -98,7 +99,7 @@ func (l *Pace) exchanged(reached bool, now db.Millis) (stays bool) {
 	case l.OpenUntil > now:
 	default:
 		l.Failures++
-		if l.Since == 0 || l.Since > now { // a clock was set back
+		if l.Since == 0 || l.Since > now { // in the future if a clock was set back
 			l.Since = now
 		}
 		if l.Failures >= BreakerThreshold {
@@ -111,7 +112,7 @@ func (l *Pace) exchanged(reached bool, now db.Millis) (stays bool) {
 	return stays
 }
 
-// openTime returns how long a breaker opens after so many failures in a row.
+// openTime returns how long a breaker opens after this many failures in a row.
 func openTime(lane countersign.Lane, failures int) db.Millis {
 	most := BreakerMost
 	if lane == countersign.LaneWithdraw {
@@ -120,8 +121,8 @@ func openTime(lane countersign.Lane, failures int) db.Millis {
 	return min(breakerFirst<<min(failures-BreakerThreshold, 10), most)
 }
 
-// BreakerStays is how long no exchange must have reached a merchant before an alarm is raised. It is a time and not a
-// number of failures: a merchant with few callbacks has few failures.
+// BreakerStays is how long no exchange reaches a merchant before an alarm is raised. It is a time and not a number of
+// failures, because a merchant with few callbacks has few failures.
 const BreakerStays db.Millis = 600_000
 
 // Lanes is the number of lanes. They are numbered from 0.
@@ -131,7 +132,7 @@ const Lanes = 2
 type PaceChange struct {
 	Freed   int       // exchanges that ended
 	Due     db.Millis // earliest new pending row; Never if there is none
-	Reached []bool    // of each exchange, in order: the merchant was reached
+	Reached []bool    // for each exchange, in order: whether it reached the merchant
 	Stays   bool      // set by Apply: no exchange has reached the merchant for BreakerStays
 	Final   [Finals]int64
 }

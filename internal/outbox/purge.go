@@ -12,9 +12,9 @@ import (
 )
 
 // NewPurger returns a purger of settled callbacks and their attempts. An accepted callback leaves a row in purged, so
-// that a repetition of it is known. The question about a withdrawal is purged when the withdrawal has ended, and so are
-// the approvals of its release. The withdrawal itself and the feed of decisions stay. Refused and exhausted callbacks
-// stay until somebody resends them.
+// that a repetition is recognized. The question about a withdrawal is purged once the withdrawal has ended, and so
+// are the approvals of its release. The withdrawal itself and the feed of decisions stay. Refused and exhausted
+// callbacks stay until somebody resends them.
 func NewPurger(c db.PurgeConfig) (*db.Purger, error) {
 	return db.NewPurger(c, db.Purging{
 		Find:    findSettled,
@@ -43,7 +43,7 @@ type settledRow struct {
 	ended    db.Millis // the withdrawal
 }
 
-// may reports whether a callback was settled before a time and will not be needed again.
+// may reports whether the callback was settled before a time and is not needed any more.
 func (r *settledRow) may(before db.Millis) bool {
 	if r.last >= before || r.settled >= before {
 		return false
@@ -63,7 +63,7 @@ func (r *settledRow) may(before db.Millis) bool {
 	return false // awaiting, confirmed, released
 }
 
-// findSettledSQL reads callbacks in the order of their time. Subselects keep PostgreSQL from reading whole tables for a
+// findSettledSQL reads callbacks in the order of time. The subselects keep PostgreSQL from reading whole tables for a
 // join.
 const findSettledSQL = `
 SELECT c.merchant, c.id, c.type, c.event_id, c.payload,
@@ -90,7 +90,7 @@ func findSettled(ctx context.Context, q db.Querier, s db.PurgeState, cutoff db.M
 		return err
 	})
 	b.Ended = n < most
-	// The order in which ingest locks them.
+	// Ingest locks them in this order.
 	slices.SortFunc(rows, func(x, y settledRow) int {
 		return cmp.Or(cmp.Compare(x.merchant, y.merchant), cmp.Compare(x.event, y.event), cmp.Compare(x.typ, y.typ))
 	})
@@ -99,11 +99,11 @@ func findSettled(ctx context.Context, q db.Querier, s db.PurgeState, cutoff db.M
 }
 
 const (
-	// lockSettledSQL leaves out rows that others have locked, for instance to send them once more. The statements after
-	// it see what those have committed.
+	// lockSettledSQL skips rows that others have locked, for instance to send them once more. The statements after it
+	// see what those transactions have committed.
 	lockSettledSQL = `SELECT 1 FROM callbacks WHERE merchant = $1 AND id = $2{skip}`
 
-	// purgeSettledSQL leaves out callbacks that were made due or settled again since they were found.
+	// purgeSettledSQL skips callbacks that were made due or settled again after they were found.
 	purgeSettledSQL = `
 DELETE FROM callbacks WHERE merchant = $1 AND id = $2
 	AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.merchant = $1 AND o.id = $2 AND (o.state IN ('pending', 'sending') OR o.lane = 0))`
@@ -147,7 +147,7 @@ func purgeSettled(ctx context.Context, t *db.Tx, rows []settledRow) (total int64
 		case r.typ == countersign.TypeRequestWithdraw: // its withdrawal stays
 			list = append(list, db.Statement{SQL: purgeEndedSQL, Args: []any{r.merchant, r.id}}, db.DropApprovals(aboutWithdrawal(r.merchant+"."+r.id)),
 				db.Statement{SQL: dropAnswerSQL, Args: []any{joinID(r.merchant, r.id)}})
-		case r.event != r.id: // else no repetition can name it
+		case r.event != r.id: // otherwise no repetition can name it
 			kept = purgedArgs(kept, purgedKey{Merchant: r.merchant, Type: r.typ, ID: r.event}, r.id, r.payload)
 		}
 	}

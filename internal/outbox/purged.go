@@ -11,20 +11,20 @@ import (
 	"countersign/internal/db"
 )
 
-// purgedRow is what is kept of a purged callback.
+// purgedRow is what is stored of a purged callback.
 type purgedRow struct {
 	ID     string // the part after the merchant
 	digest []byte // SHA-256 of the payload, as plainest writes it
 }
 
-// Same reports whether the callback had this payload.
+// Same reports whether the callback had a payload with the same meaning.
 func (r *purgedRow) Same(payload []byte) bool {
 	sum := sha256.Sum256(plainest(payload))
 	return bytes.Equal(r.digest, sum[:])
 }
 
-// plainest returns the same payload for all that mean the same (PROTOCOL.md, A2 and Addresses): 7.40 is 7.4, and an
-// address is one in every spelling. It leaves a payload as it is if it cannot read it.
+// plainest returns one payload for all payloads with the same meaning (PROTOCOL.md, A2 and Addresses): 7.40 is 7.4,
+// and an address has one spelling. It returns a payload that it cannot read unchanged.
 func plainest(payload []byte) []byte {
 	c, err := countersign.ParseCallback(payload, countersign.ParseOptions{Lenient: true})
 	if err != nil {
@@ -50,7 +50,7 @@ func plainest(payload []byte) []byte {
 	return payload
 }
 
-// purgedKey identifies a callback by its merchant, type and subject. An empty ID is not looked up.
+// purgedKey identifies a callback by its merchant, type and event. An empty ID is not looked up.
 type purgedKey struct {
 	Merchant string
 	Type     countersign.Type
@@ -61,9 +61,9 @@ const lookPurgedSQL = `
 SELECT i.event_id, i.id, i.digest FROM {list}$1{as w} CROSS JOIN {inner}purged i
 WHERE i.merchant = $2 AND i.type = $3 AND i.event_id = w.value{alone}`
 
-// lookPurged returns the statements that write what is kept of each event to found. With PostgreSQL they must come
-// after the statement that inserts these callbacks: that one waits until a purge of the same callback has committed,
-// and a later statement sees what it committed.
+// lookPurged returns the statements that look up each event and write what is stored of it to found. With PostgreSQL
+// they must come after the statement that inserts these callbacks. The insert waits until a purge of the same
+// callback has committed, and a later statement sees what the purge committed.
 func lookPurged(d *db.Dialect, events []purgedKey, found []*purgedRow) (list []db.Statement) {
 	places := map[purgedKey][]int{}
 	ids := map[purgedKey][]string{} // by merchant and type
@@ -98,7 +98,7 @@ const keepPurgedSQL = `INSERT INTO purged (merchant, event_id, type, id, digest)
 
 var insertPurged = db.NewInsert(keepPurgedSQL, 32, 8)
 
-// purgedArgs appends the values that are kept of a callback.
+// purgedArgs appends the values that are stored of a purged callback.
 func purgedArgs(to []any, e purgedKey, id string, payload []byte) []any {
 	sum := sha256.Sum256(plainest(payload))
 	return append(to, e.Merchant, e.ID, int64(e.Type), id, sum[:])
@@ -106,13 +106,13 @@ func purgedArgs(to []any, e purgedKey, id string, payload []byte) []any {
 
 const purgedBeforeSQL = `SELECT before FROM retention WHERE one = 1`
 
-// purgedBefore returns the time before which settled callbacks may have been purged, or 0 if none were.
+// purgedBefore returns the time before which settled callbacks may have been purged. It returns 0 if none were.
 func purgedBefore(ctx context.Context, q db.Querier) (before db.Millis, err error) {
 	_, err = db.One(ctx, q, purgedBeforeSQL, nil, &before)
 	return before, err
 }
 
-// purgedError returns the error for a callback that is not kept and would date from before the time before. It wraps
+// purgedError returns the error for a callback that is missing and whose id is from before the time before. It wraps
 // db.ErrPurged.
 func purgedError(before db.Millis) error {
 	return fmt.Errorf("callbacks that were settled before %s were %w, and this one would be of that time: of each, its merchant, trackingId and digest are kept",
@@ -122,7 +122,7 @@ func purgedError(before db.Millis) error {
 const eachPurgedSQL = `
 SELECT merchant, event_id FROM purged WHERE type = 1 AND (merchant, event_id) > ($1, $2) ORDER BY merchant, event_id LIMIT CAST($3 AS BIGINT)`
 
-// EachPurgedDeposit calls fn for every deposit that was purged, by merchant.
+// EachPurgedDeposit calls fn for every purged deposit, ordered by merchant.
 func EachPurgedDeposit(ctx context.Context, q db.Querier, fn func(merchant, trackingID string) error) error {
 	const most = 1000
 	merchant, id := "", ""

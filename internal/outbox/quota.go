@@ -9,10 +9,10 @@ import (
 	"countersign/internal/db"
 )
 
-// Quota is how much a token may add. The zero Quota has no bound.
+// Quota limits how much a token may add. The zero Quota has no limit.
 type Quota struct {
 	Token  string
-	Hourly int64 // new callbacks in an hour of UTC, over all nodes of the database; 0: no bound
+	Hourly int64 // the most new callbacks in an hour of UTC, over all nodes of the database; 0: no limit
 }
 
 // QuotaError means that a batch exceeds a Quota.
@@ -30,19 +30,19 @@ func (e *QuotaError) Error() string {
 }
 
 const (
-	// The row is locked until the commit, so that no two nodes take the same share.
+	// The row stays locked until the commit, so that two nodes cannot take the same share.
 	spendQuotaSQL = `
 INSERT INTO added (token, hour, n) VALUES ($1, $2, $3)
 ON CONFLICT (token, hour) DO UPDATE SET n = added.n + excluded.n WHERE added.n + excluded.n <= $4`
 
 	spentQuotaSQL = `SELECT n FROM added WHERE token = $1 AND hour = $2`
 
-	// The hour before stays: a node whose clock is behind may still count in it.
+	// The previous hour stays, because a node whose clock is behind may still count in it.
 	forgetQuotaSQL = `DELETE FROM added WHERE token = $1 AND hour < $2 - 1`
 )
 
-// spend counts what a batch has added. It comes last in its transaction, because other batches of the token wait from
-// then on.
+// spend counts the new callbacks of a batch. It runs last in its transaction, because it makes other batches of the
+// token wait.
 func (q Quota) spend(ctx context.Context, t *db.Tx, done []client.Accepted, now db.Millis) error {
 	fresh := int64(0)
 	for i := range done {

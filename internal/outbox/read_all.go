@@ -10,10 +10,10 @@ import (
 	"countersign/internal/db"
 )
 
-// eachMost is how many rows one read of EachDeposit or EachWithdrawal takes. It keeps reads short.
+// eachMost is how many rows one read of EachDeposit or EachWithdrawal takes, which keeps each read short.
 const eachMost = 1000
 
-// SentDeposits lists the deposits of the merchants of, as Callbacks does.
+// SentDeposits returns the deposits of the merchants of, page by page as Callbacks does.
 func (o *Outbox) SentDeposits(ctx context.Context, of []string, cursor string, limit int) (list []client.SentDeposit, next string, err error) {
 	found, next, err := o.Callbacks(ctx, of, client.CallbackFilter{Type: countersign.TypeDeposited}, limit, cursor)
 	for _, c := range found {
@@ -30,14 +30,14 @@ func (o *Outbox) SentDeposits(ctx context.Context, of []string, cursor string, l
 	return list, next, err
 }
 
-// EachDeposit calls fn for every deposit of a merchant, or of all if it is empty, the newest first. fn may use o.
+// EachDeposit calls fn for every deposit of a merchant, the newest first. An empty merchant means all. fn may use o.
 func (o *Outbox) EachDeposit(ctx context.Context, merchant string, fn func(client.SentDeposit) error) error {
 	return eachOf(func(cursor string) ([]client.SentDeposit, string, error) {
 		return o.SentDeposits(ctx, []string{merchant}, cursor, eachMost)
 	}, fn)
 }
 
-// eachOf calls fn for every item of a list's pages.
+// eachOf calls fn for every item of all pages of a list.
 func eachOf[T any](page func(cursor string) (list []T, next string, err error), fn func(T) error) error {
 	for cursor := ""; ; {
 		list, next, err := page(cursor)
@@ -64,7 +64,7 @@ func (o *Outbox) EachWithdrawal(ctx context.Context, fn func(Withdrawal) error) 
 
 const restoredSQL = `SELECT ` + withdrawalColumns + ` FROM withdrawals w WHERE w.restored <> 0 ORDER BY w.merchant, w.id`
 
-// RestoredWithdrawals returns the withdrawals from before a restore whose fate nobody has stated yet.
+// RestoredWithdrawals returns the withdrawals from before a restore of which nobody has said yet what became of them.
 func (o *Outbox) RestoredWithdrawals(ctx context.Context) ([]Withdrawal, error) {
 	return db.List(ctx, o, restoredSQL, nil, readWithdrawal)
 }

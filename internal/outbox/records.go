@@ -11,21 +11,22 @@ import (
 	"countersign/internal/journal"
 )
 
-// Exchange is what the audit log keeps of an attempt of type 2 whose response was an answer or made a decision. The
-// sender fills in its messages, keys and Link.
+// Exchange is what the audit log stores of an attempt of type 2 whose response was an answer or made a decision. The
+// sender sets its messages, keys and Link.
 type Exchange struct {
 	journal.Exchange
 
-	// The answer of a response that confirms and is signed by a key of the merchant, and that key's public part. The
-	// log does not keep them.
+	// Signed is the answer of a response that confirms and that a key of the merchant has signed. SignedBy is the
+	// public part of that key. The log does not store them.
 	Signed   *client.SignedAnswer
 	SignedBy string
 }
 
-// Link are the signatures of an exchange as the audit log keeps them.
+// Link holds the signatures of an exchange as the audit log stores them.
 type Link = journal.Link
 
-// recordRelease records a call that asked for a permit. A call for a withdrawal without a permit changed nothing.
+// recordRelease records a call that asked for a permit. It records nothing for a withdrawal without a permit, because
+// such a call changed nothing.
 func recordRelease(ctx context.Context, t *db.Tx, p *Permit, holder Holder, now db.Millis) error {
 	w := &p.Withdrawal
 	if p.Permit == "" {
@@ -42,8 +43,8 @@ func recordRelease(ctx context.Context, t *db.Tx, p *Permit, holder Holder, now 
 	return journal.AddAbout(ctx, t, kind, w.ID, now, r)
 }
 
-// recordBatch adds the records of a batch of settlements: one for each decision and each exchange that is recorded by
-// itself, and one for all other attempts together.
+// recordBatch adds the records of a batch of settlements: one for each decision, one for each exchange that is
+// recorded by itself, and one for all other attempts together.
 func (o *Outbox) recordBatch(ctx context.Context, t *db.Tx, batch []*settling, now db.Millis) error {
 	others := 0
 	for _, b := range batch {
@@ -70,7 +71,7 @@ func (o *Outbox) recordBatch(ctx context.Context, t *db.Tx, batch []*settling, n
 	return journal.AddCount(ctx, t, journal.AttemptsSettled, now, others)
 }
 
-// answered returns the record of an exchange that was settled now.
+// answered returns the record of an exchange that is being settled.
 func (b *settling) answered(now db.Millis) journal.Exchange {
 	a, e, sum := &b.Attempt, b.Exchange.Exchange, sha256.Sum256(b.Payload)
 	e.Merchant, e.Callback, e.Type, e.EventID, e.AddedBy, e.Payload = b.Merchant, b.CallbackID, int(b.Type), b.EventID, b.AddedBy, hex.EncodeToString(sum[:])
@@ -81,7 +82,7 @@ func (b *settling) answered(now db.Millis) journal.Exchange {
 	return e
 }
 
-// recordResends records the callbacks of list that were made due.
+// recordResends records which callbacks of list were made due.
 func recordResends(ctx context.Context, t *db.Tx, kind string, list []swept, resent []int64, now db.Millis) error {
 	r := journal.Record{Kind: kind, At: now}
 	for i, f := range list {

@@ -24,8 +24,8 @@ WHERE merchant = $1 AND id = $2 AND state = 'awaiting' AND restored = 0`
 UPDATE outbox SET state = $3, lease_until = 0, last_reason = $4, settled = $5 WHERE merchant = $1 AND id = $2`
 )
 
-// CancelWithdrawal makes an awaiting withdrawal and its callback cancelled. Repeating it returns the same result. A
-// withdrawal in any other state is a *ConflictError, and so is one that may have been executed before a restore.
+// CancelWithdrawal cancels an awaiting withdrawal and its callback. Repeating it returns the same result. It returns
+// a *ConflictError for a withdrawal in any other state, and for one that may have been executed before a restore.
 func (o *Outbox) CancelWithdrawal(ctx context.Context, id string, now db.Millis) (Withdrawal, error) {
 	var w Withdrawal
 	err := o.write(ctx, id, func(ctx context.Context, t *db.Tx, merchant, rest string) error {
@@ -50,9 +50,10 @@ func (o *Outbox) CancelWithdrawal(ctx context.Context, id string, now db.Millis)
 	return w, nil
 }
 
-// endWithdrawal decides an awaiting withdrawal without an answer. The statement text sets its state to to; its callback
-// ends in any state, and a result that comes later is late. If the question was sent, a notice of the end follows.
-// It reports whether the withdrawal was awaiting.
+// endWithdrawal decides an awaiting withdrawal without an answer. The statement text sets its state to the state to.
+// Its callback ends, whatever its state, and a result that comes later is late. If the question was sent, the
+// merchant gets a notice of the end, except of a confirmation. endWithdrawal reports whether the withdrawal was
+// awaiting.
 func (o *Outbox) endWithdrawal(ctx context.Context, t *db.Tx, merchant, id, text string, to client.WithdrawalState, state client.CallbackState, reason client.Reason, now db.Millis) (bool, error) {
 	var was client.CallbackState
 	var attempts int
@@ -102,18 +103,18 @@ WHERE merchant = $1 AND id = $2 AND state = 'confirmed' AND release_by > $6 AND 
 	AND NOT EXISTS (SELECT 1 FROM frozen WHERE id = 'service' AND at <> 0)
 	AND EXISTS (SELECT 1 FROM merchants m WHERE m.id = $1 AND m.state = 'active')`
 
-// A permit that was issued before a restore belongs to whoever repeats its claim first.
+// A permit that was issued before a restore belongs to the first origin that repeats its claim.
 const takeOriginSQL = `UPDATE withdrawals SET origin = $3 WHERE merchant = $1 AND id = $2 AND origin = ''`
 
-// readPermitSQL locks the row, so that a failover does not lose a permit that is returned again, and only one of two
-// calls issues it.
+// readPermitSQL locks the row, so that a failover cannot lose a permit that is returned again, and so that only one
+// of two calls issues it.
 const readPermitSQL = `SELECT w.permit, ` + withdrawalColumns + ` FROM withdrawals w WHERE w.merchant = $1 AND w.id = $2{lock}`
 
 // ReleaseRequest asks for the permit of one withdrawal.
 type ReleaseRequest struct {
 	ID     string
 	Holder Holder
-	Permit string // for a new one
+	Permit string // used if a new permit is issued
 }
 
 // Released is the result of a ReleaseRequest.
@@ -122,27 +123,26 @@ type Released struct {
 	Err    error // why there is no permit; nil: there is one
 }
 
-// ReleaseMany issues the one permit to execute each of several confirmed withdrawals to its holder (PROTOCOL.md, D6).
-// The same holder gets the same permit again as a duplicate, whatever the Permit of the request, also after the
-// outcome. Any other holder gets a *ConflictError for ever and raises AlarmWalletDiffers. A withdrawal without a permit
-// is not released at its ReleaseBy or later. While the merchant is paused, the service is frozen or a restored database
-// is not reconciled, nobody gets a permit, not even its holder. All of these are *ConflictErrors.
+// ReleaseMany issues the permits of confirmed withdrawals to their holders, one for each withdrawal (PROTOCOL.md,
+// D6). The same holder gets the same permit again as a duplicate, whatever the Permit of the request, even after the
+// outcome. Any other holder gets a *ConflictError for ever and raises AlarmWalletDiffers. A withdrawal without a
+// permit is not released at its ReleaseBy or later. Nobody gets a permit, not even its holder, while the merchant is
+// paused, the service is frozen or a restored database is not reconciled. All of these are *ConflictErrors.
 //
-// A merchant that signs its answers must have signed this one. If the kept answer does not confirm what the row says
-// under a key that the merchant has now, no permit is issued and AlarmEvidenceDiffers is raised (PROTOCOL.md, D9). The
-// same holds for a permit that, by the row, was issued before, except that the key that verified the answer counts too.
-// An answer from before the merchant had a key needs no signature.
+// If a merchant signs its answers, it must have signed this one. No permit is issued if the stored answer does not
+// confirm the row's details under a key that the merchant has now; AlarmEvidenceDiffers is raised (PROTOCOL.md, D9).
+// The same holds for a permit that was issued before according to the row, except that the key that verified the
+// answer counts too. An answer from before the merchant had a key needs no signature.
 //
-// A withdrawal above the merchant's ApproveAbove that no person has approved gets no permit: it is a *ConflictError
-// with the code awaiting_approval.
+// A withdrawal above the merchant's ApproveAbove that nobody has approved gets a *ConflictError with the code
+// awaiting_approval. approved judges the approvals of a withdrawal that needs them; if it is nil, none suffice.
 //
-// All are done in one transaction. Each has its own result, in the order of list, and is released or refused whatever
-// becomes of the others. An error means that no permit was issued. If list names a withdrawal again, the result there
-// is ErrInvalid. approved judges the approvals of a withdrawal that a person must approve first; if it is nil, none
-// suffice.
+// Everything is done in one transaction. Each item has its own result, in the order of list, and is released or
+// refused whatever happens to the others. If ReleaseMany returns an error, no permit was issued. If list names a
+// withdrawal again, the result there is ErrInvalid.
 //
-// Rows are locked in one order: withdrawals by merchant and id, then the feed of alarms, and the head of the journal
-// last.
+// Rows are locked in one order: withdrawals by merchant and id, then the feed of alarms, then the head of the
+// journal.
 func (o *Outbox) ReleaseMany(ctx context.Context, list []ReleaseRequest, approved Judge, now db.Millis) ([]Released, error) {
 	var done []Released
 	err := o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
@@ -167,10 +167,10 @@ func (o *Outbox) ReleaseMany(ctx context.Context, list []ReleaseRequest, approve
 	return done, nil
 }
 
-// errNamedAgain is the result of an item whose withdrawal an earlier item of the list names.
+// errNamedAgain is the result of an item whose withdrawal an earlier item of the list has named.
 var errNamedAgain = fmt.Errorf("the withdrawal is %w: the list names it before", db.ErrInvalid)
 
-// releasing is one ReleaseRequest with what is read for it.
+// releasing is a ReleaseRequest with what was read for it.
 type releasing struct {
 	ReleaseRequest
 	merchant, rest string
@@ -194,8 +194,8 @@ func newReleasing(n ReleaseRequest, out *Released) (*releasing, error) {
 	return &releasing{ReleaseRequest: n, merchant: merchant, rest: rest, Released: out}, nil
 }
 
-// release does the work of ReleaseMany in its transaction. It locks each row before it looks at it, so the guarded
-// statement finds what refuse found.
+// release does the work of ReleaseMany in its transaction. It locks each row before it checks it, so the guarded
+// statement sees the row that refuse checked.
 func (o *Outbox) release(ctx context.Context, t *db.Tx, batch []*releasing, approved Judge, now db.Millis) error {
 	var merchants []string
 	reads := make([]db.Statement, 0, 2*len(batch))
@@ -277,7 +277,7 @@ func (r *releasing) read() db.Statement {
 	}}
 }
 
-// refuse sets r.Err if there is no permit for r, and returns the alarm that this raises.
+// refuse sets r.Err if r gets no permit, and returns the alarm to raise.
 func (o *Outbox) refuse(ctx context.Context, t *db.Tx, r *releasing, look *stopLook, approved Judge, now db.Millis) (alarm client.AlarmKind, err error) {
 	p, w := &r.Issued, &r.Issued.Withdrawal
 	if !r.found {
@@ -310,7 +310,8 @@ func (o *Outbox) refuse(ctx context.Context, t *db.Tx, r *releasing, look *stopL
 	case p.Permit == "" && w.ReleaseBy <= now: // the sweep will make it lapse
 		r.Err = &db.ConflictError{Reason: "the withdrawal is " + string(client.WithdrawalLapsed)}
 		return "", nil
-	case answerKeys != nil && !kept.bears(w, p.Permit != "", answerKeys): // before a permit is repeated: the row may say that it was given
+	case answerKeys != nil && !kept.bears(w, p.Permit != "", answerKeys):
+		// Checked before a permit is repeated, because the row may falsely say that it was issued.
 		r.Err = &db.ConflictError{Reason: unsignedText}
 		if p.Permit != "" {
 			r.Err = &db.ConflictError{Reason: unsignedAgainText}
@@ -326,27 +327,27 @@ func (o *Outbox) refuse(ctx context.Context, t *db.Tx, r *releasing, look *stopL
 	return "", err
 }
 
-// The ends of the subjects of AlarmWalletDiffers: what the wallet did.
+// The suffixes of the subjects of AlarmWalletDiffers. They say what the wallet did.
 const (
 	foreignClaim   = " foreign_claim"
 	outcomeDiffers = " outcome_differs"
 )
 
-// unsignedText and unsignedAgainText tell callers why there is no permit.
+// unsignedText and unsignedAgainText say to callers why there is no permit.
 const (
 	unsignedWhy       = "the merchant signs its answers, and no answer is kept that its answerKey signed and that confirms these details (alarm " + string(client.AlarmEvidenceDiffers) + "): "
 	unsignedText      = unsignedWhy + "if the merchant has replaced its key, put the earlier one back beside the new one; otherwise block the withdrawal, and have a new one ordered if it is still wanted"
 	unsignedAgainText = unsignedWhy + "the permit is not given again; execute nothing, and find out on the chain whether this claim has moved the funds"
 )
 
-// stopLook is the state of everything that stops releases.
+// stopLook holds everything that can stop releases.
 type stopLook struct {
 	merchants map[string]*keptMerchant
 	frozen    client.Freeze
 	epoch     db.Epoch // the present one
 }
 
-// lookAt reads what stops the releases of merchants. It comes first in a transaction.
+// lookAt reads what can stop the releases of merchants. It must come first in a transaction.
 func (o *Outbox) lookAt(ctx context.Context, t *db.Tx, merchants []string) (stopLook, error) {
 	l := stopLook{merchants: map[string]*keptMerchant{}}
 	var epochs db.Epochs
@@ -355,7 +356,7 @@ func (o *Outbox) lookAt(ctx context.Context, t *db.Tx, merchants []string) (stop
 	return l, err
 }
 
-// of returns why nothing of a merchant is released, or "" if nothing stops it, and the merchant without its keys.
+// of returns the merchant without its keys, and why nothing of it is released. stop is "" if nothing stops it.
 func (l *stopLook) of(merchant string) (stop client.Reason, m Merchant, err error) {
 	m.State = client.MerchantPaused
 	if kept := l.merchants[merchant]; kept != nil {
@@ -369,7 +370,7 @@ func (l *stopLook) of(merchant string) (stop client.Reason, m Merchant, err erro
 	return stop, m, nil
 }
 
-// stopTexts tell callers why there is no permit at the moment.
+// stopTexts says to callers why there is no permit at the moment.
 var stopTexts = map[client.Reason]string{
 	client.ReasonFrozen:   "the service is frozen: nothing is released until it is thawed",
 	client.ReasonPaused:   "the merchant is paused: nothing of it is released until it is resumed",

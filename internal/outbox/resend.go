@@ -9,19 +9,19 @@ import (
 	"countersign/internal/journal"
 )
 
-// A deadline that has passed no longer applies, because a person wants the callback sent.
+// A deadline in the past is removed, because a person wants the callback sent.
 const resendSQL = `
 UPDATE outbox SET state = 'pending', due = $4, failed = 0, held = 0, settled = 0,
 	deadline = CASE WHEN deadline <= $4 THEN 4611686018427387904 ELSE deadline END
 WHERE merchant = $1 AND id = $2 AND state = $3 AND lane = 0`
 
-// A pending callback keeps its deadline: no attempt after it is wanted.
+// A pending callback keeps its deadline, because no attempt is wanted after it.
 const moveUpSQL = `
 UPDATE outbox SET due = $3, failed = 0, held = 0 WHERE merchant = $1 AND id = $2 AND state = 'pending' AND due > $3 RETURNING lane`
 
 // Resend makes a refused, exhausted or pending callback due at once and restarts its schedule. A pending one that is
-// already due stays as it is. Any other state is a *ConflictError; for an accepted callback see Repeat. Type 2 is a
-// *ConflictError unless it is pending: its question is asked once.
+// already due stays as it is. Resend returns a *ConflictError for any other state; for an accepted callback see
+// Repeat. It also returns one for type 2 unless it is pending, because its question is asked once.
 func (o *Outbox) Resend(ctx context.Context, id string, now db.Millis) (Callback, error) {
 	var c Callback
 	err := o.write(ctx, id, func(ctx context.Context, t *db.Tx, merchant, rest string) error {
@@ -50,7 +50,7 @@ func (o *Outbox) Resend(ctx context.Context, id string, now db.Millis) (Callback
 }
 
 const (
-	// The numbers of the attempts continue after the accepted one.
+	// The attempt numbers continue after the accepted attempt.
 	repeatSQL = `
 INSERT INTO outbox (merchant, id, lane, state, due, attempts, deadline, last_reason, repeated)
 SELECT c.merchant, c.id, 0, 'pending', CAST($3 AS BIGINT), a.number, 4611686018427387904, a.reason, 1
@@ -61,9 +61,10 @@ ON CONFLICT (merchant, id) DO NOTHING`
 	unacceptSQL = `UPDATE attempts SET accepted = 0 WHERE merchant = $1 AND callback = $2 AND accepted = 1`
 )
 
-// Repeat sends an accepted callback once more, for a merchant that has lost it. A merchant that still has it answers as
-// to any repetition, because the trackingId is the same. It reports whether the callback was accepted, and so is sent
-// again. An unknown callback is ErrNotFound. One of type 2 is a *ConflictError: its question is asked once.
+// Repeat sends an accepted callback once more, for a merchant that has lost it. A merchant that still has it answers
+// as to any repetition, because the trackingId is the same. Repeat reports whether the callback was accepted and is
+// sent again. It returns ErrNotFound if the callback is unknown, and a *ConflictError for type 2, because its
+// question is asked once.
 func (o *Outbox) Repeat(ctx context.Context, id string, now db.Millis) (repeated bool, err error) {
 	err = o.write(ctx, id, func(ctx context.Context, t *db.Tx, merchant, rest string) error {
 		repeated = false
@@ -96,15 +97,15 @@ func (o *Outbox) Repeat(ctx context.Context, id string, now db.Millis) (repeated
 	return repeated, err
 }
 
-// typeOfSQL locks the callback, so that it is not purged meanwhile.
+// typeOfSQL locks the callback, so that it cannot be purged meanwhile.
 const typeOfSQL = `SELECT type FROM callbacks WHERE merchant = $1 AND id = $2{lock}`
 
 var errAskedOnce = &db.ConflictError{Reason: "a withdrawal's question is asked once; its withdrawal is decided or still awaiting"}
 
-// resend makes the callbacks of list due that are in the state was.
+// resend makes the callbacks of list due that are in state was. It returns how many it changed.
 func (o *Outbox) resend(ctx context.Context, t *db.Tx, list []swept, was client.CallbackState, now db.Millis) (int64, error) {
 	resent := make([]int64, len(list))
-	lanes := make([]countersign.Lane, len(list)) // zero: the lane of all types but 2
+	lanes := make([]countersign.Lane, len(list)) // zero is the lane of all types but 2
 	statements := make([]db.Statement, len(list))
 	for i, f := range list {
 		if was == client.CallbackPending {
@@ -141,9 +142,9 @@ func (o *Outbox) resend(ctx context.Context, t *db.Tx, list []swept, was client.
 }
 
 // ResendMatching does what Resend does for all callbacks that of and f select, as in Callbacks, and returns their
-// number. With dryRun it only counts. It leaves out callbacks that Resend would refuse or that are already due. It
-// works in bounded steps, so that other transactions do not wait long. If it fails, it returns the number of those
-// resent so far.
+// number. With dryRun it only counts. It skips callbacks that Resend would refuse or that are already due. It works
+// in bounded steps, so that other transactions do not wait long. If it fails, it returns the number resent until
+// then.
 func (o *Outbox) ResendMatching(ctx context.Context, of []string, f client.CallbackFilter, dryRun bool, now db.Millis) (int64, error) {
 	total := int64(0)
 	for _, state := range []client.CallbackState{client.CallbackRefused, client.CallbackExhausted, client.CallbackPending} {
@@ -177,7 +178,7 @@ func (o *Outbox) ResendMatching(ctx context.Context, of []string, f client.Callb
 	return total, nil
 }
 
-// matching returns the callbacks of one step.
+// matching returns the callbacks of one step of ResendMatching.
 func (o *Outbox) matching(ctx context.Context, of []string, f client.CallbackFilter, cursor string, now db.Millis) (list []swept, next string, err error) {
 	ls, err := callbackListings(of, f, cursor)
 	if err != nil {
@@ -187,7 +188,7 @@ func (o *Outbox) matching(ctx context.Context, of []string, f client.CallbackFil
 		if f.State == client.CallbackPending {
 			ls[i].Add("COALESCE(o.due, 0) > ?", int64(now))
 		} else {
-			// What the merchant had accepted is sent again only if it is named.
+			// A callback that the merchant had accepted before is sent again only if it is named.
 			ls[i].Add("COALESCE(o.lane, 0) = 0 AND COALESCE(o.repeated, 0) = 0")
 		}
 	}

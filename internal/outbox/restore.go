@@ -11,14 +11,14 @@ import (
 	"countersign/internal/journal"
 )
 
-// Feeds are the feeds whose readers continue after a number.
+// Feeds lists the feeds whose readers continue after a number.
 var Feeds = []string{db.FeedOfAlarms, FeedOfDecisions}
 
 const restoredWithdrawalsSQL = `UPDATE withdrawals SET restored = 1 WHERE state IN ('awaiting', 'confirmed')`
 
-// Restored begins an epoch after a restore. Nothing is released until Reconcile. Withdrawals that had not ended stay as
-// they are until Adopt, AdoptEnd or ResumeWithdrawal says what became of them. least is the number of the
-// last epoch that is known from elsewhere, or 0.
+// Restored begins an epoch after a restore. Nothing is released until Reconcile. Withdrawals that had not ended stay
+// as they are until Adopt, AdoptEnd or ResumeWithdrawal says what became of them. least is the highest epoch number
+// that is known from elsewhere, or 0.
 func (o *Outbox) Restored(ctx context.Context, least int64, now db.Millis) (db.Epoch, error) {
 	return journal.BeginEpoch(ctx, o.DB, journal.Restore{Kind: journal.ServiceRestored, Feeds: Feeds, Least: least, At: now, MarkSQL: restoredWithdrawalsSQL})
 }
@@ -33,7 +33,7 @@ type Executed struct {
 	Permit       string          // empty: a new one, which its holder gets when it asks again
 }
 
-// inDoubt returns the condition on a withdrawal that it may have been executed or ended before a restore. open means
+// inDoubt returns the SQL condition that a withdrawal may have been executed or ended before a restore. open means
 // that the restore is not reconciled.
 func inDoubt(open bool) string {
 	if open {
@@ -51,10 +51,10 @@ const presumeSQL = `
 UPDATE withdrawals SET state = 'confirmed', decision = 'confirmed', reason = 'restored', decided = $3
 WHERE merchant = $1 AND id = $2 AND state = 'awaiting' AND `
 
-// Adopt records that a permit was issued before the restore, so that no other one is. It does so in every state, since
-// an execution cannot be undone. A withdrawal with a permit stays as it is; if its
-// permit or holder is another one, the error is a *ConflictError. Adopt works only while an epoch is open, or for a
-// withdrawal from before a restore whose fate nobody has stated.
+// Adopt records that a permit was issued before the restore, so that no other permit is issued. It does so in every
+// state, because an execution cannot be undone. A withdrawal that has a permit stays as it is; if its permit or
+// holder differs, Adopt returns a *ConflictError. Adopt works only while an epoch is open, or for a withdrawal from
+// before a restore of which nobody has said what became of it.
 func (o *Outbox) Adopt(ctx context.Context, x Executed, permit string, now db.Millis) error {
 	if err := db.CheckTexts("claim", x.Claim, "permit", x.Permit, "callBackId", x.CallBackID); err != nil {
 		return err
@@ -111,7 +111,7 @@ func (o *Outbox) Adopt(ctx context.Context, x Executed, permit string, now db.Mi
 	})
 }
 
-// recreate makes a withdrawal that is newer than the backup again, from what the core says.
+// recreate stores a withdrawal that is newer than the backup again, from the core's record of it.
 func (o *Outbox) recreate(ctx context.Context, x Executed, now db.Millis) (Withdrawal, error) {
 	payload, err := (&countersign.WithdrawalRequest{
 		Head:       countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: x.CallBackID, TenantUserID: x.TenantUserID},
@@ -128,8 +128,8 @@ func (o *Outbox) recreate(ctx context.Context, x Executed, now db.Millis) (Withd
 	return made[0].Withdrawal, nil
 }
 
-// Reconcile ends the open epoch: withdrawals that were not adopted may be released again. It reports whether one was
-// open.
+// Reconcile ends the open epoch: withdrawals that were not adopted may be released again. It reports whether an epoch
+// was open.
 func (o *Outbox) Reconcile(ctx context.Context, now db.Millis) (open bool, err error) {
 	return journal.EndEpoch(ctx, o.DB, journal.ServiceReconciled, now, nil)
 }

@@ -9,7 +9,8 @@ import (
 	"countersign/internal/journal"
 )
 
-// adoptDecisionSQL returns the beginning of a statement that gives an awaiting withdrawal the decision it had.
+// adoptDecisionSQL returns the beginning of a statement that gives an awaiting withdrawal the decision that it had
+// before the restore.
 func adoptDecisionSQL(to client.WithdrawalState) string {
 	return `
 UPDATE withdrawals SET state = '` + string(to) + `', decision = '` + string(to) + `', reason = 'restored', decided = $3, restored = 0
@@ -24,11 +25,11 @@ WHERE merchant = $1 AND id = $2 AND state = 'confirmed' AND `
 	resumeSQL = `UPDATE withdrawals SET restored = 0 WHERE merchant = $1 AND id = $2 AND restored <> 0`
 )
 
-// AdoptEnd records that a withdrawal ended before the restore without a release, as the core or the merchant says, so
-// that it is neither asked for nor released again. If it awaits a decision, it gets the one it had, so that readers of
-// the decisions learn the same as before: declined or expired, confirmed if it was blocked or lapsed, and else
-// cancelled. who says so; it is recorded as the reason. A withdrawal that is lost here is made again from x. AdoptEnd
-// reports whether it has ended: one with a permit has not.
+// AdoptEnd records that a withdrawal ended before the restore without a release, as the core or the merchant says. It
+// is then neither asked about nor released again. An awaiting withdrawal gets the decision it had, so that readers of
+// the decisions learn the same as before: declined or expired; confirmed if it was blocked or lapsed; otherwise
+// cancelled. who says so, and is recorded in the reason. A withdrawal that the backup lacks is made again from x.
+// AdoptEnd reports whether the withdrawal has ended; one with a permit has not.
 func (o *Outbox) AdoptEnd(ctx context.Context, x Executed, had client.WithdrawalState, who string, now db.Millis) (ended bool, err error) {
 	w, err := o.WithdrawalByCallBackID(ctx, x.Merchant, x.CallBackID)
 	if err == db.ErrNotFound {
@@ -66,8 +67,8 @@ func (o *Outbox) AdoptEnd(ctx context.Context, x Executed, had client.Withdrawal
 }
 
 // ResumeWithdrawal records that nothing became of a restored withdrawal, so that it is decided and released like any
-// other. Repeating it changes nothing. A person says so once the restore is reconciled, and the core, through
-// reconciling, before.
+// other. Repeating it changes nothing. A person can say so only after the restore is reconciled. The core, with
+// reconciling, can say so before.
 func (o *Outbox) ResumeWithdrawal(ctx context.Context, id, reason string, reconciling bool, now db.Millis) error {
 	if err := db.CheckText("reason", reason); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"countersign/internal/journal"
 )
 
-// MerchantKeys are the keys of a merchant that belong together.
+// MerchantKeys holds the keys of a merchant that belong together.
 type MerchantKeys struct {
 	APIKey         countersign.APIKey // expected in every response
 	CallbackAPIKey countersign.APIKey // sent as X-API-KEY; may be empty
@@ -23,28 +23,28 @@ type MerchantKeys struct {
 // response returns the key that opens answers.
 func (k MerchantKeys) response() *envelope.Key { return cmp.Or(k.ResponseKey, k.Key) }
 
-// texts returns a text for each kind of key, in the order of keyKinds, that differs from key to key: the fingerprint of
-// an RSA key, an API key itself. Empty: there is none.
+// texts returns, for each kind of key in the order of keyKinds, a text that identifies the key: the fingerprint of an
+// RSA key, or the API key itself. An empty text means that there is no such key.
 func (k MerchantKeys) texts() [len(keyKinds)]string {
 	return [...]string{k.Key.Fingerprint(), k.response().Fingerprint(), k.APIKey.Reveal(), k.CallbackAPIKey.Reveal()}
 }
 
-// Rotation is the time in which a merchant has two sets of keys. Answers under both count. One of them seals requests:
+// Rotation is the period in which a merchant has two sets of keys. Answers under both count. One set seals requests:
 // the older one until the newer one is activated.
 type Rotation struct {
 	Staged    db.Millis     // when the newer keys were made
 	Active    bool          // the newer keys seal
-	Activated db.Millis     // since when
-	Overlap   time.Duration // how long after that the older keys still count
+	Activated db.Millis     // when they were activated
+	Overlap   time.Duration // how long after that the older keys stay valid
 
-	// Other are the keys that do not seal: the newer ones, or if Active the older ones. Since and the fingerprints are
-	// theirs.
+	// Other holds the keys that do not seal: the newer ones, or the older ones if Active. Since and the fingerprints
+	// are those of Other.
 	Other                            MerchantKeys
 	Since                            KeySince
 	Fingerprint, ResponseFingerprint string
 }
 
-// Until returns when the older keys end.
+// Until returns when the older keys end. It returns Never before the newer ones are activated.
 func (r *Rotation) Until() db.Millis {
 	if !r.Active {
 		return db.Never
@@ -57,10 +57,11 @@ func (m *Merchant) setKeys(k MerchantKeys) {
 	m.Fingerprint, m.ResponseFingerprint = k.Key.Fingerprint(), k.response().Fingerprint()
 }
 
-// ErrRotating means that the merchant already has two sets of keys, so it is not clear which of them would change.
+// ErrRotating means that the merchant already has two sets of keys, so it is unclear which of them would change.
 var ErrRotating = &db.ConflictError{Reason: "keys of the merchant are being replaced: finish or cancel that first"}
 
-// Stage gives m a second set of keys. Keys that k lacks are those of the present set.
+// Stage gives m a second set of keys. A key that k lacks is taken from the present set. Stage returns ErrRotating if
+// m has two sets already, and a *ConflictError if the keys are the same.
 func (m *Merchant) Stage(k MerchantKeys) error {
 	if m.Rotation != nil {
 		return ErrRotating
@@ -74,7 +75,7 @@ func (m *Merchant) Stage(k MerchantKeys) error {
 	return nil
 }
 
-// Activate makes the newer keys seal. The older ones still count for the time overlap.
+// Activate makes the newer keys seal. The older ones stay valid for the time overlap.
 func (m *Merchant) Activate(overlap time.Duration) error {
 	r := m.Rotation
 	if r == nil || r.Active {
@@ -95,7 +96,7 @@ func (m *Merchant) Finish() error {
 	return nil
 }
 
-// Cancel drops the newer keys, so that the older ones are the only set.
+// Cancel removes the newer keys, so that the older ones are the only set.
 func (m *Merchant) Cancel() error {
 	r := m.Rotation
 	if r == nil {
@@ -108,7 +109,7 @@ func (m *Merchant) Cancel() error {
 	return nil
 }
 
-// DateKeys dates the keys of m: a key that prev has, in either of its sets, keeps its date, any other gets now. prev may
+// DateKeys dates the keys of m. A key that prev has, in either set, keeps its date; any other key gets now. prev may
 // be nil. Two successive keys never have the same date, even if the clock was set back, so a date identifies a key.
 func (m *Merchant) DateKeys(prev *Merchant, now db.Millis) {
 	type key struct {
@@ -143,7 +144,7 @@ func (m *Merchant) DateKeys(prev *Merchant, now db.Millis) {
 	if m.Rotation == nil {
 		return
 	}
-	r := *m.Rotation // the caller may hold the merchant as it was
+	r := *m.Rotation // a copy, because the caller may hold the earlier merchant
 	r.Since = sinceOf(r.Other)
 	r.Staged = cmp.Or(r.Staged, now)
 	if r.Active {
@@ -152,8 +153,8 @@ func (m *Merchant) DateKeys(prev *Merchant, now db.Millis) {
 	m.Rotation = &r
 }
 
-// Others returns the keys of the other set that differ from those that seal. In a list of merchants, API keys have no
-// fingerprint: the secrets were not read.
+// Others returns the keys of the other set that differ from those that seal. API keys have no fingerprint if m is
+// from a list, because the secrets were not read.
 func (m *Merchant) Others() []client.Key {
 	if m.Rotation == nil {
 		return nil
@@ -163,7 +164,7 @@ func (m *Merchant) Others() []client.Key {
 
 func (r *Rotation) differ(m *Merchant) (list []client.Key) {
 	theirs, ours := r.Other.texts(), m.texts()
-	listed := r.Other.Key == nil // then the times distinguish API keys
+	listed := r.Other.Key == nil // the secrets were not read; dates distinguish API keys
 	if listed {
 		theirs[0], theirs[1], ours[0], ours[1] = r.Fingerprint, r.ResponseFingerprint, m.Fingerprint, m.ResponseFingerprint
 	}
@@ -180,8 +181,8 @@ func (r *Rotation) differ(m *Merchant) (list []client.Key) {
 	return list
 }
 
-// RotationTexts returns, for people and records, the state of a replacement of keys: which keys are next, or old, by
-// their fingerprints. Nil: there is none.
+// RotationTexts returns the state of a replacement of keys for people and records: which keys are next, or old, by
+// their fingerprints. It returns nil if no keys are being replaced.
 func (m *Merchant) RotationTexts() map[string]string {
 	r := m.Rotation
 	if r == nil {
@@ -199,7 +200,7 @@ func (m *Merchant) RotationTexts() map[string]string {
 	return texts
 }
 
-// check checks what the rows rely on.
+// check returns an error if a rotation lacks what its row needs.
 func (r *Rotation) check() error {
 	if r.Other.Key == nil || r.Other.APIKey == "" {
 		return fmt.Errorf("rotation is %w: a key is missing", db.ErrInvalid)

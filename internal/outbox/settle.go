@@ -25,30 +25,31 @@ type settling struct {
 	state    client.CallbackState
 	found    bool // the callback was still sending this attempt
 	lane     countersign.Lane
-	failed   int // attempts that count, this one included
+	failed   int // attempts that count, including this one
 	deadline db.Millis
 
 	fresh    bool // the attempt was not recorded before: raise its alarms
 	decided  countersign.Decision
 	awaiting int64         // 1: the withdrawal was awaiting
 	stopped  client.Reason // why the answer cannot decide; empty if it can
-	within   db.Millis     // how long it can be released once it is confirmed
+	within   db.Millis     // how long it can be released after its confirmation
 	signs    bool          // the merchant has an answerKey
 	now      db.Millis
 }
 
-// Settle ends attempts in one transaction and returns the result of each, in the same order. A settlement that has lost
-// its lease changes nothing and does not affect the others; its attempt is recorded as late. Repeating a call changes
-// nothing and returns the same Applied, but Late and Differs only the first time.
+// Settle ends attempts in one transaction and returns the result of each, in the same order. A settlement that has
+// lost its lease changes nothing and does not affect the others; its attempt is recorded as late. Repeating a call
+// changes nothing and returns the same Applied, but sets Late and Differs only the first time.
 //
-// A confirmation that arrives at its withdrawal's deadline or later expires the withdrawal instead. A confirmation of
+// A confirmation that arrives at its withdrawal's deadline or later expires the withdrawal instead. A confirmation by
 // an attempt that has lost its lease never decides. An answer decides nothing while its merchant is paused or the
-// service is frozen, or if its question was asked under an older version of the merchant: its callback is due again at
-// once and nothing counts against it. The same holds for any callback whose answer was judged under a key that the
-// merchant no longer has. A withdrawal from before a restore is not decided until somebody has said what became of it.
+// service is frozen, or if its question was asked under an older version of the merchant. Its callback is then due
+// again at once, and nothing counts against it. The same holds for any callback whose answer was judged under a key
+// that the merchant no longer has. A withdrawal from before a restore is not decided until somebody has said what
+// became of it.
 //
-// Rows are locked in one order: callbacks by merchant and id, each with its withdrawal, then merchants, lanes, and the
-// feeds last.
+// Rows are locked in one order: callbacks by merchant and id, each with its withdrawal, then merchants, then lanes,
+// then the feeds.
 func (o *Outbox) Settle(ctx context.Context, settlements []Settlement, now db.Millis) ([]Settled, error) {
 	if len(settlements) == 0 {
 		return nil, nil
@@ -94,7 +95,7 @@ func newSettling(n Settlement, out *Settled, now db.Millis) (*settling, error) {
 	return &settling{Settlement: n, out: out, id: id, state: n.State, now: now}, nil
 }
 
-// settle does the steps in the order of their locks.
+// settle runs the steps in the order of their locks.
 func (o *Outbox) settle(ctx context.Context, t *db.Tx, batch []*settling, now db.Millis) error {
 	feed := &feedEntries{}
 	if err := o.settleCallbacks(ctx, t, batch, feed); err != nil {
@@ -127,7 +128,7 @@ func (o *Outbox) settle(ctx context.Context, t *db.Tx, batch []*settling, now db
 				last := &feed.alarms[len(feed.alarms)-1]
 				last.Examples = append(last.Examples, b.CallbackID)
 			}
-			if facts := b.Attempt.Facts; facts != nil && facts.Text() != "" { // so that whoever gets the alarm knows what is wrong
+			if facts := b.Attempt.Facts; facts != nil && facts.Text() != "" { // so that the reader knows what is wrong
 				last := &feed.alarms[len(feed.alarms)-1]
 				last.Examples = append(last.Examples, facts.Text())
 			}
@@ -158,8 +159,8 @@ func (o *Outbox) settle(ctx context.Context, t *db.Tx, batch []*settling, now db
 	return feed.write(ctx, t)
 }
 
-// subject returns the subject of b's alarm: the callback with the reason of the attempt. If it was refused for good,
-// the subject is the merchant's code, so that one alarm stands for all callbacks with that code.
+// subject returns the subject of b's alarm: the callback with the reason of the attempt. For a deposit that was
+// refused for good it is the merchant's code, so that one alarm stands for all callbacks with that code.
 func (b *settling) subject() string {
 	if b.Alarm == client.AlarmDepositRefused && b.Attempt.ErrCode != nil {
 		return "errCode " + strconv.FormatInt(*b.Attempt.ErrCode, 10)
@@ -177,7 +178,7 @@ UPDATE outbox SET state = $4, due = $5, failed = failed + $6, lease_until = 0, l
 WHERE merchant = $1 AND id = $2 AND state = 'sending' AND attempts = $3
 RETURNING lane, failed, deadline`
 
-	// A decision needs to know the deadline, and whether anything stops it.
+	// A decision needs the deadline, and whether the withdrawal is from before a restore.
 	settleDecisionSQL = `
 SELECT c.lane, c.failed, c.deadline,
 	(SELECT COUNT(*) FROM withdrawals w WHERE w.merchant = c.merchant AND w.id = c.id AND w.restored <> 0)
@@ -204,7 +205,7 @@ func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settlin
 	add := func(b *settling, text string, args ...any) {
 		statements = append(statements, db.Statement{SQL: text, Args: key(b, args...), Row: b.scan})
 	}
-	// Each guarded statement runs once. The read for a decision only locks.
+	// Each guarded statement runs once. The read for a decision only takes the lock.
 	end := func(b *settling) {
 		if b.state == client.CallbackAccepted {
 			add(b, settleAcceptedSQL)
@@ -271,8 +272,8 @@ func (b *settling) scan(r db.Rows) error {
 	return r.Scan(&b.lane, &b.failed, &b.deadline)
 }
 
-// withdrawn returns the reason if the answer no longer counts: the keys under which it was judged are not the
-// merchant's any more. A date stands for a key (see DateKeys).
+// withdrawn returns why the answer no longer counts: the merchant no longer has the keys under which it was judged.
+// It returns "" if the answer counts. A date identifies a key (see DateKeys).
 func (b *settling) withdrawn(m *keptMerchant) client.Reason {
 	switch {
 	case !b.keysCount():
@@ -284,7 +285,7 @@ func (b *settling) withdrawn(m *keptMerchant) client.Reason {
 	return ""
 }
 
-// has reports whether m has the key of this date, in either of its sets.
+// has reports whether m has the key with this date in either of its sets.
 func (m *Merchant) has(at db.Millis, since func(KeySince) db.Millis) bool {
 	return at == 0 || since(m.Since) == at || m.Rotation != nil && since(m.Rotation.Since) == at
 }
@@ -314,8 +315,8 @@ func (b *settling) scanDecision(r db.Rows, kept *keptMerchant, frozen client.Fre
 	return err
 }
 
-// askAgain makes b the settlement of an answer that decides nothing. Its alarm may say what was decided, so it is left
-// to the answer that decides.
+// askAgain makes b the settlement of an answer that decides nothing. It drops b's alarm, which may name a decision;
+// the answer that decides will raise its own.
 func (b *settling) askAgain() {
 	b.Decision, b.decided, b.Alarm = countersign.DecisionNone, countersign.DecisionNone, ""
 	b.state, b.Due, b.Counts, b.Held = client.CallbackPending, b.now, false, false
@@ -326,8 +327,8 @@ func (b *settling) askAgain() {
 	b.out.Stopped = b.stopped
 }
 
-// restoredPause is how many milliseconds pass before a question is asked again whose withdrawal's fate before a restore
-// nobody has stated.
+// restoredPause is how many milliseconds pass before a question is asked again while nobody has said what became of
+// its withdrawal before a restore.
 const restoredPause db.Millis = 10_000
 
 const decideSQL = `
@@ -335,7 +336,7 @@ UPDATE withdrawals SET state = $3, decision = $3, reason = $4, decided = $5,
 	confirmed_address = $6, confirmed_chain = $7, confirmed_symbol = $8, confirmed_amount = $9, release_by = $10
 WHERE merchant = $1 AND id = $2 AND state = 'awaiting'`
 
-// decide makes the decision if there is none yet.
+// decide returns the statement that makes the decision if there is none yet.
 func (b *settling) decide() db.Statement {
 	reason := client.Reason(db.Clean(string(b.Attempt.Reason)))
 	var d countersign.Details
@@ -350,7 +351,7 @@ func (b *settling) decide() db.Statement {
 		d.Address, d.ChainName, d.Symbol, d.Amount.String(), int64(releaseBy)}}
 }
 
-// flag is the stored form of a bool: the databases have no common boolean type.
+// flag returns the stored form of a bool, because the databases have no common boolean type.
 func flag(b bool) int64 {
 	if b {
 		return 1
@@ -366,7 +367,7 @@ func unhex(text string) []byte {
 	return b
 }
 
-// sortedByID returns the indexes of n items in order of their ids. Items with the same id keep their order.
+// sortedByID returns the indexes of n items in the order of their ids. Items with the same id keep their order.
 func sortedByID(n int, id func(int) string) []int {
 	order := make([]int, n)
 	for i := range order {

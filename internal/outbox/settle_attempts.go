@@ -20,7 +20,7 @@ const attemptParams = 18
 
 var insertAttempts = db.NewInsert(insertAttemptSQL, 100, 10)
 
-// A late result replaces only the note that its lease was lost.
+// A late result replaces only the record that its lease was lost.
 const keepLateAttemptSQL = insertAttemptSQL + `
 ON CONFLICT (merchant, callback, number) DO UPDATE SET request_uuid = $4, started = $5, duration = $6, http_status = $7,
 	err_code = $8, outcome = $9, reason = $10, node = $11, request_hash = $12, response_hash = $13, late = $14, settled = $16, facts = $18
@@ -31,7 +31,7 @@ SELECT request_uuid, late FROM attempts WHERE merchant = $1 AND callback = $2 AN
 
 const hasCallbackSQL = `SELECT 1 FROM callbacks WHERE merchant = $1 AND id = $2`
 
-// settleAttempts records the attempts. It detects settlements that an earlier call applied before it failed.
+// settleAttempts records the attempts. It recognizes settlements that an earlier call had already applied.
 func (o *Outbox) settleAttempts(ctx context.Context, t *db.Tx, batch []*settling) error {
 	var looks []db.Statement
 	known := make([]bool, len(batch))
@@ -91,11 +91,11 @@ func (a *Attempt) factsText() string {
 	if a.Facts == nil {
 		return ""
 	}
-	text, _ := json.Marshal(a.Facts) // texts alone
+	text, _ := json.Marshal(a.Facts) // cannot fail: only texts
 	return db.Clean(string(text))
 }
 
-// factsOf inverts factsText. It returns nil for an empty text and for one that it cannot read.
+// factsOf inverts factsText. It returns nil for a text that is empty or that it cannot read.
 func factsOf(text string) *client.Fact {
 	var f client.Fact
 	if text == "" || json.Unmarshal([]byte(text), &f) != nil {
@@ -104,7 +104,8 @@ func factsOf(text string) *client.Fact {
 	return &f
 }
 
-// settleLate compares answers that came after the decision with it. The first decision stands (PROTOCOL.md, D4).
+// settleLate compares answers that came after the decision with that decision. The first decision stands
+// (PROTOCOL.md, D4).
 func (o *Outbox) settleLate(ctx context.Context, t *db.Tx, batch []*settling, feed *feedEntries) error {
 	var reads []db.Statement
 	for _, b := range batch {
@@ -117,7 +118,7 @@ func (o *Outbox) settleLate(ctx context.Context, t *db.Tx, batch []*settling, fe
 				return err // awaiting: another attempt will decide
 			}
 			b.out.Late = true
-			// A deadline or a cancel decided without an answer, so no answer that was under way contradicts another.
+			// If a deadline or a cancellation decided, there was no answer to contradict.
 			b.out.Differs = answered(w.Decision) && answered(b.Decision) && (w.Decision != b.Decision ||
 				b.Decision == countersign.DecisionConfirmed && (w.Details == nil || b.Details.Differs(countersign.Details(*w.Details)) != ""))
 			if b.out.Differs {
@@ -129,7 +130,7 @@ func (o *Outbox) settleLate(ctx context.Context, t *db.Tx, batch []*settling, fe
 	return t.Batch(ctx, reads)
 }
 
-// answered reports whether an answer of the merchant made a decision.
+// answered reports whether an answer of the merchant made the decision.
 func answered(d countersign.Decision) bool {
 	return d == countersign.DecisionConfirmed || d == countersign.DecisionDeclined
 }
@@ -168,14 +169,14 @@ const dropOpenFailuresSQL = `DELETE FROM open_failures WHERE merchant = $1 AND a
 
 const countOpenFailuresSQL = `SELECT COUNT(*) FROM open_failures WHERE merchant = $1`
 
-// settleOpenFailures counts opening failures and pauses a merchant with too many of them: an attacker may be testing
-// keys or paddings.
+// settleOpenFailures counts opening failures. It pauses a merchant with too many of them, because an attacker may be
+// testing keys or paddings.
 func (o *Outbox) settleOpenFailures(ctx context.Context, t *db.Tx, batch []*settling, feed *feedEntries, now db.Millis) error {
 	for _, b := range batch {
 		if !b.OpenFailure || !b.fresh {
 			continue
 		}
-		// The lock makes the nodes count one after the other.
+		// The lock makes the nodes count one after another.
 		err := t.Batch(ctx, []db.Statement{{SQL: lockMerchantSQL, Args: []any{b.Merchant}, Row: func(db.Rows) error { return nil }},
 			{SQL: dropOpenFailuresSQL, Args: []any{b.Merchant, int64(now - openFailureWindow)}},
 			{SQL: keepOpenFailureSQL, Args: []any{b.Merchant, b.id, b.Attempt.Number, int64(now)}}})

@@ -10,8 +10,8 @@ import (
 	"countersign/internal/db"
 )
 
-// statsSQL reads the sums of a lane's rows and the kept numbers, in one snapshot. The inner SELECT looks up the oldest
-// pending callback of each merchant.
+// statsSQL reads the sums of the rows of each lane and the stored counts, in one snapshot. The inner SELECT finds the
+// oldest pending callback of each merchant.
 var statsSQL = fmt.Sprintf(`%s UNION ALL %s UNION ALL
 SELECT name, -1, n, 0, 0, 0, 0, 0 FROM %s kept`, laneSumSQL(0), laneSumSQL(1), db.CountsSQL)
 
@@ -25,8 +25,8 @@ SELECT '', %d, COALESCE(CAST(SUM(in_flight) AS BIGINT), 0), COALESCE(CAST(SUM(ac
 FROM lanes WHERE lane = %[1]d`, lane)
 }
 
-// Stats counts callbacks by lane and state, each lane with every state, and withdrawals by state. Its cost grows only
-// with the number of merchants.
+// Stats returns the number of callbacks by lane and state, each lane with every state, and of withdrawals by state.
+// Its cost grows only with the number of merchants.
 func (o *Outbox) Stats(ctx context.Context) (client.ServiceStats, error) {
 	s := client.ServiceStats{Withdrawals: map[client.WithdrawalState]int64{}}
 	var sums [Lanes]struct {

@@ -14,7 +14,7 @@ const freezeID = "service"
 
 const readFreezeSQL = `SELECT at, by_token, reason FROM frozen WHERE id = 'service'`
 
-// freezeStatement returns the statement that reads the freeze into f. Without a row there is none, and f stays zero.
+// freezeStatement returns the statement that reads the freeze into f. If there is no row, f stays zero.
 func freezeStatement(f *client.Freeze) db.Statement {
 	return db.Statement{SQL: readFreezeSQL, Row: func(r db.Rows) error {
 		err := r.Scan(&f.At, &f.By, &f.Reason)
@@ -23,19 +23,19 @@ func freezeStatement(f *client.Freeze) db.Statement {
 	}}
 }
 
-// A decision and a release look at the freeze and at the merchant in their own transaction, and a call that stops or
-// changes merchants waits for those that have looked. So once that call has returned, no decision and no release relies
-// on the earlier state.
+// A decision and a release read the freeze and the merchant in their own transaction. A call that stops or changes
+// merchants waits for the transactions that have read them. Once that call has returned, no decision and no release
+// relies on the earlier state.
 //
-// The lock is on the table and not on rows: transactions that share the lock of a row can keep a writer waiting for
-// ever, while the lock of a table is granted in the order of the requests. Transactions take it before anything else.
-// SQLite has one writer and needs none.
+// The lock is on the table and not on rows. Transactions that share the lock of a row can keep a writer waiting for
+// ever, while table locks are granted in the order of the requests. Transactions take this lock before anything else.
+// SQLite has one writer and needs no lock.
 const (
 	lookAtStopsSQL = `LOCK TABLE frozen IN ROW SHARE MODE`
 	changeStopsSQL = `LOCK TABLE frozen IN EXCLUSIVE MODE`
 )
 
-// lookAtStops adds the lock to list that must precede a look at the freeze and at merchants.
+// lookAtStops appends to list the lock that must precede a read of the freeze and of merchants.
 func (o *Outbox) lookAtStops(list []db.Statement) []db.Statement {
 	if o.Dialect().ConcurrentWriters {
 		list = append(list, db.Statement{SQL: lookAtStopsSQL})
@@ -43,7 +43,7 @@ func (o *Outbox) lookAtStops(list []db.Statement) []db.Statement {
 	return list
 }
 
-// changeStops takes the lock that must precede every change of the freeze, and of a merchant by a person.
+// changeStops takes the lock that must precede any change of the freeze, or of a merchant by a person.
 func (o *Outbox) changeStops(ctx context.Context, t *db.Tx) error {
 	if !o.Dialect().ConcurrentWriters {
 		return nil
@@ -52,7 +52,7 @@ func (o *Outbox) changeStops(ctx context.Context, t *db.Tx) error {
 	return err
 }
 
-// stopped returns the reason why nothing is decided or released, or "" if there is none.
+// stopped returns why nothing is decided or released. It returns "" if nothing prevents it.
 func stopped(state client.MerchantState, frozen client.Freeze) client.Reason {
 	switch {
 	case frozen.At != 0:
@@ -67,15 +67,15 @@ const changeFreezeSQL = `
 INSERT INTO frozen (id, at, by_token, reason) VALUES ($1, $2, $3, $4)
 ON CONFLICT (id) DO UPDATE SET at = $2, by_token = $3, reason = $4`
 
-// changeFreeze makes f the freeze.
+// changeFreeze stores f as the freeze.
 func (o *Outbox) changeFreeze(ctx context.Context, t *db.Tx, f client.Freeze) error {
 	_, err := t.Exec(ctx, changeFreezeSQL, freezeID, int64(f.At), f.By, f.Reason)
 	return err
 }
 
-// Freeze freezes the service and raises AlarmFrozen. Once it has returned, no question is asked and nothing is decided
-// or released on any node until Thaw. Deadlines go on: a withdrawal that reaches its deadline expires. Repeating it
-// changes nothing and returns the present freeze.
+// Freeze freezes the service and raises AlarmFrozen. Once it has returned, no question is asked and nothing is
+// decided or released on any node until Thaw. Deadlines still apply: a withdrawal that reaches its deadline expires.
+// Repeating it changes nothing and returns the present freeze.
 func (o *Outbox) Freeze(ctx context.Context, reason, by string, now db.Millis) (f client.Freeze, err error) {
 	for _, text := range []struct{ member, text string }{{"reason", reason}, {"by", by}} {
 		if err := db.CheckIdentifier(text.member, text.text); err != nil {
@@ -123,11 +123,11 @@ func (o *Outbox) Thaw(ctx context.Context, now db.Millis) error {
 	})
 }
 
-// resumedText ends an alarm's subject: what it names was ended.
+// resumedText is the suffix of the subject of an alarm that says that a stop was ended.
 const resumedText = " was ended"
 
-// resumed raises the alarm that a person has ended a stop, since a stolen token may be used to do so. It ends the alarm
-// about the stop itself.
+// resumed raises the alarm that a person has ended a stop, because somebody could use a stolen token to do so. It
+// ends the alarm about the stop itself.
 func resumed(ctx context.Context, t *db.Tx, merchant, what string, stop client.AlarmKind, now db.Millis) error {
 	subject := what + resumedText
 	if by := journal.Caller(ctx); by != "" {
@@ -139,7 +139,7 @@ func resumed(ctx context.Context, t *db.Tx, merchant, what string, stop client.A
 	return db.EndAlarms(ctx, t, []client.Alarm{{Merchant: merchant, Kind: stop, Ended: now}})
 }
 
-// Frozen returns the freeze, or the zero Freeze if there is none.
+// Frozen returns the freeze. It returns the zero Freeze if there is none.
 func (o *Outbox) Frozen(ctx context.Context) (client.Freeze, error) { return readFreeze(ctx, o) }
 
 func readFreeze(ctx context.Context, q db.Querier) (f client.Freeze, err error) {
@@ -152,9 +152,9 @@ const blockSQL = `
 UPDATE withdrawals SET state = 'blocked', ended = $3, blocked_reason = $4, blocked_by = $5, restored = 0
 WHERE merchant = $1 AND id = $2 AND state = 'confirmed'`
 
-// BlockWithdrawal makes a confirmed withdrawal blocked for ever: it is never released. Its decision stays, and the
-// merchant gets a notice of the end. Repeating it returns the same result, with the first reason. Any other state is a
-// *ConflictError.
+// BlockWithdrawal blocks a confirmed withdrawal for ever: it is never released. Its decision stays, and the merchant
+// gets a notice of the end. Repeating it returns the same result, with the first reason. It returns a *ConflictError
+// for any other state.
 func (o *Outbox) BlockWithdrawal(ctx context.Context, id, reason, by string, now db.Millis) (Withdrawal, error) {
 	if reason == "" {
 		return Withdrawal{}, fmt.Errorf("reason is %w: it is empty", db.ErrInvalid)

@@ -8,17 +8,17 @@ import (
 	"countersign/internal/db"
 )
 
-// Swept says what a Sweep did.
+// Swept is what a Sweep did.
 type Swept struct {
 	Lost      []string // callbacks whose lease was lost; pending again
 	Expired   []string // withdrawals that expired
 	Lapsed    []string // confirmed withdrawals that were not released in time
 	Exhausted int      // callbacks other than type 2 that passed their deadline
-	Repaired  int      // lanes whose waiting work was overlooked, or delayed by a clock that was set back
+	Repaired  int      // lanes whose waiting work was overlooked, or delayed because a clock was set back
 	More      bool     // a bound was reached: sweep again soon
 }
 
-// sweepMost bounds each part of a sweep.
+// sweepMost is how many rows each part of a sweep handles at most.
 const sweepMost = 500
 
 // swept is a row that a sweep found.
@@ -30,7 +30,7 @@ type swept struct {
 	claimed      db.Millis
 }
 
-// callback returns the id of the callback, which for type 2 is the withdrawal's too.
+// callback returns the id of the callback. For type 2 it is also the withdrawal's id.
 func (f swept) callback() string { return joinID(f.merchant, f.id) }
 
 func scanSwept(r db.Rows) (f swept, err error) {
@@ -38,12 +38,12 @@ func scanSwept(r db.Rows) (f swept, err error) {
 	return f, err
 }
 
-// Sweep makes callbacks with lost leases pending again. It expires withdrawals past their deadline together with their
-// callbacks, and lets confirmed ones lapse. It repairs lanes after a crash between two statements. One call does a
-// bounded amount of work. A lost lease does not count against the callback's schedule; its attempt is recorded with the
-// reason "lost".
+// Sweep makes callbacks with lost leases pending again. It expires withdrawals past their deadline together with
+// their callbacks, lets confirmed ones lapse, and repairs lanes after a crash between two statements. One call does a
+// bounded amount of work. A lost lease does not count against the callback's schedule. Its attempt is recorded with
+// the reason "lost".
 func (o *Outbox) Sweep(ctx context.Context, now db.Millis) (done Swept, err error) {
-	// Expiry comes first, so that an expired callback does not become pending.
+	// Expiry comes first, so that an expired callback does not become pending again.
 	for _, part := range []func(context.Context, db.Millis, *Swept) error{
 		o.sweepWithdrawals, o.sweepDeadlines, o.sweepLapsed, o.sweepLeases, o.sweepLanes,
 	} {
@@ -57,8 +57,8 @@ func (o *Outbox) Sweep(ctx context.Context, now db.Millis) (done Swept, err erro
 	return done, o.FoldCounts(ctx)
 }
 
-// sweepAlarms raises and ends, every half minute, the alarms that depend on the clock. The first call of a process
-// leaves overdue work out: it may have waited because no process ran.
+// sweepAlarms raises and ends the alarms that depend on the clock, every half minute. The first call of a process
+// ignores overdue work, which may have waited because no process ran.
 func (o *Outbox) sweepAlarms(ctx context.Context, now db.Millis) error {
 	o.swept.mu.Lock()
 	last := o.swept.looked
@@ -109,9 +109,9 @@ func (o *Outbox) sweepWithdrawals(ctx context.Context, now db.Millis, done *Swep
 	return err
 }
 
-// sweepEach ends the withdrawals that text finds, and returns the ids of those that it ended. Each has a transaction of
-// its own: they are few, and none should wait for the others. While a restore is not reconciled none expires or lapses,
-// since it may have been executed.
+// sweepEach ends the withdrawals that text finds, and returns the ids of those that it ended. Each has a transaction
+// of its own, because they are few and none should wait for the others. While a restore is not reconciled, no
+// withdrawal expires or lapses, because it may have been executed.
 func (o *Outbox) sweepEach(ctx context.Context, text string, now db.Millis, done *Swept,
 	end func(context.Context, *db.Tx, swept) (bool, error)) (ids []string, err error) {
 	open, err := db.EpochIsOpen(ctx, o)
@@ -138,7 +138,8 @@ func (o *Outbox) sweepEach(ctx context.Context, text string, now db.Millis, done
 	return ids, nil
 }
 
-// find returns merchants and ids in the order in which all transactions lock them. The last of args must be sweepMost.
+// find returns the merchants and ids that text selects, in the order in which all transactions lock them. The last of
+// args must be sweepMost.
 func (o *Outbox) find(ctx context.Context, done *Swept, text string, args ...any) ([]swept, error) {
 	list, err := db.List(ctx, o, text, args, scanSwept)
 	done.More = done.More || len(list) == sweepMost
@@ -178,8 +179,8 @@ func (o *Outbox) sweepDeadlines(ctx context.Context, now db.Millis, done *Swept)
 	return err
 }
 
-// sweepRows changes each row of list by the guarded statement text, in one transaction, and returns those it changed.
-// follow returns the statements that follow from a change, and notes the change in its lane and the feeds.
+// sweepRows changes the rows of list by the guarded statement text, in one transaction, and returns those that it
+// changed. follow returns the statements that follow from a change, and notes the change in its lane and the feeds.
 func (o *Outbox) sweepRows(ctx context.Context, list []swept, now db.Millis, text string, args func(swept) []any,
 	follow func(swept, laneChanges, *feedEntries) []db.Statement) (changed []swept, err error) {
 	n := make([]int64, len(list))
@@ -230,7 +231,7 @@ func (o *Outbox) sweepLeases(ctx context.Context, now db.Millis, done *Swept) er
 	return o.endLeases(ctx, now, now, done)
 }
 
-// endLeases makes callbacks pending whose lease ended at until or before.
+// endLeases makes the callbacks pending whose lease ended at until or before.
 func (o *Outbox) endLeases(ctx context.Context, until, now db.Millis, done *Swept) error {
 	found, err := db.List(ctx, o, lostLeasesSQL, []any{int64(until), sweepMost}, func(r db.Rows) (f swept, err error) {
 		err = r.Scan(&f.merchant, &f.id, &f.number, &f.lane, &f.node, &f.claimed)
@@ -254,8 +255,9 @@ func (o *Outbox) endLeases(ctx context.Context, until, now db.Millis, done *Swep
 	return err
 }
 
-// lanesSQL reads for each lane whether something is due before next_due, and whether a clock wrote it that was since set
-// back by more than clockStep, or wrote that a callback is due later than any schedule allows.
+// lanesSQL reads two things of each lane. The first is whether something is due before next_due. The second is
+// whether a clock that was since set back by more than clockStep wrote its times, or made a callback due later than
+// any schedule allows.
 const lanesSQL = `
 SELECT l.merchant, l.lane,
 	CASE WHEN l.next_due > COALESCE((
@@ -268,26 +270,27 @@ SELECT l.merchant, l.lane,
 		ORDER BY o.due DESC LIMIT 1), 0) > $6 THEN 1 ELSE 0 END
 FROM lanes l WHERE l.merchant > $1 ORDER BY l.merchant, l.lane LIMIT CAST($2 AS BIGINT)`
 
-// clockStep is the most by which clocks of nodes may differ, in milliseconds.
+// clockStep is the most by which the clocks of nodes may differ, in milliseconds.
 const clockStep db.Millis = 1000
 
-// longestDelay is more than the longest delay between two attempts that a schedule allows, a week with its jitter.
+// longestDelay is longer than any delay between two attempts that a schedule allows, which is a week with its jitter.
 const longestDelay db.Millis = 8 * 24 * 3_600_000
 
-// pullInSQL makes callbacks due that a clock which was far ahead would have wait for its time, perhaps for years.
+// pullInSQL makes callbacks due whose due time a clock wrote that was far ahead. They would otherwise wait for that
+// time, perhaps for years.
 const pullInSQL = `
 UPDATE outbox SET due = $3 WHERE merchant = $1 AND state = 'pending' AND id IN (
 	SELECT id FROM outbox WHERE merchant = $1 AND lane = $2 AND state = 'pending' AND due > $4
 	ORDER BY due DESC LIMIT CAST($5 AS BIGINT))`
 
-// resetClockSQL resets times of a lane that lie in the future, because its callbacks would wait for them.
+// resetClockSQL resets the times of a lane that are in the future, because its callbacks would wait for them.
 const resetClockSQL = `
 UPDATE lanes SET served = CASE WHEN served > $3 THEN 0 ELSE served END,
 	bucket = CASE WHEN bucket > $3 THEN 0 ELSE bucket END, rate_ready = CASE WHEN bucket > $3 THEN 0 ELSE rate_ready END,
 	open_until = CASE WHEN open_until > $4 THEN 0 ELSE open_until END
 WHERE merchant = $1 AND lane = $2`
 
-// sweepLanes looks at some lanes; the next call continues after them. It repairs lanes whose work was overlooked or is
+// sweepLanes checks some lanes; the next call continues after them. It repairs lanes whose work was overlooked or is
 // delayed by a clock.
 func (o *Outbox) sweepLanes(ctx context.Context, now db.Millis, done *Swept) error {
 	o.swept.mu.Lock()
@@ -313,7 +316,7 @@ func (o *Outbox) sweepLanes(ctx context.Context, now db.Millis, done *Swept) err
 		return err
 	}
 	if n < most {
-		last = "" // from the beginning again
+		last = "" // continue at the beginning
 	}
 	o.swept.after = last
 	repair := func(k laneKey, text string, args ...any) error {

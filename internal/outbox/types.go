@@ -8,7 +8,7 @@ import (
 	"countersign/internal/db"
 )
 
-// NewCallback is a callback to keep. Payload is canonical, with countersign.UnboundUUID as its requestUUID.
+// NewCallback is a callback to store. Payload is canonical, with countersign.UnboundUUID as its requestUUID.
 type NewCallback struct {
 	Merchant   string
 	Type       countersign.Type
@@ -24,7 +24,7 @@ type NewCallback struct {
 	Deadline              db.Millis // no attempt starts at or after it; Never or 0: none
 }
 
-// Callback is one thing that the service must say to a merchant: what the API shows, and what it does not.
+// Callback is one thing that the service must say to a merchant: what the API shows of it, and what it does not.
 type Callback struct {
 	client.Callback
 	EventID string
@@ -36,12 +36,12 @@ type Callback struct {
 type Claimed struct {
 	Callback
 	MerchantVersion int64
-	Held            int         // attempts that the merchant held since the schedule began
+	Held            int         // how many attempts the merchant held since the schedule began
 	Withdrawal      *Withdrawal // for type 2
 	AddedBy         string      // the token whose call added it; may be empty
 }
 
-// Attempt is one POST of a callback: what the API shows, and what it does not.
+// Attempt is one POST of a callback: what the API shows of it, and what it does not.
 type Attempt struct {
 	client.Attempt               // the hashes are of the bodies sent and read; the outbox sets Repeated
 	Duration       time.Duration // to the microsecond; DurationMs follows from it
@@ -64,23 +64,23 @@ type Settlement struct {
 	EventID  string
 	Payload  []byte
 	Repeated bool // the merchant had accepted it before
-	// Exchange is what the audit log keeps of a question about a withdrawal. Nil: it is only counted among the
-	// attempts.
+	// Exchange is what the audit log stores of a question about a withdrawal. Nil: the attempt is only counted with
+	// the others.
 	Exchange *Exchange
 	// Reached is false if the merchant's server could not be reached or did not answer with status 200. Several such
 	// attempts in a row open the lane's breaker.
 	Reached bool
-	// Decision, for type 2, is made in the same transaction.
+	// Decision is made in the same transaction. It is for type 2.
 	Decision countersign.Decision
 	Details  countersign.Details // of a confirmed withdrawal
-	// MerchantVersion is the version of the merchant under which the question was asked. If the merchant has another
-	// one by now, nothing is confirmed or declined.
+	// MerchantVersion is the merchant's version under which the question was asked. If the merchant has another
+	// version by now, nothing is confirmed or declined.
 	MerchantVersion int64
-	// APIKey and ResponseKey are the dates of the merchant's keys under which the answer was judged. 0: under none. If
+	// APIKey and ResponseKey are the dates of the merchant's keys under which the answer was judged. 0: no key. If
 	// the merchant no longer has one of them, the callback is neither accepted nor refused.
 	APIKey, ResponseKey db.Millis
 	Alarm               client.AlarmKind // to raise; may be empty
-	// OpenFailure means that the answer did not open, opened to no answer, or was too large to be opened.
+	// OpenFailure means that the answer did not open, held no answer when opened, or was too large to open.
 	// OpenFailureLimit of them in an hour pause the merchant.
 	OpenFailure bool
 }
@@ -97,8 +97,8 @@ type Settled struct {
 	// OpenFailures is how many of the merchant's opening failures count now, on all nodes. It is 0 if this settlement
 	// is not such a failure.
 	OpenFailures int
-	// Decision is the decision that this settlement made, none for a repeated one. It is expired if a confirmation came
-	// at the deadline or later.
+	// Decision is the decision that this settlement made; a repeated settlement makes none. It is expired if a
+	// confirmation came at the deadline or later.
 	Decision countersign.Decision
 }
 
@@ -114,16 +114,16 @@ type NewWithdrawal struct {
 	Payload      []byte // of its type 2 callback, canonical, unbound
 }
 
-// Withdrawal is a withdrawal as the API shows it. Its Holder is shown only to tokens of its Origin.
+// Withdrawal is a withdrawal as the API shows it. Only tokens of its Origin are shown its Holder.
 type Withdrawal struct {
 	client.Withdrawal
-	Origin string // of the token that took the permit; empty: none has taken it here
+	Origin string // the origin of the token that took the permit; empty: none has taken it here
 }
 
-// Holder holds a permit, or asks for one.
+// Holder is who holds a permit, or asks for one.
 type Holder struct {
 	Claim  string // names one execution
-	Origin string // where the token that asks comes from (api.Token.Root)
+	Origin string // the origin of the token that asks (api.Token.Root)
 }
 
 // heldBy reports whether h holds w's permit.
@@ -131,14 +131,14 @@ func (w *Withdrawal) heldBy(h Holder) bool {
 	return w.Holder == h.Claim && (w.Origin == h.Origin || w.Origin == "")
 }
 
-// Permit is the one permit to execute a confirmed withdrawal, before it is signed. The API makes client.Permit of it,
-// which has the signed note.
+// Permit is the one permit to execute a confirmed withdrawal, before it is signed. The API turns it into
+// client.Permit, which has the signed note.
 type Permit struct {
 	Permit     string
 	Withdrawal Withdrawal
-	// Duplicate means that the same holder has got this permit before, and so may have executed already.
+	// Duplicate means that the same holder got this permit before, and so may already have executed.
 	Duplicate bool
-	Epoch     int64 // of the database; 0: it was never restored
+	Epoch     int64 // the epoch of the database; 0: it was never restored
 	// Answer is the merchant's signed answer that confirmed the withdrawal. Nil: the merchant does not sign, or the
 	// answer was purged or came before a restore.
 	Answer *client.SignedAnswer
@@ -160,5 +160,5 @@ type FeedDecision struct {
 	Withdrawal Withdrawal
 }
 
-// OpenFailureLimit is how many failures to open its answers within an hour pause a merchant.
+// OpenFailureLimit is how many answers that fail to open within an hour pause a merchant.
 const OpenFailureLimit = 10

@@ -15,7 +15,7 @@ const withdrawalColumns = `w.merchant, w.id, w.call_back_id, w.tenant_user_id, w
 	w.ordered_address, w.ordered_chain, w.ordered_symbol, w.ordered_amount,
 	w.confirmed_address, w.confirmed_chain, w.confirmed_symbol, w.confirmed_amount`
 
-// scanWithdrawal reads the columns before and then withdrawalColumns.
+// scanWithdrawal reads the columns before, followed by withdrawalColumns.
 func scanWithdrawal(r db.Rows, before ...any) (Withdrawal, error) {
 	var w Withdrawal
 	var id string
@@ -39,7 +39,7 @@ func scanWithdrawal(r db.Rows, before ...any) (Withdrawal, error) {
 	return w, nil
 }
 
-// readDetails returns nil for four empty texts.
+// readDetails returns the details in four texts. It returns nil if all are empty.
 func readDetails(text [4]string) (*client.Details, error) {
 	if text == [4]string{} {
 		return nil, nil
@@ -65,9 +65,9 @@ type CreatedWithdrawal struct {
 	Duplicate bool // it existed already, with the same content
 }
 
-// CreateWithdrawals keeps withdrawals and queues the type 2 callback of each, due at once, in one transaction: all or
-// none. A known callBackId with the same content returns the known withdrawal, as a Duplicate; with other content it is
-// a *ConflictError that names the item. The deadline is not part of the content.
+// CreateWithdrawals stores withdrawals and queues the type 2 callback of each, due at once, in one transaction: all
+// or none. For a known callBackId with the same content it returns the known withdrawal as a Duplicate. With other
+// content it returns a *ConflictError that names the item. The deadline is not part of the content.
 func (o *Outbox) CreateWithdrawals(ctx context.Context, list []NewWithdrawal, now db.Millis) ([]CreatedWithdrawal, error) {
 	if len(list) == 0 {
 		return nil, nil
@@ -186,7 +186,8 @@ func targetOf(d *client.Details) string {
 	return d.Address
 }
 
-// contentDiffers names the first member in which n and w differ, with both values.
+// contentDiffers returns the first member in which n and w differ, with both values. It returns "" if they are the
+// same.
 func (w *Withdrawal) contentDiffers(n NewWithdrawal) string {
 	switch {
 	case w.TenantUserID != n.TenantUserID:
@@ -218,7 +219,7 @@ func findWithdrawal(ctx context.Context, q db.Querier, text string, args ...any)
 	return db.Find(ctx, q, text, args, readWithdrawal)
 }
 
-// lockWithdrawal returns a withdrawal whose row is locked until the end of t.
+// lockWithdrawal returns a withdrawal and locks its row until the end of t.
 func lockWithdrawal(ctx context.Context, t *db.Tx, merchant, id string) (Withdrawal, error) {
 	return findWithdrawal(ctx, t, readWithdrawalSQL+"{lock}", merchant, id)
 }
@@ -235,7 +236,7 @@ func (o *Outbox) Withdrawal(ctx context.Context, id string) (Withdrawal, error) 
 	return findWithdrawal(ctx, o, readWithdrawalSQL, merchant, rest)
 }
 
-// WithdrawalByCallBackID returns the withdrawal that the service called callBackID.
+// WithdrawalByCallBackID returns the merchant's withdrawal with this callBackId.
 func (o *Outbox) WithdrawalByCallBackID(ctx context.Context, merchant, callBackID string) (Withdrawal, error) {
 	if db.CheckText("", merchant) != nil || db.CheckText("", callBackID) != nil {
 		return Withdrawal{}, db.ErrNotFound
@@ -243,10 +244,11 @@ func (o *Outbox) WithdrawalByCallBackID(ctx context.Context, merchant, callBackI
 	return findWithdrawal(ctx, o, withdrawalByCallBackIDSQL, merchant, callBackID)
 }
 
-// CallBack names a withdrawal as its merchant does.
+// CallBack identifies a withdrawal as its merchant does.
 type CallBack struct{ Merchant, ID string }
 
-// WithdrawalsCalled returns the withdrawal of each of list, in its order, and the zero one if there is none.
+// WithdrawalsCalled returns the withdrawal of each item of list, in the same order. It returns the zero Withdrawal
+// for an item without one.
 func (o *Outbox) WithdrawalsCalled(ctx context.Context, list []CallBack) ([]Withdrawal, error) {
 	found := make([]Withdrawal, len(list))
 	var reads []db.Statement
@@ -262,8 +264,9 @@ func (o *Outbox) WithdrawalsCalled(ctx context.Context, list []CallBack) ([]With
 	return found, o.Batch(ctx, reads)
 }
 
-// Withdrawals lists withdrawals of the merchants of, newest first, beginning at cursor. If of is nil, the merchant of f
-// counts; an empty text in it means all merchants. next is empty at the end. As with Callbacks, a page may be short.
+// Withdrawals returns withdrawals of the merchants of, the newest first, beginning at cursor. If of is nil, the
+// merchant of f counts. An empty text in of means all merchants. next is empty at the end. As with Callbacks, a page
+// may be short.
 func (o *Outbox) Withdrawals(ctx context.Context, of []string, f client.WithdrawalFilter, limit int, cursor string) (list []Withdrawal, next string, err error) {
 	if of == nil {
 		of = []string{f.Merchant}
@@ -286,8 +289,8 @@ const (
 	joinWithdrawals = ` JOIN withdrawals w ON w.merchant = '' || c.merchant AND w.id = c.id`
 )
 
-// withdrawalListing walks the index of the member that selects the fewest rows. The others are filters, in COALESCE so
-// that the planner uses no other index.
+// withdrawalListing returns the listing of f. The member that selects the fewest rows chooses the index. The others
+// are filters, in COALESCE so that the planner uses no other index.
 func withdrawalListing(f client.WithdrawalFilter, cursor string) (db.Listing, error) {
 	l := db.Listing{Table: "withdrawals w"}
 	if err := db.CheckTexts("tenantUserId", f.TenantUserID, "address", f.Address, "txId", f.TxID, "merchant", f.Merchant, "callBackId", f.CallBackID); err != nil {
