@@ -7,13 +7,13 @@ import (
 	"countersign/client"
 )
 
-// AlarmPost is a message about an alarm that one process is to post. In this order: that it was raised, that its number
-// has grown tenfold since the last message, or that it has ended.
+// AlarmPost is a message about an alarm that one process must post. An alarm has these messages, in this order: it
+// was raised; its number has grown tenfold since the last message; it has ended.
 type AlarmPost struct {
 	Alarm    client.Alarm // as it is now, without who acknowledged it
 	Event    client.AlarmMessage
 	Step     int64 // the greatest power of ten that its number reaches
-	Attempts int   // this one included
+	Attempts int   // including this one
 
 	lease Millis
 }
@@ -32,8 +32,9 @@ func (p AlarmPost) At() Millis {
 // postedFor is how long a message is tried. After that it is dropped.
 const postedFor Millis = 7 * 24 * 3_600_000
 
-// due is when the next message about an alarm is to be posted or, while a process posts it, when its lease ends; Never:
-// there is none. posted is the step of the last message, 0: there was none.
+// due is when the next message about an alarm must be posted. While a process posts it, due is the end of that
+// process's lease. Never means that there is no message. posted is the step of the last message, or 0 if there was
+// none.
 const (
 	claimAlarmSQL = `SELECT ` + alarmColumns + `, posted, attempts FROM alarms WHERE due <= $1 ORDER BY due, seq LIMIT 1{skip}`
 
@@ -41,7 +42,7 @@ const (
 
 	dropAlarmPostsSQL = `UPDATE alarms SET due = 4611686018427387904 WHERE due <= $1 AND last <= $2 AND ended <= $2`
 
-	// What has happened meanwhile goes into the next message.
+	// What has happened meanwhile is part of the next message.
 	alarmPostedSQL = `
 UPDATE alarms SET posted = CAST($3 AS BIGINT), attempts = 0, due = CASE WHEN $4 <> 'alarm.ended' AND (ended > 0 OR number >= 10 * CAST($3 AS BIGINT)) THEN last ELSE 4611686018427387904 END
 WHERE seq = $1 AND due = $2`
@@ -51,8 +52,8 @@ WHERE seq = $1 AND due = $2`
 	waitingAlarmSQL = `SELECT 1 FROM alarms WHERE due <= $1 LIMIT 1`
 )
 
-// ClaimAlarmPost returns the next message that is due; found is false if there is none. No other process gets it before
-// the lease ends.
+// ClaimAlarmPost returns the next message that is due. found is false if there is none. No other process gets the
+// message before the lease ends.
 func (d *DB) ClaimAlarmPost(ctx context.Context, now Millis, lease time.Duration) (p AlarmPost, found bool, err error) {
 	var is int
 	if found, err = One(ctx, d, waitingAlarmSQL, []any{int64(now)}, &is); err != nil || !found {
@@ -92,7 +93,8 @@ func (d *DB) ClaimAlarmPost(ctx context.Context, now Millis, lease time.Duration
 	return p, found && err == nil, err
 }
 
-// SettleAlarmPost ends an attempt: the message was posted, or is due again at again. It does nothing after the lease.
+// SettleAlarmPost ends an attempt: the message was posted, or is due again at again. It does nothing once the lease
+// has ended.
 func (d *DB) SettleAlarmPost(ctx context.Context, p AlarmPost, posted bool, again Millis) error {
 	text, args := alarmAgainSQL, []any{p.Alarm.Seq, int64(p.lease), int64(again)}
 	if posted {

@@ -10,17 +10,17 @@ import (
 	"countersign/client"
 )
 
-// AlarmCount is how often a kind was raised, and how many rows of it are open.
+// AlarmCount says how often a kind of alarm was raised, and how many of its rows are open.
 type AlarmCount struct{ Raised, Open int64 }
 
-// The kept numbers of alarms by kind; see Tx.Counted.
+// The prefixes of the stored counts of alarms by kind; see Tx.Counted.
 const (
 	countRaised = "alarms/"
 	countOpen   = "alarms-open/"
 )
 
-// FeedOfAlarms numbers the rows of alarms. A transaction raises and ends its alarms before it takes numbers from the
-// feeds that it writes at its end.
+// FeedOfAlarms is the feed that numbers the rows of alarms. A transaction raises and ends its alarms before it takes
+// numbers from the feeds that it writes at its end.
 const FeedOfAlarms = "alarms"
 
 const (
@@ -43,7 +43,7 @@ WHERE seq = $1 AND acked = 0 AND ended = 0`
 
 	standsSQL = `SELECT 1 FROM alarms WHERE kind = $1 AND merchant = $2 AND subject = $3 AND ended = 0 LIMIT 1`
 
-	// $6 and $7 are the number of a row and how often it had been raised; 0: any.
+	// $6 is the number of one row, and $7 is how often it was raised. 0 for $6 means any row.
 	endAlarmSQL = `
 UPDATE alarms SET ended = $4, ended_text = $5, due = CASE WHEN due = 4611686018427387904 THEN $4 ELSE due END
 WHERE kind = $1 AND merchant = $2 AND subject = $3 AND ended = 0 AND (CAST($6 AS BIGINT) = 0 OR seq = $6 AND number = $7)
@@ -116,18 +116,18 @@ func together(list []client.Alarm) (rows []client.Alarm) {
 	return rows
 }
 
-// RaiseAlarms keeps alarms as part of t. An alarm with an open row is counted there. A row that a person has
-// acknowledged, or that has ended, stays as it is, and another one opens. Text that cannot be stored is cleaned.
+// RaiseAlarms stores alarms as part of t. An alarm with an open row is counted there. A row that a person has
+// acknowledged, or that has ended, stays as it is, and a new row opens. Text that cannot be stored is cleaned.
 func RaiseAlarms(ctx context.Context, t *Tx, list []client.Alarm) error {
 	if len(list) == 0 {
 		return nil
 	}
-	// The lock makes nodes raise one after the other, so that no row opens twice.
+	// The lock makes nodes raise alarms one after another, so that no row opens twice.
 	seq, err := LockFeed(ctx, t, FeedOfAlarms)
 	if err != nil {
 		return err
 	}
-	var more []Statement // kept numbers
+	var more []Statement // changes of stored counts
 	for _, a := range together(list) {
 		row := rowOf(a)
 		more = t.Counted(more, countRaised+string(a.Kind), a.Number)
@@ -141,7 +141,7 @@ func RaiseAlarms(ctx context.Context, t *Tx, list []client.Alarm) error {
 			if err != nil {
 				return err
 			}
-			if n == 1 { // else somebody has acknowledged it meanwhile
+			if n == 1 { // otherwise somebody has acknowledged it meanwhile
 				continue
 			}
 		}
@@ -155,11 +155,11 @@ func RaiseAlarms(ctx context.Context, t *Tx, list []client.Alarm) error {
 }
 
 func jsonOf(list []string) string {
-	text, _ := json.Marshal(list) // texts always have a form
+	text, _ := json.Marshal(list) // cannot fail: only texts
 	return string(text)
 }
 
-// RaiseAlarm keeps an alarm in a transaction of its own.
+// RaiseAlarm stores an alarm in a transaction of its own.
 func (d *DB) RaiseAlarm(ctx context.Context, a client.Alarm) error {
 	if err := CheckTexts("merchant", a.Merchant, "kind", string(a.Kind), "subject", a.Subject); err != nil {
 		return err
@@ -167,7 +167,7 @@ func (d *DB) RaiseAlarm(ctx context.Context, a client.Alarm) error {
 	return d.Write(ctx, func(ctx context.Context, t *Tx) error { return RaiseAlarms(ctx, t, []client.Alarm{a}) })
 }
 
-// RaiseNew raises the alarms of list that have no standing row, once even if several nodes call it.
+// RaiseNew raises the alarms of list that have no standing row. Each is raised once even if several nodes call it.
 func (d *DB) RaiseNew(ctx context.Context, list []client.Alarm) error {
 	list, err := notStanding(ctx, d, list)
 	if err != nil || len(list) == 0 {
@@ -199,9 +199,9 @@ func notStanding(ctx context.Context, q Querier, list []client.Alarm) (fresh []c
 	return fresh, nil
 }
 
-// EndAlarms ends, at the time Ended, the rows that stand for the alarms of list, also those that a person has
-// acknowledged. For an alarm with a number it ends that row alone, unless it was raised again meanwhile. If no row
-// stands, it reads once and locks nothing.
+// EndAlarms ends the rows that stand for the alarms of list, including those that a person has acknowledged. They end
+// at the time Ended of the alarm. For an alarm with a number it ends only that row, unless it was raised again
+// meanwhile. If no row stands, it reads once and locks nothing.
 func EndAlarms(ctx context.Context, t *Tx, list []client.Alarm) error {
 	fresh, err := notStanding(ctx, t, list)
 	if err != nil || len(fresh) == len(list) {
@@ -245,15 +245,15 @@ func (d *DB) EndStanding(ctx context.Context, list []client.Alarm, now Millis) e
 	return d.Write(ctx, func(ctx context.Context, t *Tx) error { return EndAlarms(ctx, t, list) })
 }
 
-// AlarmsWhere lists the alarms of the merchants of that f selects, the newest first, beginning below seq before (0:
-// with the newest). If of is nil, all merchants count. next is 0 at the end. A page may have fewer alarms than limit
-// and still have a next page.
+// AlarmsWhere returns the alarms of the merchants of that f selects, the newest first. It begins below seq before, or
+// with the newest if before is 0. If of is nil, all merchants count. next is 0 at the end. A page may have fewer
+// alarms than limit and still have a next page.
 func (d *DB) AlarmsWhere(ctx context.Context, of []string, f client.AlarmFilter, limit int, before int64) (list []client.Alarm, next int64, err error) {
 	c := alarmConditions(d.dialect, of, f, before)
 	return ReadNumbered(ctx, d, "alarms", alarmColumns, c, 0, limit, func(a client.Alarm) int64 { return a.Seq }, scanAlarm)
 }
 
-// alarmConditions chooses the index: open rows are few.
+// alarmConditions returns the conditions of a list and chooses its index: open rows are few.
 func alarmConditions(d *Dialect, of []string, f client.AlarmFilter, before int64) *Conditions {
 	c := &Conditions{}
 	merchant, kind := f.Merchant != "", f.Kind != ""
@@ -289,7 +289,7 @@ func alarmConditions(d *Dialect, of []string, f client.AlarmFilter, before int64
 	return c
 }
 
-// AlarmCounts returns how many alarms there are by kind.
+// AlarmCounts returns the counts of alarms by kind.
 func (d *DB) AlarmCounts(ctx context.Context) (map[client.AlarmKind]AlarmCount, error) {
 	counts, err := Counts(ctx, d)
 	kinds := map[client.AlarmKind]AlarmCount{}
@@ -310,7 +310,7 @@ func alarm(ctx context.Context, q Querier, seq int64) (client.Alarm, error) {
 
 func scanAlarm(r Rows) (client.Alarm, error) { return scanAlarmWith(r) }
 
-// scanAlarmWith scans the columns of an alarm and more that follow.
+// scanAlarmWith scans the columns of an alarm, and then more.
 func scanAlarmWith(r Rows, more ...any) (a client.Alarm, err error) {
 	var list string
 	err = r.Scan(append([]any{&a.Seq, &a.Merchant, &a.Kind, &a.Subject, &a.First, &a.Last, &a.Number, &list, &a.Acked, &a.AckedBy, &a.AckedName, &a.AckedNote,
@@ -327,8 +327,8 @@ func scanAlarmWith(r Rows, more ...any) (a client.Alarm, err error) {
 const ackAlarmSQL = `
 UPDATE alarms SET acked = $2, acked_by = $3, acked_name = $4, acked_note = $5 WHERE seq = $1 AND acked = 0 RETURNING ` + alarmColumns
 
-// AckAlarm acknowledges the alarm with the number of ack, which says when, by which token and with what note. Repeating
-// it changes nothing: the first acknowledgement stands. What is raised after it opens another row.
+// AckAlarm acknowledges the alarm with the number of ack. ack says when, by which token and with what note. Repeating
+// it changes nothing: the first acknowledgement stands. An alarm that is raised after it opens another row.
 func (d *DB) AckAlarm(ctx context.Context, ack client.Alarm) (a client.Alarm, err error) {
 	if err := CheckTexts("by", ack.AckedBy, "name", ack.AckedName, "note", ack.AckedNote); err != nil {
 		return a, err

@@ -10,16 +10,16 @@ import (
 
 // Approval is one token's consent.
 type Approval struct {
-	Token, Name string // the token, and its name then
+	Token, Name string // the token, and its name at that time
 	At          Millis
 	Reason      string // may be empty
 }
 
 const (
-	// A row approves its subject as it was then, by a digest of what was approved.
+	// A row approves its subject as it was then. shown is a digest of what was approved.
 	approvalsSQL = `SELECT token, name, at, reason FROM approvals WHERE about = $1 AND shown = $2 ORDER BY at, id`
 
-	// An approval with another digest is replaced: its subject has changed since.
+	// An approval with another digest is replaced, because its subject has changed since.
 	addApprovalSQL = `
 INSERT INTO approvals (id, about, token, name, at, shown, reason) VALUES ($1, $2, $3, $4, $5, $6, $7)
 ON CONFLICT (id) DO UPDATE SET about = excluded.about, token = excluded.token, name = excluded.name, at = excluded.at,
@@ -33,7 +33,7 @@ func DropApprovals(about string) Statement {
 	return Statement{SQL: dropApprovalsSQL, Args: []any{about}}
 }
 
-// Digest returns the digest of what is approved: values that JSON can write.
+// Digest returns the digest of what is approved. JSON must be able to write the values.
 func Digest(of ...any) string {
 	b, err := json.Marshal(of)
 	if err != nil {
@@ -43,8 +43,8 @@ func Digest(of ...any) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Approvals returns the approvals of a subject as it is now, by its digest, the oldest first. An approval of another
-// state of the subject, such as from before a restore, does not count.
+// Approvals returns the approvals of a subject in its present state, the oldest first. digest identifies that state.
+// An approval of another state of the subject, such as from before a restore, does not count.
 func Approvals(ctx context.Context, q Querier, about, digest string) ([]Approval, error) {
 	return List(ctx, q, approvalsSQL, []any{about, digest}, func(r Rows) (a Approval, err error) {
 		err = r.Scan(&a.Token, &a.Name, &a.At, &a.Reason)
@@ -52,7 +52,8 @@ func Approvals(ctx context.Context, q Querier, about, digest string) ([]Approval
 	})
 }
 
-// PutApproval keeps an approval of a subject whose row t has locked. It replaces an earlier one of the token.
+// PutApproval stores an approval of a subject whose row t has locked. It replaces an earlier approval by the same
+// token.
 func PutApproval(ctx context.Context, t *Tx, about, digest string, a Approval) error {
 	if err := CheckTexts("reason", a.Reason, "token", a.Token, "name", a.Name); err != nil {
 		return err

@@ -11,17 +11,18 @@ import (
 
 const (
 	clockEvery   = 5 * time.Second        // between readings of the database's clock
-	clockTimeout = 2 * time.Second        // for one reading; a slow one is not exact
-	clockExact   = 20 * time.Millisecond  // smaller differences, beyond the time of the reading, are ignored
-	clockWarn    = 500 * time.Millisecond // larger differences are logged
+	clockTimeout = 2 * time.Second        // limit of one reading; a slow one is not exact
+	clockExact   = 20 * time.Millisecond  // a difference of at most this, plus the error of the reading, is ignored
+	clockWarn    = 500 * time.Millisecond // a difference of at least this is logged
 )
 
-// Clock is the time by which leases end and deadlines pass. It is the same on every node of a database: the database's
-// own time, continued between readings by this machine's monotonic clock, which also counts while the machine sleeps.
+// Clock is the time by which leases end and deadlines pass. It is the same on every node of a database: the
+// database's own time, continued between readings by this machine's monotonic clock, which also counts while the
+// machine sleeps.
 //
 // If a reading differs, for example after a failover to a server with another clock, the Clock follows at once, in
-// either direction. Until all nodes have followed, some seconds later, they may disagree by as much as the servers do;
-// leases have a margin of seconds for that.
+// either direction. Until all nodes have followed, some seconds later, they may differ by as much as the servers do.
+// Leases have a margin of seconds for that.
 type Clock struct {
 	read    func(context.Context) (Millis, error)
 	elapsed func() time.Duration
@@ -48,8 +49,8 @@ func NewClock(ctx context.Context, d *DB, log *slog.Logger) (*Clock, error) {
 // Now returns the shared time.
 func (c *Clock) Now() time.Time { return time.Unix(0, c.offset.Load()+int64(c.elapsed())) }
 
-// Run follows the database's clock until ctx ends, and returns nil. With SQLite there is one process, and changes of
-// the machine's clock must not move leases, so Run only waits.
+// Run follows the database's clock until ctx ends, and returns nil. With SQLite it only waits, because there is one
+// process and changes of the machine's clock must not move leases.
 func (c *Clock) Run(ctx context.Context) error {
 	if !c.shared {
 		<-ctx.Done()
@@ -61,7 +62,7 @@ func (c *Clock) Run(ctx context.Context) error {
 	return nil
 }
 
-// reading returns the present offset of the database's clock, and the most by which it may be wrong.
+// reading returns the present offset of the database's clock, and the most by which the offset may be wrong.
 func (c *Clock) reading(ctx context.Context) (offset int64, within time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, clockTimeout)
 	defer cancel()
@@ -90,7 +91,7 @@ func (c *Clock) follow(ctx context.Context) {
 	}
 }
 
-// Millis is the time of a row. It is the type that the APIs use, so that a row is scanned into what they show.
+// Millis is the time of a row. It is the type that the APIs use, so a row is scanned into what they show.
 type Millis = client.Time
 
 // MillisOf rounds t down to a millisecond.
@@ -99,7 +100,7 @@ func MillisOf(t time.Time) Millis { return client.TimeOf(t) }
 // Never is later than every due time.
 const Never Millis = 1 << 62
 
-// Shown returns m as the APIs show it: no time and Never are 0, which is left out.
+// Shown returns m as the APIs show it. It returns 0, which JSON leaves out, for no time and for Never.
 func Shown(m Millis) Millis {
 	if m <= 0 || m >= Never {
 		return 0

@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// Both ends keep numbers of rows in the table counts (name, n), which each read of /metrics and of the console's first
-// page uses. COUNT over an index of 200,000 rows took 74 to 147 ms on SQLite and 68 to 116 ms on PostgreSQL, and grows
-// with the rows; the kept numbers took 0.1 to 1.1 ms.
+// Both ends store counts of rows in the table counts (name, n). Each read of /metrics and of the console's first page
+// uses them. COUNT over an index of 200,000 rows took 74 to 147 ms on SQLite and 68 to 116 ms on PostgreSQL, and
+// grows with the rows. The stored counts took 0.1 to 1.1 ms.
 //
-// A number changes in the transaction that changes its rows. It is the sum of its rows in counts: with concurrent
-// writers each transaction inserts a row of its own, because transactions that change the same row would wait for each
-// other's commits, and FoldCounts replaces many rows by one.
+// A count changes in the transaction that changes its rows. It is the sum of its rows in counts. With concurrent
+// writers, each transaction inserts a row of its own, because transactions that change the same row would wait for
+// each other's commits. FoldCounts replaces many rows by one.
 const (
 	addCountSQL   = `INSERT INTO counts (name, n) VALUES ($1, $2){adding}`
 	readCountsSQL = `SELECT name, n FROM ` + CountsSQL + ` kept`
@@ -22,11 +22,11 @@ const (
 	manyCounts = 1000 // rows that FoldCounts replaces
 )
 
-// CountsSQL is an item of FROM: the kept numbers, as name and n.
+// CountsSQL is an item of FROM: the stored counts, as name and n.
 const CountsSQL = `(SELECT name, CAST(SUM(n) AS BIGINT) AS n FROM counts GROUP BY name)`
 
-// Counted changes the kept number name by n as part of t. With concurrent writers it appends the statement to list. A
-// single writer instead adds up the changes of the transactions that it commits together.
+// Counted changes the stored count name by n as part of t. With concurrent writers it appends the statement to list
+// and returns it. A single writer instead adds up the changes of the transactions that it commits together.
 func (t *Tx) Counted(list []Statement, name string, n int64) []Statement {
 	switch {
 	case n == 0:
@@ -60,12 +60,12 @@ func (t *Tx) writeCounts(ctx context.Context) error {
 	return nil
 }
 
-// Counts returns the kept numbers.
+// Counts returns the stored counts.
 func Counts(ctx context.Context, q Querier) (map[string]int64, error) {
 	return numbers(ctx, q, readCountsSQL)
 }
 
-// numbers adds up, by name, the rows (name, number) of the query text.
+// numbers returns the sums, by name, of the rows (name, number) of the query text.
 func numbers(ctx context.Context, q Querier, text string) (map[string]int64, error) {
 	sums := map[string]int64{}
 	err := Each(ctx, q, text, nil, func(r Rows) error {
@@ -78,8 +78,8 @@ func numbers(ctx context.Context, q Querier, text string) (map[string]int64, err
 	return sums, err
 }
 
-// FoldCounts keeps the reading of kept numbers cheap if every transaction adds a row. It does nothing while there are
-// few rows. Several nodes may call it at once.
+// FoldCounts keeps reads of stored counts cheap although every transaction adds a row. It does nothing while there
+// are few rows. Several nodes may call it at once.
 func (d *DB) FoldCounts(ctx context.Context) error {
 	if !d.dialect.ConcurrentWriters {
 		return nil

@@ -20,10 +20,10 @@ type Config struct {
 	// FindKeys returns the key if Keys is nil. It is called once the schema is up to date; newDatabase means that
 	// nothing was ever sealed in this database.
 	FindKeys func(newDatabase bool) (*MasterKey, error)
-	// Used means that the database was used before. A SQLite file that is missing or empty is then refused instead of
+	// Used means that the database was used before. A SQLite file that is missing or empty is then refused, and not
 	// created.
 	Used bool
-	// Restoring opens a backup, to begin an epoch. Without it a backup is refused with ErrOlder.
+	// Restoring opens a backup, in order to begin an epoch. Without it a backup is refused with ErrOlder.
 	Restoring bool
 	World     World
 }
@@ -31,19 +31,19 @@ type Config struct {
 // End describes the database of one of the two ends.
 type End struct {
 	Name string // "service" or "merchant"; a database belongs to one end
-	// Migrations have the steps of the schema as migrations/0001_name.sql, 0002_name.sql, …, one text for both
-	// databases; Dialect has its marks.
+	// Migrations hold the steps of the schema as migrations/0001_name.sql, 0002_name.sql, …. One text serves both
+	// databases; see the marks of Dialect.
 	Migrations []fs.FS
-	// Sealed are the tables with values that are sealed under the master key.
+	// Sealed lists the tables with values that are sealed under the master key.
 	Sealed []SealedTable
-	// Keep writes the records of a transaction to the audit log, as the last step of that transaction. Nil: there is no
-	// log, and records are dropped.
+	// Keep writes the records of a transaction to the audit log, as the last step of that transaction. Nil: there is
+	// no log, and records are dropped.
 	Keep func(ctx context.Context, t *Tx, records []LogRecord) error
 	// Acked is called in the transaction that acknowledges an alarm. Nil: nothing is called.
 	Acked func(ctx context.Context, t *Tx, a client.Alarm) error
 }
 
-// DB is an open database. Its methods may be used from several goroutines at once. Its Querier methods read outside a
+// DB is an open database. Several goroutines may use its methods at once. Its Querier methods read outside a
 // transaction.
 type DB struct {
 	backend
@@ -57,10 +57,10 @@ type DB struct {
 	world   World
 }
 
-// Open opens the database at c.URL for end, brings its schema up to date and checks that c.Keys opens it. Errors:
-// ErrNewerSchema if a later version of this program wrote the schema, ErrOtherEnd if the database belongs to the other
-// end, ErrMasterKey if the key is another one, ErrInUse if another process has the SQLite file open, ErrBroken if that
-// file is damaged.
+// Open opens the database at c.URL for end, brings its schema up to date and checks that c.Keys opens it. It returns
+// ErrNewerSchema if a later version of this program wrote the schema, ErrOtherEnd if the database belongs to the
+// other end, ErrMasterKey if another key sealed it, ErrInUse if another process has the SQLite file open, and
+// ErrBroken if that file is damaged.
 func Open(ctx context.Context, c Config, end End) (*DB, error) {
 	if c.URL == "" || c.Keys == nil && c.FindKeys == nil || end.Name == "" || end.Migrations == nil {
 		return nil, errors.New("opening the database: URL, Keys and an end are required")
@@ -82,7 +82,7 @@ func Open(ctx context.Context, c Config, end End) (*DB, error) {
 	return d, nil
 }
 
-// Migrate brings the schema of a database up to date and opens nothing that is sealed. It returns the number of the
+// Migrate brings the schema of a database up to date. It opens nothing that is sealed. It returns the number of the
 // schema before and now, and the lowest schema number whose programs still work with the database.
 func Migrate(ctx context.Context, c Config, end End) (before, now, oldest int, err error) {
 	d := &DB{end: end, log: c.Log, hub: &hub{}}
@@ -118,8 +118,8 @@ func (d *DB) Log() *slog.Logger { return d.log }
 
 const serverNowSQL = `SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)`
 
-// serverNow returns the time of the clock that all nodes share: PostgreSQL's own. With SQLite there is one process, so
-// its local clock is that clock.
+// serverNow returns the time of the clock that all nodes share: that of PostgreSQL. With SQLite there is one process,
+// so it is the local clock.
 func (d *DB) serverNow(ctx context.Context) (Millis, error) {
 	if !d.dialect.Shared {
 		return MillisOf(time.Now()), nil
@@ -139,19 +139,20 @@ func isPostgres(url string) bool {
 	return strings.HasPrefix(url, "postgres://") || strings.HasPrefix(url, "postgresql://")
 }
 
-// World is what a database takes from its machine. The zero World is the real machine; the simulation sets another.
+// World is what a database takes from its machine. The zero World is the real machine. The simulation sets another
+// one.
 type World struct {
 	// Elapsed is a monotonic clock that also counts while the machine sleeps. Nil: the machine's.
 	Elapsed func() time.Duration
-	// Every returns how long a background loop waits without a wake-up, for a loop that usually waits usual. Nil:
+	// Every returns how long a background loop waits without a wake-up. usual is how long it usually waits. Nil:
 	// usual.
 	Every func(usual time.Duration) time.Duration
-	// Write is called before each statement of SQLite's writer, with its text. Its error counts as one of the disk, and
-	// the statement is not run. Nil: it is not called.
+	// Write is called before each statement of SQLite's writer, with its text. If it returns an error, the statement
+	// is not run, and the error counts as one of the disk. Nil: it is not called.
 	Write func(statement string) error
 }
 
-// Every returns how long a background loop waits that usually waits usual.
+// Every returns how long a background loop waits. usual is how long it usually waits.
 func (d *DB) Every(usual time.Duration) time.Duration {
 	if d.world.Every == nil {
 		return usual

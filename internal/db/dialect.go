@@ -8,32 +8,36 @@ import (
 	"sync"
 )
 
-// Dialect holds every difference between the databases except how a connection is made. SQL texts have marks in braces
-// where the databases differ.
+// Dialect holds every difference between the databases except how a connection is made. SQL texts have marks in
+// braces where the databases differ.
 //
-// SQLite prepares a statement again for every new value of a parameter that its planner uses: a bare LIMIT $n, and
-// column = $n if a partial index has column = constant. So limits are LIMIT CAST($n AS BIGINT), which PostgreSQL
-// accepts too, and partial indexes avoid columns that are compared with parameters.
+// SQLite prepares a statement again for each new value of a parameter that its planner uses. Such parameters are a
+// bare LIMIT $n, and column = $n if a partial index has column = constant. So limits are written LIMIT CAST($n AS
+// BIGINT), which PostgreSQL accepts too, and partial indexes avoid columns that are compared with parameters.
 type Dialect struct {
 	Name string // "sqlite" or "postgres"
-	// Shared: several processes may have the database open, and use its clock. If false, a lock on the file keeps other
-	// processes out.
+	// Shared says that several processes may have the database open, and that they use its clock. If false, a lock on
+	// the file keeps other processes out.
 	Shared bool
-	// ConcurrentWriters: writing transactions run at the same time. They can wait for each other's rows, and do not see
-	// what has not committed.
+	// ConcurrentWriters says that writing transactions run at the same time. They can wait for each other's rows, and
+	// do not see what has not been committed.
 	ConcurrentWriters bool
 
-	// marks replaces, in migrations, {int}, {real}, {bytes} and {text} (compared and sorted by its bytes) by types,
-	// {strict} and {clustered} (in the order of the primary key) by options of a table, and {sqlite} and {postgres} by
-	// "--" if the rest of the line is for the other database. In statements it replaces {lock}, {lock c} (of one table
-	// alone), {skip}, {adding} (a row to counts; see Tx.Counted) and, around a placeholder, {in} and {end}, or {list}
-	// and {as w}: a table w of the list's values. "CROSS JOIN {inner}t i WHERE …{alone}" looks each value up by an
-	// index of t. Without it, PostgreSQL would choose another plan while t is small and keep it when t has grown.
+	// marks replaces the marks of a text.
+	//
+	// In migrations, types replace {int}, {real}, {bytes} and {text}, which is compared and sorted by its bytes.
+	// Table options replace {strict} and {clustered}, which orders rows by the primary key. "--" replaces {sqlite} or
+	// {postgres} if the rest of the line is for the other database.
+	//
+	// In statements it replaces {lock}, {lock c} (of one table only), {skip}, {adding} (a row to counts; see
+	// Tx.Counted) and, around a placeholder, {in} and {end}, or {list} and {as w}: a table w of the list's values.
+	// "CROSS JOIN {inner}t i WHERE …{alone}" looks each value up by an index of t. Without it, PostgreSQL would
+	// choose another plan while t is small and keep that plan when t has grown.
 	marks *strings.Replacer
-	table string // finds a table by its name
+	table string // query that finds a table by its name
 	// list returns strings as the argument for "{in}$n{end}".
 	list func([]string) any
-	// numbered: numbered placeholders cost nothing.
+	// numbered says that numbered placeholders cost nothing.
 	numbered bool
 
 	texts sync.Map // text with marks → text without
@@ -72,7 +76,7 @@ func newPostgresDialect() *Dialect {
 // List returns strings as the argument for "{in}$n{end}" and "{list}$n{as w}".
 func (d *Dialect) List(l []string) any { return d.list(l) }
 
-// sql returns text in this database's SQL. Querier methods do that themselves.
+// sql returns text in this database's SQL. The Querier methods call it themselves.
 func (d *Dialect) sql(text string) string {
 	if done, ok := d.texts.Load(text); ok {
 		return done.(string)

@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// An epoch begins when a database is restored from a backup. The database does not know what came after that backup, so
-// it might assign numbers of its feeds a second time. So the numbers of each epoch begin far above those of the epoch
-// before: at the second in which it begins, times epochNumbers. A feed assigns fewer numbers a second than that, so no
-// number is ever assigned twice, even if one backup is restored several times.
+// An epoch begins when a database is restored from a backup. The database does not know what came after the backup,
+// so it could assign numbers of its feeds a second time. The numbers of an epoch therefore begin far above those of
+// the epoch before: at the second in which the epoch begins, times epochNumbers. A feed assigns fewer numbers a
+// second than that, so no number is ever assigned twice, even if one backup is restored several times.
 const epochNumbers = 1_000_000
 
 // epochZero is the zero of epoch numbers, in seconds since 1970. With it the numbers of feeds stay below 2^53, the
 // limit of many JSON readers, for 285 years.
 var epochZero = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
 
-// ErrOlder means that the database is older than the one that was in use here, or is a backup: it does not know what
+// ErrOlder means that the database is older than the one that was in use here, or is a backup. It does not know what
 // came after it. Restoring it begins an epoch.
 var ErrOlder = errors.New("the database does not know what happened last")
 
@@ -33,8 +33,8 @@ type Epoch struct {
 	Undecided  int64            // set when it begins: how many things had not ended in the backup
 }
 
-// Open reports whether the epoch is not reconciled yet: some things may have happened twice
-// or not at all.
+// Open reports whether the epoch is not reconciled yet. Until then, some things may have happened twice or not at
+// all.
 func (e Epoch) Open() bool { return e.Number != 0 && e.Reconciled == 0 }
 
 // Base returns the number after which the feeds of an epoch begin.
@@ -47,10 +47,10 @@ const (
 	readEpochsSQL  = `SELECT number, began, ends, reconciled FROM epochs ORDER BY number`
 )
 
-// Epochs are all epochs of a database, in order.
+// Epochs lists all epochs of a database, in order.
 type Epochs []Epoch
 
-// Query reads the epochs into es, as part of a batch. It may be used once.
+// Query returns the statement that reads the epochs into es, as part of a batch. Use it once.
 func (es *Epochs) Query() Statement {
 	return Statement{SQL: readEpochsSQL, Row: func(r Rows) error {
 		var e Epoch
@@ -64,7 +64,7 @@ func (es *Epochs) Query() Statement {
 	}}
 }
 
-// Last returns the present epoch. It is open while any is. It is the zero Epoch if there was no restore.
+// Last returns the present epoch. It counts as open while any epoch is open. Without a restore it is the zero Epoch.
 func (es Epochs) Last() (e Epoch) {
 	if n := len(es); n > 0 {
 		e = es[n-1]
@@ -82,7 +82,7 @@ func ReadEpochs(ctx context.Context, q Querier) (es Epochs, err error) {
 	return es, err
 }
 
-// LastEpoch returns the present epoch, as Epochs.Last does. It is open if the epochs cannot be read.
+// LastEpoch returns the present epoch, as Epochs.Last does. If the epochs cannot be read, it counts as open.
 func LastEpoch(ctx context.Context, q Querier) (Epoch, error) {
 	es, err := ReadEpochs(ctx, q)
 	if err != nil {
@@ -91,8 +91,8 @@ func LastEpoch(ctx context.Context, q Querier) (Epoch, error) {
 	return es.Last(), nil
 }
 
-// EpochIsOpen reports whether a restore is not reconciled. Only a restore opens an epoch, and no process has the
-// database open meanwhile: an epoch that was read as closed stays closed.
+// EpochIsOpen reports whether a restore is not reconciled. An epoch that was read as closed stays closed: only a
+// restore opens an epoch, and no process has the database open during a restore.
 func EpochIsOpen(ctx context.Context, q Querier) (bool, error) {
 	e, err := LastEpoch(ctx, q)
 	return e.Open(), err
@@ -109,8 +109,8 @@ func (es Epochs) Between(feed string, from, to int64) int64 {
 	return n
 }
 
-// lost returns the number after which to continue if after lies in the gap before an epoch: another epoch assigned it,
-// or none. Otherwise it returns 0.
+// lost returns 0 unless after lies in the gap before an epoch, so that another epoch or none assigned it. Then it
+// returns the number to continue after.
 func (es Epochs) lost(feed string, after int64) int64 {
 	for _, e := range es {
 		if end, ok := e.Ends[feed]; ok && end < after && after < e.Base() {
@@ -120,10 +120,10 @@ func (es Epochs) lost(feed string, after int64) int64 {
 	return 0
 }
 
-// CheckPage returns a *ConflictError if a reader of a feed cannot be at number after: it is beyond the end, or of an
-// epoch that this database does not know. An empty page would leave such a reader waiting for ever. first is the number
-// of the first entry of the page just read after it, 0 for an empty page: if that is the next number, after is right
-// and the database is not asked.
+// CheckPage returns a *ConflictError if a reader of a feed cannot be at number after, because after is beyond the end
+// or belongs to an epoch that this database does not know. With an empty page such a reader would wait for ever.
+// first is the number of the first entry of the page that was read after it, or 0 for an empty page. If first is the
+// next number, after is right and CheckPage does not ask the database.
 func (d *DB) CheckPage(ctx context.Context, feed string, after, first int64) error {
 	if after == 0 || first == after+1 {
 		return nil
@@ -145,8 +145,8 @@ func (d *DB) CheckPage(ctx context.Context, feed string, after, first int64) err
 	return nil
 }
 
-// BeginEpoch begins an epoch after a restore; its number is above least. The feeds continue with numbers that were
-// never assigned. more runs in the same transaction.
+// BeginEpoch begins an epoch after a restore. Its number is greater than least. The feeds continue with numbers that
+// were never assigned. more runs in the same transaction.
 func (d *DB) BeginEpoch(ctx context.Context, feeds []string, least int64, now Millis, more func(context.Context, *Tx, Epoch) error) (e Epoch, err error) {
 	err = d.Write(ctx, func(ctx context.Context, t *Tx) error {
 		was, err := LastEpoch(ctx, t)
@@ -179,7 +179,8 @@ func (d *DB) BeginEpoch(ctx context.Context, feeds []string, least int64, now Mi
 	return e, err
 }
 
-// Reconcile releases what an open epoch holds back, as part of t. It reports whether one was open.
+// Reconcile ends the open epoch as part of t, which releases what the epoch held back. It reports whether one was
+// open.
 func Reconcile(ctx context.Context, t *Tx, now Millis) (bool, error) {
 	if _, err := t.Exec(ctx, lockEpochsSQL); err != nil {
 		return false, err

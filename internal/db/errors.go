@@ -14,7 +14,7 @@ import (
 var (
 	// ErrNotFound means that no such row exists.
 	ErrNotFound = errors.New("not found")
-	// ErrPurged means that what was asked for is too old and was deleted (--retain-days). The error's text says what is
+	// ErrPurged means that the row was deleted because of its age (--retain-days). The error's text says what is
 	// known of it.
 	ErrPurged = errors.New("purged")
 	// ErrConflict means that the identifier is in use with other content, or that a state does not allow the change.
@@ -62,7 +62,7 @@ func (e *ConflictError) Error() string {
 	return e.Member + " " + e.Reason
 }
 
-// Both returns a Reason that names the member in which two contents differ, with both values.
+// Both returns a Reason for two contents that differ: the member, with both values.
 func Both(member string, known, came any) string {
 	return fmt.Sprintf("%s: %.100q is known, and %.100q came", member, fmt.Sprint(known), fmt.Sprint(came))
 }
@@ -79,11 +79,11 @@ type ItemError struct {
 
 func (e *ItemError) Error() string { return e.Err.Error() }
 
-// Unwrap returns the error itself.
+// Unwrap returns Err.
 func (e *ItemError) Unwrap() error { return e.Err }
 
-// Cause returns in a few words why a database is not available, without the addresses in the error. It is empty if the
-// error says no more than its kind.
+// Cause returns in a few words why a database is not available, without the addresses in the error. It returns "" if
+// the error says no more than its kind.
 func Cause(err error) string {
 	var server *pgconn.PgError
 	var network *net.OpError
@@ -101,7 +101,7 @@ func Cause(err error) string {
 	return ""
 }
 
-// MasterKeyError names the key given and the key that opens the database. It wraps ErrMasterKey.
+// MasterKeyError names the key that was used and the key that opens the database. It wraps ErrMasterKey.
 type MasterKeyError struct{ Key, Database string } // fingerprints
 
 func (e *MasterKeyError) Error() string {

@@ -7,9 +7,9 @@ import (
 )
 
 // A feed is a table whose rows are numbered without gaps, in the order in which their transactions commit. Its last
-// number is a row of the table feeds. A transaction that takes the next number waits for the commit of the one that
-// took the number before. So a transaction takes its numbers last, and all transactions take numbers of several feeds
-// in the same order.
+// number is a row of the table feeds. A transaction that takes the next number waits for the commit of the
+// transaction that took the previous one. So a transaction takes its numbers last, and all transactions take the
+// numbers of several feeds in the same order.
 const (
 	lockFeedSQL  = `SELECT last_seq FROM feeds WHERE name = $1{lock}`
 	writeFeedSQL = `UPDATE feeds SET last_seq = $2 WHERE name = $1`
@@ -17,7 +17,7 @@ const (
 	lastSeqsSQL  = `SELECT name, last_seq FROM feeds`
 )
 
-// LockFeed returns the last number of a feed and locks it until t ends.
+// LockFeed returns the last number of a feed and keeps the feed locked until t ends.
 func LockFeed(ctx context.Context, t *Tx, feed string) (seq int64, err error) {
 	_, err = One(ctx, t, lockFeedSQL, []any{feed}, &seq)
 	return seq, err
@@ -39,11 +39,12 @@ func LastSeqs(ctx context.Context, q Querier) (map[string]int64, error) {
 	return numbers(ctx, q, lastSeqsSQL)
 }
 
-// FeedOf reads a feed's entries of some owners after a number, at most limit entries. read returns those of one owner,
-// in order and at most limit. next is where to continue: it may be beyond entries of other owners, which are left out.
+// FeedOf returns the entries of a feed after a number that belong to the given owners, at most limit. read returns
+// those of one owner, in order and at most limit. next is the number to continue after. It may be beyond entries of
+// other owners, which are left out.
 func FeedOf[T any](ctx context.Context, q Querier, feed string, owners []string, after int64, limit int, seq func(T) int64,
 	read func(owner string) ([]T, error)) (list []T, next int64, err error) {
-	// The end is read first: an entry appended meanwhile may be missing for one owner.
+	// The end is read first, because an entry that is appended meanwhile may be missing for one owner.
 	end, err := FeedEnd(ctx, q, feed)
 	if err != nil {
 		return nil, after, err

@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	lookEvery  = time.Second      // between two looks at the database's files
-	probeAfter = 3 * time.Second  // without any write, Run makes a small one
+	lookEvery  = time.Second      // between two checks of the database's files
+	probeAfter = 3 * time.Second  // if there was no write for this long, Run makes a small one
 	probeSlow  = 5 * time.Second  // a small write that takes longer is a fault
-	probeLimit = 10 * time.Second // of one small write
+	probeLimit = 10 * time.Second // limit of one small write
 )
 
-// health keeps the result of the last write.
+// health holds the result of the last write.
 type health struct {
 	last    atomic.Pointer[written]
 	probing atomic.Pointer[time.Time] // when the small write under way began; nil: there is none
@@ -36,14 +36,14 @@ func (d *DB) Write(ctx context.Context, fn func(ctx context.Context, t *Tx) erro
 	return d.health.wrote(d.backend.Write(ctx, fn))
 }
 
-// WriteUnsynced is Write for changes that a loss of power may undo: SQLite does not wait for the disk. The changes
-// survive a crash of the process at once, and one of the machine after the next Write.
+// WriteUnsynced is Write for changes that a power loss may undo: SQLite does not wait for the disk. The changes
+// survive a crash of the process at once, and a crash of the machine after the next Write.
 func (d *DB) WriteUnsynced(ctx context.Context, fn func(ctx context.Context, t *Tx) error) error {
 	return d.health.wrote(d.backend.WriteUnsynced(ctx, fn))
 }
 
-// wrote notes the error of a write and returns it. An error of the caller's own function says nothing about the
-// database.
+// wrote stores the result of a write and returns its error. An error of the caller's own function says nothing about
+// the database and is not stored.
 func (h *health) wrote(err error) error {
 	switch {
 	case err == nil:
@@ -58,8 +58,8 @@ func (h *health) wrote(err error) error {
 	return err
 }
 
-// Ready returns an error unless the database answers and takes writes. The last write shows that, or the small one that
-// Run makes if there was none for some seconds.
+// Ready returns an error unless the database answers and takes writes. The last write shows that. If there was none
+// for some seconds, it is the small write that Run makes.
 func (d *DB) Ready(ctx context.Context) error {
 	if since := d.health.probing.Load(); since != nil && time.Since(*since) > probeSlow {
 		return fmt.Errorf("%w: a small write takes longer than %v", ErrUnavailable, probeSlow)
@@ -73,8 +73,8 @@ func (d *DB) Ready(ctx context.Context) error {
 	return d.Ping(ctx)
 }
 
-// Beside tells Ready whether the files beside the database can be written: err is why not. It logs that once, and again
-// when they can be written.
+// Beside records for Ready whether the files beside the database can be written. err says why not; nil means that
+// they can. It logs a failure once, and again when they can be written.
 func (d *DB) Beside(err error) {
 	if err != nil {
 		err = fmt.Errorf("%w: %w: %w", ErrUnavailable, errBeside, err)
@@ -92,16 +92,16 @@ func (d *DB) Beside(err error) {
 // errBeside means that files beside the database cannot be written.
 var errBeside = errors.New("the data directory cannot be written")
 
-// Run watches the database until ctx ends, for Ready, and logs when the database takes no writes and when it takes them
-// again. It fails with ErrGone if the files of a SQLite database were removed or replaced, with ErrNewerSchema if
-// another node has brought the schema to a number that this program does not work with, and with ErrMasterKey if the
+// Run watches the database until ctx ends, for Ready. It logs when the database takes no writes and when it takes
+// them again. It returns ErrGone if the files of a SQLite database were removed or replaced, ErrNewerSchema if
+// another node has brought the schema to a number that this program does not work with, and ErrMasterKey if the
 // master key was replaced while this node stood still.
 func (d *DB) Run(ctx context.Context) error {
 	turn := time.NewTicker(d.Every(lookEvery))
 	defer turn.Stop()
 	healthy := true
 	for {
-		failed := d.health.failed // perhaps one connection alone has failed: a probe shows that
+		failed := d.health.failed // perhaps only one connection failed: a probe shows that
 		if !healthy {
 			failed = nil // the next turn probes
 		}
@@ -135,10 +135,10 @@ func (d *DB) Run(ctx context.Context) error {
 	}
 }
 
-// lookLimit bounds a look at what other nodes have changed.
+// lookLimit is the time limit of look.
 const lookLimit = 2 * time.Second
 
-// look finds out what other nodes have done to the whole database. It ignores that the database cannot be read, because
+// look checks what other nodes have done to the whole database. It ignores that the database cannot be read, because
 // Ready reports that.
 func (d *DB) look(ctx context.Context) error {
 	if !d.dialect.Shared {

@@ -10,7 +10,7 @@ import (
 // IDLength is the length of an id.
 const IDLength = 26
 
-// idAlphabet is Crockford's base 32 in lower case: texts sort like their numbers.
+// idAlphabet is Crockford's base 32 in lower case. Texts in it sort like their numbers.
 const idAlphabet = "0123456789abcdefghjkmnpqrstvwxyz"
 
 // IDs makes ids that sort by time: 48 bits of milliseconds, then 80 bits that start at random and count up within a
@@ -21,7 +21,7 @@ type IDs struct {
 	hi, lo uint64 // the 80 bits: 16 and 64
 }
 
-// Next returns the 26 characters of a new id. If now does not go back, each id is greater than the one before.
+// Next returns a new id of 26 characters. While now does not go back, each id is greater than the one before.
 func (m *IDs) Next(now Millis) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -36,12 +36,12 @@ func (m *IDs) Next(now Millis) string {
 	return formID(uint64(now)<<16|m.hi, m.lo)
 }
 
-// IDAt returns the smallest id of a time.
+// IDAt returns the smallest id of the given time.
 func IDAt(at Millis) string {
 	return formID(uint64(max(0, min(at, 1<<48-1)))<<16, 0)
 }
 
-// formID returns 128 bits as an id.
+// formID returns the id of 128 bits.
 func formID(hi, lo uint64) string {
 	var out [IDLength]byte
 	for i := IDLength - 1; i >= 0; i-- { // 5 bits at a time from the end

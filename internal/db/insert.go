@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Insert inserts many rows with few statements, because a statement costs more than a row. There is one prepared
+// Insert inserts many rows with few statements, because a statement costs more than a row. It has one prepared
 // statement for each size.
 type Insert struct {
 	params int // of a row
@@ -15,9 +15,9 @@ type Insert struct {
 	texts  func() []string // by size
 }
 
-// NewInsert returns an Insert for an INSERT of one row whose parameters are all in VALUES, in order. sizes are the
-// other numbers of rows that one statement inserts, the largest first. The statements are made with the first rows, so
-// a command that inserts nothing starts without them.
+// NewInsert returns an Insert for text, an INSERT of one row whose parameters are all in VALUES, in order. sizes are
+// the other numbers of rows that one statement inserts, the largest first. The texts are made when rows are first
+// inserted, so a command that inserts nothing starts without them.
 func NewInsert(text string, sizes ...int) *Insert {
 	head, tail, _ := strings.Cut(text, "VALUES ")
 	row, tail, _ := strings.Cut(tail, ")")
@@ -38,8 +38,8 @@ func NewInsert(text string, sizes ...int) *Insert {
 	return in
 }
 
-// Statements inserts rows in as few statements as the sizes allow. args holds the parameters of all rows, one row after
-// the other.
+// Statements returns as few statements as the sizes allow that insert the rows. args holds the parameters of all
+// rows, one row after another.
 func (in *Insert) Statements(args []any, row func(Rows) error) []Statement {
 	var list []Statement
 	for at, size := range in.sizes {

@@ -9,7 +9,7 @@ import (
 	"os"
 )
 
-// Seen is what Look sees of a database. Its Querier reads until Look returns.
+// Seen is what Look finds out about a database. Its Querier reads until Look returns.
 type Seen struct {
 	Querier
 	Made      bool   // it exists and has tables
@@ -17,13 +17,13 @@ type Seen struct {
 	Schema    int    // the number of its schema, 0 if there is none
 	Oldest    int    // the lowest number of a schema whose programs work with it
 	Knows     int    // the number that this program knows
-	MayChange error  // why this role cannot change the tables
+	MayChange error  // why this role cannot change the tables; nil: it can
 	Backup    bool   // it is a backup that was not restored
 	InUse     bool   // a process has the SQLite file open
 }
 
-// CheckPages reads the whole database if it is a SQLite file, some hundred megabytes a second, and returns ErrBroken if
-// its pages are damaged.
+// CheckPages reads the whole database if it is a SQLite file, some hundred megabytes a second. It returns ErrBroken
+// if the file's pages are damaged.
 func (s Seen) CheckPages(ctx context.Context) error {
 	if c, ok := s.Querier.(*sqliteConn); ok {
 		return checkPages(ctx, c)
@@ -31,8 +31,8 @@ func (s Seen) CheckPages(ctx context.Context) error {
 	return nil
 }
 
-// Look finds out what a database is and changes nothing; fn is not called if there is none. It fails with ErrOtherEnd
-// or ErrNewerSchema as Open would. A SQLite file may be in use meanwhile.
+// Look finds out what a database is and passes it to fn. If there is none, Made is false. Look changes nothing. It
+// returns ErrOtherEnd or ErrNewerSchema as Open would. A SQLite file may be in use meanwhile.
 func Look(ctx context.Context, url string, end End, log *slog.Logger, fn func(Seen) error) (err error) {
 	var s Seen
 	var d *Dialect
@@ -59,8 +59,8 @@ func Look(ctx context.Context, url string, end End, log *slog.Logger, fn func(Se
 		s.InUse = inUse(f)
 		_, missing := os.Stat(url + "-wal")
 		d = newSQLiteDialect()
-		// Read only: a connection that can write copies the log when it closes, and the next start would take the last
-		// end for a clean one.
+		// The connection is read-only. One that can write copies the log when it closes, and the next start would
+		// take the last end for a clean one.
 		c, err := openSQLiteConn(ctx, d, sqliteDSN(url)+"&mode=ro")
 		if err != nil {
 			return explainSQLite(broken(err, f))

@@ -6,12 +6,12 @@ import (
 	"strconv"
 )
 
-// SealedTable is a table whose rows hold a data key, sealed under the master key. An empty data key means that there is
-// none.
+// SealedTable is a table whose rows hold a data key that is sealed under the master key. An empty data key means that
+// there is none.
 type SealedTable struct{ Name, Key, DataKey string } // the table, its primary key, the column of the data key
 
-// Record names the row whose secrets are sealed. It is additional data of every seal, so that a sealed value opens only
-// for its table, row, purpose and version.
+// Record identifies the row whose secrets are sealed. It is additional data of every seal, so a sealed value opens
+// only for its table, row, purpose and version.
 type Record struct {
 	Table, Row string
 	Version    int64
@@ -21,8 +21,8 @@ func (r Record) about(purpose string) string {
 	return r.Table + "\x00" + r.Row + "\x00" + purpose + "\x00" + strconv.FormatInt(r.Version, 10)
 }
 
-// Seal seals the secrets of one record, each for a purpose, under a new data key, and returns that key sealed under the
-// master key. Empty secrets are sealed too, so that the database does not show which records have one.
+// Seal seals the secrets of a record under a new data key, each for a purpose. It also returns the data key, sealed
+// under the master key. Empty secrets are sealed too, so that the database does not show which records have one.
 func (d *DB) Seal(r Record, purposes []string, plain [][]byte) (dataKey []byte, sealed [][]byte) {
 	key := make([]byte, 32)
 	rand.Read(key)
@@ -60,7 +60,7 @@ func (k *MasterKey) Unseal(r Record, purposes []string, dataKey []byte, sealed [
 	return plain, nil
 }
 
-// SealText seals a text that is not kept in the database, such as a cookie. Every node of the database can open it.
+// SealText seals a text that is not stored in the database, such as a cookie. Every node of the database can open it.
 func (d *DB) SealText(r Record, purpose string, plain []byte) []byte {
 	return sealGCM(d.key.gcm, plain, r.about(purpose))
 }

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Place is the position of a row in a list of rows with an owner. Such lists are ordered by the id, which sorts by
-// time, and then by owner.
+// Place is the position of a row in a list of rows with an owner. Such lists are ordered by id, which sorts by time,
+// and then by owner.
 type Place struct{ ID, Owner string }
 
 // Compare orders places, the oldest first.
@@ -17,21 +17,21 @@ func (p Place) Compare(q Place) int {
 	return cmp.Or(strings.Compare(p.ID, q.ID), strings.Compare(p.Owner, q.Owner))
 }
 
-// Listing reads a list, or a part of one, by an index of Table. That index has the rows in the list's order and serves
-// the conditions up to EndWalk. The table has the columns id and merchant, the owner.
+// Listing is a list, or a part of one, that is read by an index of Table. The index has the rows in the list's order
+// and serves the conditions up to EndWalk. The table has the columns id and merchant, the owner.
 type Listing struct {
 	Conditions
 	Table  string // with its alias, a letter
 	Joins  string // for the columns and the filters
 	Owner  string // the owner of all rows of the index; empty: any
-	Sorted bool   // the index gives few rows, in another order; filters are applied to all of them
+	Sorted bool   // the index returns few rows, in another order; filters apply to all of them
 	Since  string // no row with an id below it; empty: no bound
 }
 
 // Alias returns the alias of the table.
 func (l *Listing) Alias() string { return l.Table[len(l.Table)-1:] }
 
-// Below continues the list after a place. Call it before EndWalk.
+// Below makes the list continue after a place. Call it before EndWalk.
 func (l *Listing) Below(p Place) {
 	a := l.Alias()
 	switch {
@@ -46,7 +46,7 @@ func (l *Listing) Below(p Place) {
 	}
 }
 
-// DownTo ends the list at a place of the walk.
+// DownTo makes the list end at a place of the walk.
 func (l *Listing) DownTo(p Place) {
 	a := l.Alias()
 	if l.Owner == "" {
@@ -56,8 +56,8 @@ func (l *Listing) DownTo(p Place) {
 	l.Add(a+".id >= ?", p.ID)
 }
 
-// Before limits the walk to ids below id. Call it before EndWalk. If Below set a lower place, this bound is redundant;
-// the index can use only one.
+// Before limits the walk to ids below id. Call it before EndWalk. If Below set a lower place, this bound is
+// redundant, and the index can use only one.
 func (l *Listing) Before(id string) {
 	if l.Sorted {
 		l.Add(l.Alias()+".id || '' < ?", id)
@@ -66,7 +66,7 @@ func (l *Listing) Before(id string) {
 	l.Add(l.Alias()+".id < ?", id)
 }
 
-// since returns the condition of Since.
+// since adds the condition of Since to q.
 func (l *Listing) since(q *Conditions) {
 	switch a := l.Alias(); {
 	case l.Since == "":
@@ -91,14 +91,14 @@ func (l *Listing) order() string {
 // Bounded reports whether a page may end before it is full.
 func (l *Listing) Bounded() bool { return l.Filtered() && !l.Sorted }
 
-// EndText returns the query for the last place that a page looks at.
+// EndText returns the query for the last place that a page reads.
 func (l *Listing) EndText() (text string, args []any) {
 	w, a := l.Walk(), l.Alias()
 	l.since(&w)
 	return fmt.Sprintf("SELECT %s.id, %s.merchant FROM %s%s%s LIMIT 1 OFFSET %d", a, a, l.Table, w.Where(), l.order(), PageRows-1), w.Args
 }
 
-// Text returns the query for the page, and for one row more, which shows whether there are more.
+// Text returns the query for the rows of the page and one more, which shows whether there is a next page.
 func (l *Listing) Text(columns string, limit int) string {
 	where := l.Where()
 	return "SELECT " + columns + " FROM " + l.Table + l.Joins + where + l.order() + " LIMIT CAST(" + l.Arg(limit+1) + " AS BIGINT)"
@@ -110,11 +110,11 @@ type Placed[T any] struct {
 	Value T
 }
 
-// ReadListing reads a page of the list whose parts are ls. next is the place of its last row, and the zero Place at the
-// end. A page may have fewer rows than limit, or none, and still have a next page.
+// ReadListing returns a page of the list whose parts are ls. next is the place of its last row, or the zero Place at
+// the end. A page may have fewer rows than limit, or none, and still have a next page.
 func ReadListing[T any](ctx context.Context, q Querier, columns string, ls []Listing, limit int, scan func(Rows) (Placed[T], error)) (list []T, next Place, err error) {
 	var found []Placed[T]
-	var end *Place // below it, some parts have not been read
+	var end *Place // the place below which some parts have not been read
 	for i := range ls {
 		l := &ls[i]
 		if l.Bounded() {
@@ -163,7 +163,7 @@ type Conditions struct {
 	walk, walkArgs int // the lengths of list and Args when EndWalk was called
 }
 
-// EndWalk marks the conditions so far as those that the list's index serves. Later ones are filters.
+// EndWalk says that the list's index serves the conditions so far. Later conditions are filters.
 func (q *Conditions) EndWalk() { q.walk, q.walkArgs = len(q.list), len(q.Args) }
 
 // Filtered reports whether there are filters.
@@ -174,7 +174,7 @@ func (q *Conditions) Walk() Conditions {
 	return Conditions{Args: q.Args[:q.walkArgs:q.walkArgs], list: q.list[:q.walk:q.walk]}
 }
 
-// Add adds a condition. Each ? in it stands for the next of args.
+// Add adds a condition. Each ? in it stands for the next item of args.
 func (q *Conditions) Add(condition string, args ...any) {
 	for _, a := range args {
 		condition = strings.Replace(condition, "?", q.Arg(a), 1)
@@ -188,7 +188,7 @@ func (q *Conditions) Arg(a any) string {
 	return fmt.Sprintf("$%d", len(q.Args))
 }
 
-// Where returns the clause. It is empty without conditions.
+// Where returns the WHERE clause. It returns "" without conditions.
 func (q *Conditions) Where() string {
 	if len(q.list) == 0 {
 		return ""

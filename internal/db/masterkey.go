@@ -17,7 +17,7 @@ type MasterKey struct {
 	gcm cipher.AEAD
 }
 
-// NewMasterKey returns the master key of 32 random bytes.
+// NewMasterKey returns the master key with these 32 random bytes.
 func NewMasterKey(key [32]byte) *MasterKey { return &MasterKey{key, newGCM(key[:])} }
 
 const wrapPurpose = "countersign data key"
@@ -25,12 +25,12 @@ const wrapPurpose = "countersign data key"
 // Wrap seals a data key.
 func (k *MasterKey) Wrap(dataKey []byte) []byte { return sealGCM(k.gcm, dataKey, wrapPurpose) }
 
-// Unwrap inverts Wrap. The error is errUnsealable.
+// Unwrap inverts Wrap. It returns errUnsealable if wrapped does not open.
 func (k *MasterKey) Unwrap(wrapped []byte) ([]byte, error) {
 	return openGCM(k.gcm, wrapped, wrapPurpose)
 }
 
-// Fingerprint returns a name of the key that may be shown: the beginning of its SHA-256.
+// Fingerprint returns a name of the key that may be shown: the beginning of a SHA-256 of it.
 func (k *MasterKey) Fingerprint() string {
 	sum := sha256.Sum256(append([]byte("countersign master key\x00"), k.key[:]...))
 	return hex.EncodeToString(sum[:8])
@@ -42,7 +42,7 @@ func (*MasterKey) Format(f fmt.State, _ rune) { io.WriteString(f, "master key") 
 // sealFormat is the first byte of everything sealed here.
 const sealFormat = 1
 
-// errUnsealable means that a sealed value does not open with a key.
+// errUnsealable means that a sealed value does not open with the key.
 var errUnsealable = errors.New("sealed value does not open")
 
 // newGCM returns AES-256-GCM with random nonces, for a key of 32 bytes.
@@ -58,13 +58,13 @@ func newGCM(key []byte) cipher.AEAD {
 	return gcm
 }
 
-// sealGCM returns the format, a random nonce and the sealed text. A data key seals a few values, a master key one value
-// for each change of a record. Both are far too few for random nonces to repeat.
+// sealGCM returns the format, a random nonce and the sealed text. A data key seals a few values, and a master key one
+// value for each change of a record. Both are far too few for random nonces to repeat.
 func sealGCM(gcm cipher.AEAD, plain []byte, about string) []byte {
 	return gcm.Seal([]byte{sealFormat}, nil, plain, []byte(about))
 }
 
-// openGCM inverts sealGCM. The error is errUnsealable.
+// openGCM inverts sealGCM. It returns errUnsealable if sealed does not open.
 func openGCM(gcm cipher.AEAD, sealed []byte, about string) ([]byte, error) {
 	if len(sealed) == 0 || sealed[0] != sealFormat {
 		return nil, errUnsealable
@@ -80,12 +80,12 @@ const (
 	readMetaSQL  = `SELECT value FROM meta WHERE name = $1`
 	writeMetaSQL = `INSERT INTO meta (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`
 
-	// metaKey is the row of meta with the fingerprint of the master key, so that a wrong key fails at the start and not
-	// at the first secret.
+	// metaKey is the row of meta with the fingerprint of the master key. With it a wrong key fails at the start, and
+	// not at the first secret.
 	metaKey = "master_key"
 )
 
-// KeyOf returns the fingerprint of the master key under which everything in a database is sealed. It is empty if
+// KeyOf returns the fingerprint of the master key under which everything in a database is sealed. It returns "" if
 // nothing has been sealed yet.
 func KeyOf(ctx context.Context, q Querier) (fingerprint string, err error) {
 	var b []byte
@@ -105,7 +105,7 @@ func (k *MasterKey) Opens(ctx context.Context, q Querier) error {
 // MasterKey returns the key that seals.
 func (d *DB) MasterKey() *MasterKey { return d.key }
 
-// setKey sets the master key, and notes it in a new database. If key is nil, find returns it.
+// setKey sets the master key, and stores its fingerprint in a new database. If key is nil, it calls find for the key.
 func (d *DB) setKey(ctx context.Context, key *MasterKey, find func(newDatabase bool) (*MasterKey, error)) error {
 	is, err := KeyOf(ctx, d)
 	if err != nil {

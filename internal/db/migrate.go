@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// migrator runs one transaction of migrate, and excludes other migrators meanwhile. Its Exec takes several statements
-// at once if they have no arguments.
+// migrator runs one transaction of migrate, and keeps other migrators out meanwhile. Its Exec takes several
+// statements at once if they have no arguments.
 type migrator interface {
 	run(ctx context.Context, fn func(Querier) error) error
 }
 
 // schema holds numbers of the schema.
 type schema struct {
-	before int // when the database was opened; 0: there was none
-	knows  int // the last that this program knows
+	before int // when the database was opened; 0: it had none
+	knows  int // the last number that this program knows
 }
 
 // hasTable reports whether a table exists.
@@ -33,12 +33,12 @@ const (
 	recordVersionSQL = `INSERT INTO schema_version (number) VALUES ($1)`
 )
 
-// metaOldest is the row of meta with the number of the schema and the lowest schema number whose programs still work
-// with it.
+// metaOldest is the row of meta with two numbers: the schema's, and the lowest schema number whose programs still
+// work with it.
 const metaOldest = "oldest schema"
 
-// readVersion returns the number of the schema, 0 if there is none, and the lowest schema number whose programs work
-// with it.
+// readVersion returns the number of the schema and the lowest schema number whose programs work with it. Without a
+// schema both are 0.
 func readVersion(ctx context.Context, q Querier) (at, oldest int, err error) {
 	if _, err := One(ctx, q, readVersionSQL, nil, &at); err != nil || at == 0 {
 		return at, at, err
@@ -55,7 +55,8 @@ func readVersion(ctx context.Context, q Querier) (at, oldest int, err error) {
 	return at, oldest, nil
 }
 
-// checkVersion returns ErrNewerSchema if programs that know the schema up to number knows do not work with a database.
+// checkVersion returns ErrNewerSchema if a program that knows schemas up to number knows does not work with the
+// database.
 func checkVersion(at, oldest, knows int) error {
 	if at > knows && oldest > knows {
 		return fmt.Errorf("%w: its schema has number %d, which works with programs that know %d or more; this one knows %d", ErrNewerSchema, at, oldest, knows)
@@ -63,8 +64,8 @@ func checkVersion(at, oldest, knows int) error {
 	return nil
 }
 
-// migrate brings the schema of end's database up to its last step, each step in its own transaction. It refuses a
-// schema that is too new for this program, or another end's.
+// migrate brings the schema of end's database up to its last step, each step in its own transaction. It returns an
+// error if the schema is too new for this program or belongs to the other end.
 func migrate(ctx context.Context, m migrator, d *Dialect, end End) (is schema, err error) {
 	list, err := steps(end.Migrations, d)
 	if err != nil {
@@ -123,7 +124,7 @@ func migrate(ctx context.Context, m migrator, d *Dialect, end End) (is schema, e
 // endName is the row of meta that says which end a database belongs to.
 const endName = "end"
 
-// checkEnd returns ErrOtherEnd if the database, whose schema has the number at, belongs to the other end.
+// checkEnd returns ErrOtherEnd if the database belongs to the other end. at is the number of its schema.
 func checkEnd(ctx context.Context, q Querier, end End, at int) error {
 	if at == 0 {
 		return nil
@@ -136,7 +137,7 @@ func checkEnd(ctx context.Context, q Querier, end End, at int) error {
 	return err
 }
 
-// Common are the tables that both ends have, beside those of the audit log.
+// Common holds the tables that both ends have, except those of the audit log.
 //
 //go:embed migrations
 var Common embed.FS
@@ -146,10 +147,12 @@ type step struct {
 	number int
 	name   string // of its files
 	text   string // without marks
-	// oldest is the lowest schema number whose programs still work with this one, besides newer ones. A file states it
-	// in its first line, "-- oldest: 18"; without that line it is the file's own number. Of several files the highest
-	// counts. A change takes two versions: the first adds, with a default, and keeps oldest; the next removes what is
-	// unused, and its oldest is the number of the first. A column keeps its type.
+	// oldest is the lowest schema number whose programs still work with this one, besides newer ones. A file states
+	// it in its first line, "-- oldest: 18". Without that line it is the file's own number. Of several files the
+	// highest counts.
+	//
+	// A change takes two versions. The first adds, with a default, and keeps oldest. The next removes what is unused,
+	// and its oldest is the number of the first. A column keeps its type.
 	oldest int
 }
 
@@ -169,7 +172,7 @@ func oldestOf(number int, text string) (int, error) {
 }
 
 // steps returns the migrations of an end in order, for d. Files with the same number are one step, in the order of
-// parts. Numbers run from 1 without gaps; a released migration never changes.
+// parts. Numbers run from 1 without gaps. A released migration never changes.
 func steps(parts []fs.FS, d *Dialect) ([]step, error) {
 	byNumber := map[int]step{}
 	for _, files := range parts {

@@ -8,7 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// run uses only the writer's connection: the file lock keeps other processes out, and the writer has not started yet.
+// run uses only the writer's connection. That suffices, because the file lock keeps other processes out and the
+// writer has not started yet.
 func (c *sqliteConn) run(ctx context.Context, fn func(Querier) error) error {
 	if err := c.control(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return err
@@ -23,11 +24,12 @@ func (c *sqliteConn) run(ctx context.Context, fn func(Querier) error) error {
 	return nil
 }
 
-// migrationLock is the advisory lock of nodes that migrate at the same time.
+// migrationLock is the advisory lock that nodes take to migrate one after another.
 const migrationLock = 0x636f756e74657273 // "counters"
 
 func (db *postgresDB) run(ctx context.Context, fn func(Querier) error) error {
-	// Set here whatever the URL asks for, because run must see what was committed before it got the lock.
+	// The level is set here whatever the URL asks for, because run must see what was committed before it got the
+	// lock.
 	options := pgx.TxOptions{IsoLevel: pgx.ReadCommitted}
 	return pgx.BeginTxFunc(ctx, db.pool, options, func(t pgx.Tx) error {
 		if _, err := t.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(migrationLock)); err != nil {
@@ -43,7 +45,7 @@ const mayChangeSQL = `
 SELECT current_user, COALESCE(current_schema(), ''), COALESCE(has_schema_privilege(current_schema(), 'CREATE'), FALSE),
 	NOT EXISTS (SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'schema_version' AND NOT pg_has_role(tableowner, 'USAGE'))`
 
-// mayChange returns an error if the tables cannot be changed.
+// mayChange returns an error if the role may not change the tables.
 func mayChange(ctx context.Context, q Querier, d *Dialect) error {
 	if !d.Shared {
 		return nil

@@ -13,20 +13,20 @@ import (
 	"strings"
 )
 
-// ErrTargetUsed means that the database that Move was to fill already has other rows.
+// ErrTargetUsed means that the target of Move already has other rows.
 var ErrTargetUsed = errors.New("the database has rows already, and they are not those that are moved")
 
-// Moved is what Move found to be equal in both databases.
+// Moved describes what is equal in both databases after Move.
 type Moved struct {
 	Tables int    `json:"tables"`
 	Rows   int64  `json:"rows"`
 	Digest string `json:"digest"` // of all rows
 }
 
-// Move copies every row of the SQLite database at from into the PostgreSQL database at to. It does so in one
-// transaction, which is committed only if both then have the same rows. The file is locked meanwhile, so no daemon
-// works on it. The target must be empty, or have the same rows from an earlier call: then nothing is copied. Sealed
-// values are copied as they are.
+// Move copies every row of the SQLite database from into the PostgreSQL database to. It does so in one transaction,
+// which it commits only if both then have the same rows. The file is locked meanwhile, so no daemon works on it. The
+// target must be empty, or have the same rows from an earlier call; then nothing is copied. Sealed values are copied
+// as they are.
 func Move(ctx context.Context, from, to Config, end End) (m Moved, err error) {
 	if isPostgres(from.URL) || !isPostgres(to.URL) {
 		return m, errors.New("a database is moved from a file of SQLite to PostgreSQL")
@@ -57,7 +57,7 @@ func Move(ctx context.Context, from, to Config, end End) (m Moved, err error) {
 
 // movedTable is a table and the columns that are copied.
 type movedTable struct {
-	name, identity string // identity: the column that counts by itself; empty: there is none
+	name, identity string // identity is the column that counts by itself; empty: none
 	columns        []string
 }
 
@@ -106,7 +106,7 @@ func seededTables(d *Dialect, end End) ([]string, error) {
 }
 
 func moveAll(ctx context.Context, from *DB, t *Tx, list []movedTable, seeded []string, m *Moved) error {
-	// Reading the file may take longer than transactions otherwise do.
+	// Reading the file may take longer than other transactions do.
 	if _, err := t.Exec(ctx, `SET LOCAL idle_in_transaction_session_timeout = 0`); err != nil {
 		return err
 	}
@@ -210,7 +210,7 @@ func (t movedTable) each(ctx context.Context, q Querier, fn func(row []any) erro
 	})
 }
 
-// tableSum is the number of rows and the sum of their digests, which does not depend on their order.
+// tableSum is the number of rows and the sum of their digests. It does not depend on their order.
 type tableSum struct {
 	rows  int64
 	words [4]uint64

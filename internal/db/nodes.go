@@ -16,7 +16,7 @@ type Node struct {
 }
 
 const (
-	// NodeSilent is how long after its last row a node counts as silent: it was killed, or does not reach the database.
+	// NodeSilent is how long after its last row a node counts as silent: it was killed, or cannot reach the database.
 	NodeSilent = 30 * time.Second
 
 	// nodeForgotten is how long the row of a silent node is kept, in milliseconds.
@@ -35,9 +35,9 @@ ON CONFLICT (id) DO UPDATE SET seen = excluded.seen`
 	nodesSQL = `SELECT id, name, version, started, seen FROM nodes ORDER BY name, started, id`
 )
 
-// Beat writes the row of a running node. Rows of silent nodes are removed after a day, or at once in a database that
-// one process uses at a time. It fails with ErrMasterKey if the master key was replaced since the node opened the
-// database: Rekey refuses while a node is listed, so after its first Beat a node seals nothing under a replaced key.
+// Beat writes the row of a running node. It removes rows of silent nodes after a day, or at once in a database that
+// only one process uses at a time. It returns ErrMasterKey if the master key was replaced since the node opened the
+// database. Rekey refuses while a node is listed, so after its first Beat a node seals nothing under a replaced key.
 func (d *DB) Beat(ctx context.Context, n Node) error {
 	before := n.Seen - nodeForgotten
 	if !d.dialect.Shared {
@@ -63,8 +63,8 @@ func (d *DB) LeaveNode(ctx context.Context, id string) error {
 	})
 }
 
-// Nodes lists the nodes of the database by name, silent ones too. It leaves out those that another node of their name
-// has replaced.
+// Nodes returns the nodes of the database by name, including silent ones. It leaves out a silent node if another node
+// of the same name started after it was last seen.
 func (d *DB) Nodes(ctx context.Context, now Millis) ([]Node, error) {
 	list, err := readNodes(ctx, d)
 	all := slices.Clone(list)
@@ -73,7 +73,7 @@ func (d *DB) Nodes(ctx context.Context, now Millis) ([]Node, error) {
 	}), err
 }
 
-// Silent reports whether n was killed, or does not reach the database.
+// Silent reports whether n was killed or cannot reach the database.
 func (n Node) Silent(now Millis) bool { return now-n.Seen >= Millis(NodeSilent.Milliseconds()) }
 
 func readNodes(ctx context.Context, q Querier) ([]Node, error) {

@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// Note is what a person noted about a thing.
+// Note is what a person wrote about a thing.
 type Note struct {
 	Seq      int64 // from 1 among the notes about the thing
 	At       Millis
-	By, Name string // of the token
+	By, Name string // the token and its name
 	Text     string
 }
 
@@ -24,8 +24,8 @@ const (
 	dropNotesSQL = `DELETE FROM notes WHERE about = $1`
 )
 
-// AddNote adds a note about a thing whose row t has locked, and returns it with its number. If the thing has 1,000
-// notes already, the error is a *ConflictError.
+// AddNote adds a note about a thing whose row t has locked, and returns it with its number. It returns a
+// *ConflictError if the thing has 1,000 notes already.
 func AddNote(ctx context.Context, t *Tx, about string, n Note) (Note, error) {
 	if err := CheckText("text", n.Text); err != nil {
 		return n, &ItemError{Member: "text", Err: err}

@@ -6,12 +6,12 @@ import (
 )
 
 // PageRows is how many rows one page of a list reads at most. Each page follows one index and costs about the same,
-// however few rows pass the filters: if few pass a filter that the index does not serve, the pages are short.
+// however few rows pass the filters. If few rows pass a filter that the index does not serve, the pages are short.
 const PageRows = 500
 
-// ReadNumbered reads the newest rows of a table that c selects, by their column seq, down to the number from (0: all).
-// number returns the seq of a row. The next page begins below next, 0 at the end. A page may have fewer rows than
-// limit, even none, and a next page.
+// ReadNumbered returns the newest rows of a table that c selects, by their column seq, down to the number from; 0
+// means all. number returns the seq of a row. The next page begins below next, which is 0 at the end. A page may have
+// fewer rows than limit, or none, and still have a next page.
 func ReadNumbered[T any](ctx context.Context, q Querier, table, columns string, c *Conditions, from int64, limit int,
 	number func(T) int64, scan func(Rows) (T, error)) (list []T, next int64, err error) {
 	if c.Filtered() {
@@ -47,20 +47,20 @@ func NumberedEnd(table string, c *Conditions, from int64) (text string, args []a
 	return fmt.Sprintf("SELECT seq FROM %s%s ORDER BY seq DESC LIMIT 1 OFFSET %d", table, walk.Where(), PageRows-1), walk.Args
 }
 
-// NumberedText returns the query for the rows of a page of ReadNumbered, and for one more, which shows whether there
-// are more.
+// NumberedText returns the query for the rows of a page of ReadNumbered and one more, which shows whether there is a
+// next page.
 func NumberedText(table, columns string, c *Conditions, limit int) string {
 	where := c.Where()
 	return "SELECT " + columns + " FROM " + table + where + " ORDER BY seq DESC LIMIT " + c.Arg(limit+1)
 }
 
-// clockSlack is the most by which the times of rows may be out of the order of their numbers, in milliseconds: nodes
-// have clocks of their own.
+// clockSlack is the most by which the times of rows may be out of the order of their numbers, in milliseconds. They
+// can be, because nodes have clocks of their own.
 const clockSlack Millis = 60_000
 
-// NumbersBetween finds the numbers (seq) of the rows of a time: from is the first, below the one after the last. The
-// times in column must rise about as the numbers do. A zero since or until means no bound, and its number is then zero.
-// It needs no index on the times: it searches the numbers by bisection, about 30 rows a bound.
+// NumbersBetween returns the numbers (seq) of the rows of a period: from is the first, and below is one after the
+// last. The times in column must rise roughly with the numbers. A zero since or until means no bound, and its number
+// is then zero. No index on the times is needed: the numbers are searched by bisection, about 30 rows a bound.
 func NumbersBetween(ctx context.Context, q Querier, table, column string, since, until Millis) (from, below int64, err error) {
 	if since > 0 {
 		if from, err = firstAt(ctx, q, table, column, since-clockSlack); err != nil {

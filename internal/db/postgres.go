@@ -17,7 +17,7 @@ import (
 	"countersign/internal/db/pglink"
 )
 
-// postgresDB is a connection pool, and a bell that tells nodes of each other's commits.
+// postgresDB is a connection pool, and a bell that notifies nodes of each other's commits.
 type postgresDB struct {
 	d     *Dialect
 	end   End
@@ -32,22 +32,22 @@ type postgresDB struct {
 	damage *damage
 }
 
-// poolSize is how many connections a node uses if the URL has no pool_max_conns: enough for ingest and settlement to
-// share syncs.
+// poolSize is how many connections a node uses if the URL has no pool_max_conns. They are enough for ingest and
+// settlement to share syncs.
 const poolSize = 16
 
-// sessionSettings apply to every connection unless the URL names them.
+// sessionSettings apply to every connection unless the URL sets them.
 //
-// Planning: every statement reads few rows by an index, whatever the statistics say. With these settings, plans do not
-// become scans of whole tables when a table has grown or was never analysed.
+// The planner's settings: every statement reads few rows by an index, whatever the statistics say. With these
+// settings, a plan does not become a scan of a whole table that has grown or was never analysed.
 //
-// Time: a node that is stopped or cut off inside a transaction must not keep its rows locked, and the server must
-// detect that the node is gone. There must be no statement timeout: if it ends a COMMIT that waits for the standby,
-// PostgreSQL reports success with a warning.
+// The time-outs: a node that is stopped or cut off inside a transaction must not keep its rows locked, and the server
+// must detect that the node is gone. There must be no statement timeout. If it ends a COMMIT that waits for the
+// standby, PostgreSQL reports success with a warning.
 var sessionSettings = []struct{ name, value string }{
 	{"plan_cache_mode", "force_generic_plan"}, {"jit", "off"},
 	{"enable_seqscan", "off"}, {"enable_bitmapscan", "off"}, {"enable_hashjoin", "off"}, {"enable_mergejoin", "off"},
-	{"enable_material", "off"},                      // for an empty table it would seem cheaper than looking each row up
+	{"enable_material", "off"},                      // for an empty table it would seem cheaper than row look-ups
 	{"idle_in_transaction_session_timeout", "3000"}, // milliseconds; a transaction here takes a few
 	{"statement_timeout", "0"},
 	{"tcp_user_timeout", "30000"},                                                                   // milliseconds
@@ -64,7 +64,7 @@ func settings(url string) (list []string) {
 	return list
 }
 
-// durable: what was acknowledged must survive a crash, whatever the server's default. It is a statement because
+// durable makes what was acknowledged survive a crash, whatever the server's default. It is a statement because
 // PgBouncer refuses it as a startup parameter of the connection.
 const durable = "SET synchronous_commit = on"
 
@@ -77,13 +77,13 @@ func apply(list []string) func(context.Context, *pgx.Conn) error {
 	}
 }
 
-// PoolConfig returns the configuration of a pool for any PostgreSQL database, which need not be an End's. It has this
-// package's rules for TLS, and its connections leave a server that died or was replaced. If the Links are Several,
-// their Watch must run.
+// PoolConfig returns the configuration of a pool for any PostgreSQL database, which need not belong to an End. It has
+// this package's rules for TLS, and its connections leave a server that died or was replaced. If the Links are
+// Several, their Watch must run.
 func PoolConfig(url string, log *slog.Logger) (*pgxpool.Config, *pglink.Links, error) {
 	c, err := pgxpool.ParseConfig(url)
 	if err != nil || !isPostgres(url) {
-		// The cause may repeat the URL, and that may hold a password.
+		// The cause may repeat the URL, which may hold a password.
 		return nil, nil, errors.New("the database URL is not valid: write postgres://user:password@host/database?option=value")
 	}
 	if !pglink.SaysTLS(url) {
@@ -100,8 +100,8 @@ func PoolConfig(url string, log *slog.Logger) (*pgxpool.Config, *pglink.Links, e
 	return c, l, nil
 }
 
-// ExplainConnect adds to the error of a first connection to url what to write in the URL, if PoolConfig's rules for TLS
-// caused it.
+// ExplainConnect adds to the error of a first connection to url what to write in the URL, if PoolConfig's rules for
+// TLS caused the error.
 func ExplainConnect(url string, err error) error {
 	if pglink.SaysTLS(url) {
 		return err
@@ -163,7 +163,7 @@ func (db *postgresDB) Ping(ctx context.Context) error {
 	return db.explain(db.pool.Ping(ctx))
 }
 
-// gone returns nil: the files are the server's.
+// gone returns nil, because the files are the server's.
 func (db *postgresDB) gone() error { return nil }
 
 func (db *postgresDB) Close() error {
@@ -175,12 +175,12 @@ func (db *postgresDB) Close() error {
 	return nil
 }
 
-// retries bounds how often a transaction is begun again after a serialization failure or a deadlock, both of which
-// leave nothing done.
+// retries is how often a transaction is begun again after a serialization failure or a deadlock, both of which leave
+// nothing done.
 const retries = 20
 
-// longestPause is the longest time before a transaction is begun again. Pauses double up to it, so that callers that
-// keep failing each other get out of each other's way on a busy machine too.
+// longestPause is the longest pause before a transaction is begun again. Pauses double up to it, so that callers that
+// make each other fail separate, even on a busy machine.
 const longestPause = 250 * time.Millisecond
 
 func (db *postgresDB) Write(ctx context.Context, fn func(context.Context, *Tx) error) error {
@@ -208,7 +208,7 @@ func (db *postgresDB) Write(ctx context.Context, fn func(context.Context, *Tx) e
 	}
 }
 
-// WriteUnsynced waits for the disk too: if a failover undid a claim, another node would claim the same work while the
+// WriteUnsynced waits for the disk too. If a failover undid a claim, another node would claim the same work while the
 // first still does it.
 func (db *postgresDB) WriteUnsynced(ctx context.Context, fn func(context.Context, *Tx) error) error {
 	return db.Write(ctx, fn)
@@ -238,15 +238,15 @@ func (db *postgresDB) try(ctx context.Context, fn func(context.Context, *Tx) err
 		return nil, fmt.Errorf("committing: %w", db.explain(err))
 	}
 	if warning := pglink.Warning(conn.Conn().PgConn()); warning != "" {
-		// The server was made to stop waiting for its standby. It reports the transaction as committed, but a failover
-		// would undo it.
+		// The server was made to stop waiting for its standby. It reports the transaction as committed, but a
+		// failover would undo it.
 		return nil, fmt.Errorf("committing: %w: %s", ErrUnavailable, warning)
 	}
 	return t, nil
 }
 
-// begin skips connections that broke while they were idle, because nothing was sent on them yet. There are at most as
-// many as the pool holds.
+// begin skips connections that broke while they were idle, which is safe because nothing was sent on them yet. There
+// are at most as many as the pool holds.
 func (db *postgresDB) begin(ctx context.Context) (*pgxpool.Conn, pgx.Tx, error) {
 	for n := db.pool.Config().MaxConns; ; n-- {
 		conn, err := db.pool.Acquire(ctx)
@@ -265,7 +265,7 @@ func (db *postgresDB) begin(ctx context.Context) (*pgxpool.Conn, pgx.Tx, error) 
 	}
 }
 
-// laterWithin bounds the functions of Tx.Later, because the caller waits for them.
+// laterWithin is the time limit of the functions of Tx.Later, because the caller waits for them.
 const laterWithin = 5 * time.Second
 
 func runLater(ctx context.Context, later []func(context.Context)) {
@@ -281,8 +281,8 @@ func runLater(ctx context.Context, later []func(context.Context)) {
 
 const unsyncedSQL = `SELECT set_config('synchronous_commit', 'off', true)`
 
-// Hint runs statements in one transaction that does not wait for the disk: a crash can undo it. It is for what would be
-// found without it, only later.
+// Hint runs statements in one transaction that does not wait for the disk, so a crash can undo it. It is for changes
+// without which the work would still be found, only later.
 func (d *DB) Hint(ctx context.Context, list ...Statement) error {
 	p, ok := d.backend.(*postgresDB)
 	if !ok {
@@ -291,7 +291,7 @@ func (d *DB) Hint(ctx context.Context, list ...Statement) error {
 	return p.Batch(ctx, append([]Statement{{SQL: unsyncedSQL, Row: func(Rows) error { return nil }}}, list...))
 }
 
-// poolReads reads by a pool, outside transactions.
+// poolReads runs reads on a pool, outside transactions.
 type poolReads struct {
 	db   *postgresDB
 	pool *pgxpool.Pool
@@ -329,8 +329,8 @@ func (r poolReads) Batch(ctx context.Context, list []Statement) error {
 	return r.db.explain(pgQuerier{r.db.d, r.pool}.Batch(ctx, list))
 }
 
-// explainedRows are read outside a transaction. They explain an error that ends the reading, because no other code
-// does.
+// explainedRows are rows that are read outside a transaction. They explain the error that ends the reading, because
+// no other code does.
 type explainedRows struct {
 	Rows
 	db *postgresDB
@@ -400,7 +400,7 @@ func (q pgQuerier) Batch(ctx context.Context, list []Statement) (err error) {
 	return nil
 }
 
-// pgRows gives pgx.Rows the shape of sql.Rows.
+// pgRows adapts pgx.Rows to the interface Rows.
 type pgRows struct{ pgx.Rows }
 
 func (r pgRows) Close() error {

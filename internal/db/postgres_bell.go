@@ -16,13 +16,14 @@ import (
 	"countersign/internal/db/pglink"
 )
 
-// bellChannel is the PostgreSQL channel that nodes notify each other on.
+// bellChannel is the PostgreSQL channel on which nodes notify each other.
 const bellChannel = "countersign"
 
 // bell wakes the watchers of other nodes, and those of this node for commits of others.
 //
-// NOTIFY inside the transactions that make work would make their commits wait for each other: PostgreSQL queues
-// notifications under one lock. So one connection sends them afterwards, at most one for each topic at a time.
+// NOTIFY inside the transactions that make work would make their commits wait for each other, because PostgreSQL
+// queues notifications under one lock. So one connection sends them after the commits, at most one for each topic at
+// a time.
 type bell struct {
 	pool  *pgxpool.Pool
 	links *pglink.Links
@@ -32,7 +33,7 @@ type bell struct {
 
 	rung   atomic.Uint64 // topics to notify of; see topicSet
 	wake   chan struct{} // buffered 1: rung is not empty
-	start  func()        // lets newBell return: it listens, or its first attempt failed
+	start  func()        // lets newBell return: listen has begun, or its first attempt failed
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 }
@@ -56,7 +57,7 @@ func (b *bell) close() {
 	b.done.Wait()
 }
 
-// ring requests that other nodes be notified of topics.
+// ring makes send notify other nodes of topics.
 func (b *bell) ring(topics topicSet) {
 	if topics == 0 {
 		return
@@ -68,7 +69,7 @@ func (b *bell) ring(topics topicSet) {
 	}
 }
 
-// send notifies of each topic that was rung. A notification that fails is lost: watchers poll as well.
+// send notifies of each topic that was rung. A notification that fails is lost, but watchers poll as well.
 func (b *bell) send(ctx context.Context) {
 	for {
 		select {
@@ -97,7 +98,7 @@ const (
 	listenCheck = 2 * time.Second
 )
 
-// listen uses its own connection and connects again if it breaks.
+// listen receives notifications on its own connection, and connects again if it breaks.
 func (b *bell) listen(ctx context.Context) {
 	said := false
 	for pause := listenAgain; ; pause = min(2*pause, listenSlowest) {
@@ -127,7 +128,7 @@ func (b *bell) listen(ctx context.Context) {
 	}
 }
 
-// sleep waits. It returns false if ctx ended first.
+// sleep waits for d. It returns false if ctx ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

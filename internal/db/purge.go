@@ -7,20 +7,21 @@ import (
 	"time"
 )
 
-// The pace. Batches begin small and grow while they are quick. After each batch all nodes of the database pause.
+// The pace of purging. Batches begin small and grow while they are quick. After each batch, all nodes of the database
+// pause.
 const (
 	leastRows  = 8
 	mostRows   = 256
 	calm       = 40             // a pause lasts this many times as long as its batch
-	hurried    = 8              // the same in a long walk
-	longWalk   = 24 * time.Hour // a longer walk cannot keep up with long pauses
+	hurried    = 8              // the same during a long walk
+	longWalk   = 24 * time.Hour // a longer walk cannot keep up with such long pauses
 	idlePause  = time.Minute    // after a walk over everything old
 	failPause  = 10 * time.Second
 	batchLimit = 30 * time.Second
 )
 
-// purgeSize adapts the size of batches: after one whose transaction took less than quick comes a larger one, after one
-// that took longer than slow a smaller one.
+// purgeSize adapts the size of batches. After a batch whose transaction took less than quick, the next is larger.
+// After one that took longer than slow, the next is smaller.
 type purgeSize struct{ quick, slow time.Duration }
 
 // With SQLite every other write waits while a batch runs, so batches are shorter.
@@ -31,40 +32,41 @@ var (
 
 // PurgeConfig is what the Purger of an end needs.
 type PurgeConfig struct {
-	DB *DB // of that end. Required
+	DB *DB // the end's database. Required
 	// Keep is how long settled rows stay. Required: 0 is an error.
 	Keep time.Duration
 	Now  func() time.Time // the clock that all nodes share. Required
 	Log  *slog.Logger     // Required
 }
 
-// Purger purges rows of an end that were settled long ago, in small batches beside the load.
+// Purger purges rows of an end that were settled long ago, in small batches while the end works.
 type Purger struct {
 	c     PurgeConfig
 	lists *DB // reads with connections of its own
 	of    Purging
 	size  purgeSize
 	rows  int    // of the next batch
-	walk  Millis // when this walk began, or when this process found it under way
-	late  bool   // this walk is a long one
+	walk  Millis // when this walk began, or when this process first saw it
+	late  bool   // this walk is longer than longWalk
 	held  string
 }
 
-// Purging is what an end purges.
+// Purging says what an end purges, and how.
 type Purging struct {
-	// Find reads the rows after the place of the walk, at most most.
+	// Find reads the rows after the place of the walk, at most most of them.
 	Find func(ctx context.Context, q Querier, s PurgeState, cutoff Millis, most int) (PurgeBatch, error)
-	// ReadSQL reads a PurgeState from the one row of the table retention, member by member.
+	// ReadSQL reads a PurgeState from the one row of the table retention, in the order of its members.
 	ReadSQL string
-	// Move stores the state.
+	// Move returns the statement that stores the state.
 	Move func(s PurgeState) Statement
-	// Ended records the end of a walk that purged rows, all of them settled before a time.
+	// Ended adds the record of a walk that ended and purged rows. All of the rows were settled before the time
+	// before.
 	Ended func(ctx context.Context, t *Tx, rows int64, before, now Millis) error
 }
 
 // PurgeState is the row of the table retention.
 type PurgeState struct {
-	next   Millis     // no batch begins before
+	next   Millis     // no batch begins before it
 	Before Millis     // the latest cutoff of all batches
 	Place  PurgePlace // the zero place: a walk begins
 	Upto   int64      // the Upto of the last batch that purged rows
@@ -85,16 +87,16 @@ type PurgePlace struct {
 
 // PurgeBatch is what a step has found.
 type PurgeBatch struct {
-	Rows int // that may be purged
+	Rows int // how many rows may be purged
 	// Purge deletes those of the rows that may still be purged, as part of t, and returns their number.
 	Purge func(ctx context.Context, t *Tx) (int64, error)
-	Place PurgePlace // its end
+	Place PurgePlace // the last row of the batch
 	Upto  int64
 	Ended bool   // nothing old comes after it
-	Held  string // why the walk cannot go on; empty: it can
+	Held  string // why the walk cannot continue; empty: it can
 }
 
-// PurgeDone says what a Step did.
+// PurgeDone is what a Step did.
 type PurgeDone struct {
 	Purged int64         // rows
 	Ended  bool          // the walk has come to its end; the next step begins another
@@ -114,7 +116,7 @@ func NewPurger(c PurgeConfig, of Purging) (*Purger, error) {
 }
 
 // Run purges until ctx ends. It logs a failure and tries again. A nil Purger does nothing. Several processes of one
-// database may run it: one works at a time.
+// database may run it; one at a time purges.
 func (p *Purger) Run(ctx context.Context) error {
 	if p == nil {
 		<-ctx.Done()
@@ -138,8 +140,8 @@ func (p *Purger) Run(ctx context.Context) error {
 	}
 }
 
-// Step purges one batch of rows that were settled longer than PurgeConfig.Keep ago. It purges nothing while an epoch is
-// open.
+// Step purges one batch of rows that were settled longer ago than PurgeConfig.Keep. It purges nothing while an epoch
+// is open.
 func (p *Purger) Step(ctx context.Context, now Millis) (done PurgeDone, err error) {
 	s, found, err := p.read(ctx, p.lists, p.of.ReadSQL)
 	if err != nil {
@@ -155,7 +157,7 @@ func (p *Purger) Step(ctx context.Context, now Millis) (done PurgeDone, err erro
 	if s.Place == (PurgePlace{}) || p.walk == 0 {
 		p.walk, p.late = now, false
 	}
-	if s.next > now && s.next <= now+Millis(idlePause.Milliseconds()) { // else the clock was set back
+	if s.next > now && s.next <= now+Millis(idlePause.Milliseconds()) { // otherwise the clock was set back
 		return PurgeDone{Wait: s.next.Time().Sub(now.Time())}, nil
 	}
 	cutoff := now - Millis(p.c.Keep.Milliseconds())
@@ -170,14 +172,14 @@ func (p *Purger) Step(ctx context.Context, now Millis) (done PurgeDone, err erro
 		return done, nil // nothing is old
 	}
 	var took time.Duration // of the transaction, without the commit
-	// If a loss of power undoes a batch, the next walk purges it again.
+	// If a power loss undoes a batch, the next walk purges it again.
 	err = p.c.DB.WriteUnsynced(ctx, func(ctx context.Context, t *Tx) error {
 		begun := time.Now()
 		defer func() { took = time.Since(begun) }()
 		done.Purged = 0
 		is, free, err := p.read(ctx, t, p.of.ReadSQL+"{skip}")
 		if err != nil || !free || is.Place != s.Place || is.next != s.next {
-			return err // another node works, or has been here
+			return err // another node is purging, or has purged this batch
 		}
 		if done.Purged, err = b.Purge(ctx, t); err != nil {
 			return err

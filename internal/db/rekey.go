@@ -9,7 +9,7 @@ import (
 const (
 	replaceKeySQL = `UPDATE meta SET value = $1 WHERE name = 'master_key' AND value = $2`
 
-	// stopNodesSQL makes starting nodes wait for the end of the transaction.
+	// stopNodesSQL makes nodes that start wait for the end of the transaction.
 	stopNodesSQL = `LOCK TABLE nodes IN SHARE MODE`
 
 	// rekeyRows is how many rows of a table Rekey reads at a time.
@@ -19,8 +19,8 @@ const (
 // ErrRunning means that a node uses the database.
 var ErrRunning = errors.New("the database is in use by a daemon")
 
-// Rekey seals every data key of the database under fresh, in one transaction; also runs at its end. Afterwards only
-// fresh opens the database, and d can only be closed. It returns how many data keys there are. It fails with ErrRunning
+// Rekey seals every data key of the database under fresh, in one transaction; also runs at the end of it. Afterwards
+// only fresh opens the database, and d can only be closed. It returns the number of data keys. It returns ErrRunning
 // if a node is listed that is not silent.
 func (d *DB) Rekey(ctx context.Context, fresh *MasterKey, also func(context.Context, *Tx) error) (values int64, err error) {
 	now, err := d.serverNow(ctx)

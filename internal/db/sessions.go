@@ -8,8 +8,9 @@ const (
 	sessionEndedSQL  = `SELECT 1 FROM ended_sessions WHERE id = $1`
 )
 
-// EndSession records that a browser's session was ended, until the time at which it ends by itself, and forgets
-// sessions that have ended by themselves. It reports whether this is the first call for the session, on any node.
+// EndSession records that a browser's session was ended. It keeps the record until the session would have ended by
+// itself, and deletes records of sessions that have. It reports whether this is the first call for the session on any
+// node.
 func (d *DB) EndSession(ctx context.Context, id string, now, until Millis) (first bool, err error) {
 	err = d.Write(ctx, func(ctx context.Context, t *Tx) error {
 		var n int64

@@ -15,12 +15,12 @@ import (
 	"time"
 )
 
-// groupMax is how many waiting writes share one commit. With more, the first would wait for the last and the sync of
-// each would hardly cost less.
+// groupMax is how many waiting writes share one commit at most. With more, the first would wait for the last, and the
+// sync of each would hardly cost less.
 const groupMax = 256
 
 // checkpointAt is how many pages the log holds when a commit copies them into the database. A page is copied once,
-// however often it changed. A start after a crash reads such a log, of 200 MB, in less than a second.
+// however often it was changed. A start after a crash reads a log of that size, 200 MB, in less than a second.
 const checkpointAt = 48_000
 
 const pageSize = 4096 // SQLite's default
@@ -37,7 +37,7 @@ type sqliteDB struct {
 	files    []keptFile
 	conn     *sqliteConn
 	unsynced atomic.Bool // how conn commits; see sync
-	grew     atomic.Bool // the log, since copyLog looked
+	grew     atomic.Bool // the log has grown since copyLog checked
 	schema
 	*sqliteReaders
 	lists *sqliteReaders // of DB.ForLists
@@ -100,7 +100,7 @@ func (db *sqliteDB) open(ctx context.Context, path string, used, restoring bool,
 		// SQLite would create the database anew and discard its log.
 		return fmt.Errorf("%w: %s is empty", ErrBroken, path)
 	}
-	// A clean end removes the log, so a log means an unclean one.
+	// A clean end removes the log, so a log means that the last end was unclean.
 	logFile, err := os.Stat(path + "-wal")
 	unclean := err == nil && logFile.Size() > 0 || restoring
 	logged := err == nil
@@ -108,7 +108,7 @@ func (db *sqliteDB) open(ctx context.Context, path string, used, restoring bool,
 		return sqliteDSN(path, append([]string{"journal_mode(WAL)"}, pragmas...)...)
 	}
 	checkpoint := fmt.Sprintf("wal_autocheckpoint(%d)", checkpointAt)
-	// Otherwise the log's file would keep the size of the largest transaction.
+	// Without this limit the log's file would keep the size of the largest transaction.
 	limit := fmt.Sprintf("journal_size_limit(%d)", 2*checkpointAt*pageSize)
 	if db.conn, err = openSQLiteConn(ctx, db.d, dsn(checkpoint, limit, "cache_size(-16000)")); err != nil {
 		return err
@@ -122,7 +122,7 @@ func (db *sqliteDB) open(ctx context.Context, path string, used, restoring bool,
 		}
 	}
 	if used {
-		// A file whose log is lost before its first copy has a header and nothing else.
+		// A file whose log was lost before its first copy has only a header.
 		if found, err := hasTable(ctx, db.conn, db.d, "schema_version"); err != nil {
 			return err
 		} else if !found {
@@ -163,13 +163,14 @@ func sqliteDSN(path string, pragmas ...string) string {
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
 }
 
-// keptFile is a file that must stay in its place while the database is open.
+// keptFile is a file that must stay in place while the database is open.
 type keptFile struct {
 	name string
 	info os.FileInfo
 }
 
-// gone detects removed files: SQLite would continue to write to them, and the rows would be lost.
+// gone returns ErrGone if files were removed or replaced. SQLite would continue to write to the removed files, and
+// the rows would be lost.
 func (db *sqliteDB) gone() error {
 	for _, f := range db.files {
 		switch info, err := os.Stat(f.name); {
@@ -184,8 +185,9 @@ func (db *sqliteDB) gone() error {
 
 func (db *sqliteDB) views() Querier { return db.lists }
 
-// createPrivate makes sure that only this user can read the file. SQLite gives its other files the same mode. The file
-// must stay open as long as SQLite uses it: a process that closes a file loses all its locks on it.
+// createPrivate creates the file if it is missing and makes it readable for this user only. SQLite gives its other
+// files the same mode. The file must stay open as long as SQLite uses it, because a process that closes a file loses
+// all its locks on it.
 func createPrivate(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -209,8 +211,8 @@ func syncParent(path string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// Write hands fn to the writer. Once the writer has it, Write waits for the result even if ctx ends, so that the caller
-// always knows it.
+// Write passes fn to the writer. Once the writer has it, Write waits for the result even if ctx ends, so that the
+// caller always knows the result.
 func (db *sqliteDB) Write(ctx context.Context, fn func(context.Context, *Tx) error) error {
 	return db.hand(&writeRequest{ctx: ctx, fn: fn})
 }
@@ -219,8 +221,8 @@ func (db *sqliteDB) WriteUnsynced(ctx context.Context, fn func(context.Context, 
 	return db.hand(&writeRequest{ctx: ctx, fn: fn, unsynced: true})
 }
 
-// hand refuses every write once a page is known to be damaged: what is written beside it may be lost, and a decision
-// may rest on a missing row.
+// hand passes a request to the writer. It refuses every write once a page is known to be damaged: the written rows
+// may be lost, and a decision may rest on a missing row.
 func (db *sqliteDB) hand(r *writeRequest) error {
 	if err := db.damage.seen(); err != nil {
 		return err
@@ -258,10 +260,10 @@ func (db *sqliteDB) run() {
 	}
 }
 
-// copyLog copies most of the log into the database beside the writer. The commit that fills the log copies the rest and
-// starts the log again. With wal_autocheckpoint alone, at 1,000 to 4,000 pages, commits made 0.54 to 0.92 of the rate,
-// or had 1.7 times the p99 (5 runs in turns, 32 callers, two cores). Errors do not matter here: the writer meets them
-// too.
+// copyLog copies most of the log into the database while the writer works. The commit that fills the log copies the
+// rest and starts the log again. With wal_autocheckpoint alone, at 1,000 to 4,000 pages, commits made 0.54 to 0.92 of
+// the rate, or had 1.7 times the p99 (5 runs in turns, 32 callers, two cores). copyLog ignores errors, because the
+// writer meets them too.
 func (db *sqliteDB) copyLog() {
 	defer close(db.copied)
 	tick := time.NewTicker(time.Second)
@@ -288,9 +290,9 @@ func (db *sqliteDB) copyLog() {
 	}
 }
 
-// writeGroup commits a group in one transaction. With a savepoint for each request, one can fail without the others,
-// but SQLite copies every page before it changes. So writeGroup first tries without savepoints. If a request fails, it
-// rolls back and runs the group again with them.
+// writeGroup commits a group in one transaction. With a savepoint for each request, one request can fail without the
+// others, but SQLite then copies every page before it changes. So writeGroup first tries without savepoints. If a
+// request fails, it rolls back and runs the group again with savepoints.
 func (db *sqliteDB) writeGroup(group []*writeRequest) {
 	errs, err := db.try(group, len(group) > 1, false)
 	if errors.Is(err, errSomeFailed) {
@@ -307,8 +309,8 @@ func (db *sqliteDB) writeGroup(group []*writeRequest) {
 
 var errSomeFailed = errors.New("some of a group have failed")
 
-// try returns each request's error, and err if the whole transaction is lost: errSomeFailed if one of several requests
-// failed without savepoints.
+// try returns the error of each request, and err if the whole transaction is lost. err is errSomeFailed if one of
+// several requests failed without savepoints.
 func (db *sqliteDB) try(group []*writeRequest, several, savepoints bool) (errs []error, err error) {
 	ctx := context.Background() // a group is not interrupted for one caller
 	errs = make([]error, len(group))
@@ -335,7 +337,7 @@ func (db *sqliteDB) try(group []*writeRequest, several, savepoints bool) (errs [
 		err = db.conn.control(ctx, "COMMIT")
 	}
 	if err != nil {
-		// SQLite may have rolled back already; then this error means nothing.
+		// SQLite may have rolled back already, so this error means nothing.
 		_ = db.conn.control(ctx, "ROLLBACK")
 		return errs, err
 	}
@@ -343,8 +345,8 @@ func (db *sqliteDB) try(group []*writeRequest, several, savepoints bool) (errs [
 	return errs, nil
 }
 
-// sync makes the next commit wait for the disk, unless the whole group is unsynced. The log keeps the order of commits:
-// the next one that waits makes those before it durable too.
+// sync makes the next commit wait for the disk, unless the whole group is unsynced. The log keeps the order of
+// commits, so the next commit that waits makes the earlier ones durable too.
 func (db *sqliteDB) sync(ctx context.Context, group []*writeRequest) error {
 	unsynced := !slices.ContainsFunc(group, func(r *writeRequest) bool { return !r.unsynced })
 	if unsynced == db.unsynced.Load() {
@@ -382,8 +384,8 @@ func (db *sqliteDB) savepoint(ctx context.Context, r *writeRequest, all *Tx, own
 	return db.conn.control(ctx, "RELEASE one")
 }
 
-// run runs the request's function with the values of its caller's context. The function is not interrupted, since its
-// group would be lost. A panic becomes an error, because the writer serves all callers.
+// run runs the request's function with the values of its caller's context. The function is not interrupted, because
+// its whole group would be lost. A panic becomes an error, because the writer serves all callers.
 func (r *writeRequest) run(t *Tx) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -411,7 +413,7 @@ func (db *sqliteDB) Close() error {
 		close(db.closing)
 		<-db.closed
 		<-db.copied
-		// If it fails, the next start finds the log and takes this for an unclean end.
+		// If this fails, the next start finds the log and takes this for an unclean end.
 		_ = markIncomplete(false)(context.Background(), &Tx{Querier: db.conn})
 		err = db.closeFiles()
 	})

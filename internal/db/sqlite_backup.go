@@ -16,8 +16,8 @@ const (
 	dropMetaSQL = `DELETE FROM meta WHERE name = $1`
 )
 
-// Backup writes a copy of the SQLite database at path to a new file, also while a process uses it. One read of the
-// whole database makes the copy, so the copy is of one moment and writers do not delay it; the log grows until it is
+// Backup writes a copy of the SQLite database at path to a new file, even while a process uses it. One read of the
+// whole database makes the copy, so it is of one moment and does not delay writers. The log grows until the copy is
 // done. The copy is durable when Backup returns, and only a restore opens it.
 func Backup(ctx context.Context, path, to string) (h Held, err error) {
 	if _, err := os.Stat(path); err != nil {
@@ -35,7 +35,7 @@ func Backup(ctx context.Context, path, to string) (h Held, err error) {
 	if err := removeAll(part); err != nil {
 		return h, err
 	}
-	// VACUUM INTO accepts an empty file too, so others can never read the copy.
+	// VACUUM INTO also accepts an empty file. Creating it here means that others can never read the copy.
 	f, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return h, err
@@ -44,7 +44,7 @@ func Backup(ctx context.Context, path, to string) (h Held, err error) {
 		return h, err
 	}
 	d := newSQLiteDialect()
-	// Read only: a connection that can write would put the log of a crash into the file when it closes.
+	// The connection is read-only. One that can write would copy the log of a crash into the file when it closes.
 	from, err := openSQLiteConn(ctx, d, sqliteDSN(path, "cache_size(-4000)")+"&mode=ro")
 	if err != nil {
 		return h, explainSQLite(err)
@@ -62,7 +62,7 @@ func Backup(ctx context.Context, path, to string) (h Held, err error) {
 	return h, syncParent(to)
 }
 
-// Held says what a backup holds.
+// Held is what a backup holds.
 type Held struct {
 	End     string           `json:"end"` // whose database it is
 	Epoch   int64            `json:"epoch"`
@@ -92,7 +92,7 @@ func markBackup(ctx context.Context, d *Dialect, path string) (h Held, err error
 	if _, err := One(ctx, c, readMetaSQL, []any{endName}, &end); err != nil {
 		return h, err
 	}
-	if _, err := One(ctx, c, newestEpochSQL, nil, &h.Epoch); err != nil { // no key is at hand
+	if _, err := One(ctx, c, newestEpochSQL, nil, &h.Epoch); err != nil { // without the key
 		return h, err
 	}
 	h.End = string(end)
@@ -106,7 +106,7 @@ func markBackup(ctx context.Context, d *Dialect, path string) (h Held, err error
 	return h, err
 }
 
-// removeAll removes a SQLite file and those that belong to it.
+// removeAll removes a SQLite file and the files that belong to it.
 func removeAll(path string) error {
 	var errs []error
 	for _, name := range []string{path, path + "-wal", path + "-shm", path + "-journal"} {

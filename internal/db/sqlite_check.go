@@ -14,10 +14,10 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// checkTime bounds the check after an unclean end. It reads some hundred megabytes a second.
+// checkTime is the time limit of the check after an unclean end. The check reads some hundred megabytes a second.
 const checkTime = 10 * time.Second
 
-// quickCheck reads the whole database, for checkTime at most, and names what is damaged.
+// quickCheck reads the whole database, for at most checkTime, and returns an error that names what is damaged.
 func (c *sqliteConn) quickCheck(ctx context.Context, file *os.File, log *slog.Logger) error {
 	bounded, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
@@ -36,8 +36,8 @@ func (c *sqliteConn) quickCheck(ctx context.Context, file *os.File, log *slog.Lo
 	return nil
 }
 
-// checkPages reads the whole of a SQLite database. It returns ErrBroken with the names of damaged tables, indexes and
-// pages.
+// checkPages reads the whole of a SQLite database. It returns ErrBroken with the names of the damaged tables, indexes
+// and pages.
 func checkPages(ctx context.Context, q Querier) error {
 	var faults []string
 	err := Each(ctx, q, `PRAGMA quick_check(5)`, nil, func(r Rows) error {
@@ -54,8 +54,8 @@ func checkPages(ctx context.Context, q Querier) error {
 	return explainSQLite(err)
 }
 
-// nameTrees replaces the numbers of first pages, by which SQLite names trees, with the names of their tables and
-// indexes. If the schema cannot be read, the numbers stay.
+// nameTrees replaces the numbers by which SQLite names trees, those of their first pages, with the names of their
+// tables and indexes. If the schema cannot be read, the numbers stay.
 func nameTrees(ctx context.Context, q Querier, faults string) string {
 	names := map[string]string{}
 	_ = Each(ctx, q, `SELECT type || ' ' || name, rootpage FROM sqlite_schema WHERE rootpage > 0`, nil, func(r Rows) error {
@@ -83,11 +83,11 @@ func broken(err error, file *os.File) error {
 	return err
 }
 
-// While a SQLite database is in use, its newest rows may be in its log alone: a copy of the file without the log opens,
-// and lacks those rows. So the file has the row metaIncomplete, which the log removes again: it is written before the
-// log is copied into the file, and deleted when the log has begun anew. Another program that opens the database after a
-// crash copies the whole log, and the file has no such row. (Unless the crash came while the log was being copied; then
-// the file is refused although it is whole.)
+// While a SQLite database is in use, its newest rows may be only in its log. A copy of the file without the log
+// opens, and lacks those rows. So the file has the row metaIncomplete, which the log removes again. The row is
+// written before the log is copied into the file, and deleted once the log has begun anew. Another program that opens
+// the database after a crash copies the whole log, and the file then lacks the row. (If the crash came while the log
+// was being copied, the file is refused although it is whole.)
 const metaIncomplete = "without its log"
 
 func markIncomplete(is bool) func(context.Context, *Tx) error {
@@ -101,7 +101,7 @@ func markIncomplete(is bool) func(context.Context, *Tx) error {
 	}
 }
 
-// checkComplete refuses a copy that has no log and a backup that was not restored.
+// checkComplete returns an error for a copy that has no log, and for a backup that was not restored.
 func (c *sqliteConn) checkComplete(ctx context.Context, path string, logged, restoring bool) error {
 	if found, err := hasTable(ctx, c, c.d, "meta"); err != nil || !found {
 		return err
@@ -120,7 +120,7 @@ func (c *sqliteConn) checkComplete(ctx context.Context, path string, logged, res
 	return nil
 }
 
-// markAtOpen marks a database that was just opened: first the file itself, and then its log.
+// markAtOpen marks a database that was just opened: first the file itself, then its log.
 func (c *sqliteConn) markAtOpen(ctx context.Context) error {
 	t := &Tx{Querier: c}
 	if err := markIncomplete(true)(ctx, t); err != nil {

@@ -10,12 +10,12 @@ import (
 	_ "modernc.org/sqlite" // the driver
 )
 
-// sqliteReaders are connections that only read, with their prepared statements.
+// sqliteReaders is a pool of connections that only read, with their prepared statements.
 type sqliteReaders struct {
 	d        *Dialect
 	damage   *damage
 	pool     *sql.DB
-	readMost time.Duration // bounds one read
+	readMost time.Duration // limit of one read
 	cached   sync.Map      // text → *sql.Stmt
 }
 
@@ -44,8 +44,8 @@ func (r *sqliteReaders) stmt(ctx context.Context, text string) (*sql.Stmt, error
 	return s, nil
 }
 
-// readMost bounds a read outside a transaction, from the query to the last row. While a read is open, the log cannot
-// start again and grows with every write.
+// readMost is the time limit of a read outside a transaction, from the query to the last row. While a read is open,
+// the log cannot start again and grows with every write.
 const readMost = 30 * time.Second
 
 func (r *sqliteReaders) Query(ctx context.Context, text string, args ...any) (Rows, error) {
@@ -121,8 +121,8 @@ func (c *sqliteConn) control(ctx context.Context, text string) error {
 	return err
 }
 
-// unprepared runs several statements, or a PRAGMA that takes effect while it is prepared: a prepared one would have no
-// effect when it runs again.
+// unprepared runs several statements, or a PRAGMA that takes effect while it is prepared. Such a PRAGMA would have no
+// effect if a prepared statement of it ran again.
 func (c *sqliteConn) unprepared(ctx context.Context, text string) error {
 	_, err := c.conn.ExecContext(ctx, text)
 	return err
@@ -158,7 +158,7 @@ func (c *sqliteConn) close() error {
 	return errors.Join(append(errs, c.conn.Close(), c.pool.Close())...)
 }
 
-// inTurn runs the statements of a batch one by one: without a network a batch saves nothing.
+// inTurn runs the statements of a batch one by one. Without a network, a batch saves nothing.
 func inTurn(ctx context.Context, q Querier, list []Statement) error {
 	for _, s := range list {
 		if s.Row != nil {

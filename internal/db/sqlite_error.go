@@ -13,7 +13,7 @@ import (
 )
 
 // explainSQLite maps the errors of a full disk to ErrFull, and those of a file that cannot be read or written to
-// ErrUnavailable. Damaged pages are ErrBroken too.
+// ErrUnavailable. Damaged pages are also ErrBroken.
 func explainSQLite(err error) error {
 	if errors.Is(err, ErrFull) || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrBroken) {
 		return err
@@ -34,14 +34,14 @@ func explainSQLite(err error) error {
 	return err
 }
 
-// damage remembers that pages of an open file are damaged. Most calls do not read them and succeed, so without it the
-// daemon would stay ready.
+// damage remembers that pages of an open file are damaged. Most calls do not read those pages and succeed, so without
+// it the daemon would stay ready.
 type damage struct {
 	log *slog.Logger
 	met atomic.Pointer[error]
 }
 
-// explain is explainSQLite that also notes damaged pages.
+// explain is explainSQLite, and also remembers damaged pages.
 func (d *damage) explain(err error) error {
 	err = explainSQLite(err)
 	if errors.Is(err, ErrBroken) && d.met.CompareAndSwap(nil, &err) {
@@ -50,7 +50,7 @@ func (d *damage) explain(err error) error {
 	return err
 }
 
-// seen returns the error that explain noted.
+// seen returns the error about damaged pages. It returns nil if explain saw none.
 func (d *damage) seen() error {
 	if err := d.met.Load(); err != nil {
 		return *err
@@ -58,7 +58,7 @@ func (d *damage) seen() error {
 	return nil
 }
 
-// sqliteCode returns SQLite's primary code of err. It is 0 for any other error.
+// sqliteCode returns SQLite's primary code of err. It returns 0 for any other error.
 func sqliteCode(err error) int {
 	var e *sqlite.Error
 	if !errors.As(err, &e) {
@@ -67,7 +67,7 @@ func sqliteCode(err error) int {
 	return e.Code() & 0xff
 }
 
-// sqliteRows are read outside a transaction. They end when their time is over.
+// sqliteRows are rows that are read outside a transaction. They end after readMost.
 type sqliteRows struct {
 	*sql.Rows
 	cancel context.CancelFunc

@@ -4,9 +4,9 @@ package db
 
 import "os"
 
-// lockDatabase does nothing: on these systems the lock file alone keeps other processes out. A lock of the whole
-// database would also keep SQLite out.
+// lockDatabase does nothing. On these systems only the lock file keeps other processes out, because a lock of the
+// whole database would also keep SQLite out.
 func lockDatabase(*os.File) error { return nil }
 
-// inUse returns false: it cannot be seen on these systems.
+// inUse returns false, because these systems do not show it.
 func inUse(*os.File) bool { return false }

@@ -10,7 +10,7 @@ import (
 )
 
 // lockFile takes the lock that proves that no other process uses the database. The kernel frees it when the process
-// ends, however it ends. The file stays.
+// ends, for whatever reason. The file stays.
 func lockFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

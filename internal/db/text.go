@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// identifierMost bounds identifiers, in bytes. An index entry of PostgreSQL holds at most about 2,700.
+// identifierMost is the longest identifier, in bytes. An index entry of PostgreSQL holds at most about 2,700.
 const identifierMost = 1024
 
-// CheckIdentifier is CheckText for a text that an index holds.
+// CheckIdentifier is CheckText for a text that is part of an index. It also limits the length.
 func CheckIdentifier(member, text string) error {
 	if len(text) > identifierMost {
 		return fmt.Errorf("%s is %w: it has %d bytes, and at most %d are allowed", member, ErrInvalid, len(text), identifierMost)
@@ -17,7 +17,7 @@ func CheckIdentifier(member, text string) error {
 	return CheckText(member, text)
 }
 
-// CheckText returns ErrInvalid for text that one of the databases would not keep unchanged.
+// CheckText returns ErrInvalid for a text that one of the databases would not store unchanged.
 func CheckText(member, text string) error {
 	if strings.IndexByte(text, 0) >= 0 || !utf8.ValidString(text) {
 		return fmt.Errorf("%s is %w: it holds U+0000 or is not UTF-8", member, ErrInvalid)
@@ -25,8 +25,8 @@ func CheckText(member, text string) error {
 	return nil
 }
 
-// CheckTexts is CheckText for several members: the name and the text of each, alternately. Its error is an *ItemError
-// that names the member.
+// CheckTexts is CheckText for several members. It takes the name and the text of each in turn. It returns an
+// *ItemError that names the member.
 func CheckTexts(members ...string) error {
 	for i := 0; i < len(members); i += 2 {
 		if err := CheckText(members[i], members[i+1]); err != nil {
@@ -36,7 +36,7 @@ func CheckTexts(members ...string) error {
 	return nil
 }
 
-// Clean makes any text storable: it replaces what cannot be stored with U+FFFD.
+// Clean returns text with everything that cannot be stored replaced by U+FFFD.
 func Clean(text string) string {
 	if CheckText("", text) == nil {
 		return text

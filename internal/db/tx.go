@@ -21,12 +21,12 @@ type Querier interface {
 	Batch(ctx context.Context, statements []Statement) error
 }
 
-// Statement is one of a batch.
+// Statement is one statement of a batch.
 type Statement struct {
 	SQL  string
 	Args []any
 	Row  func(Rows) error // called for each row; nil: the statement returns none
-	N    *int64           // if not nil: gets how many rows it affected
+	N    *int64           // if not nil, set to the number of affected rows
 }
 
 // backend is an open database of one kind.
@@ -48,11 +48,11 @@ type backend interface {
 type Tx struct {
 	Querier
 	deferred bool                    // there are concurrent writers
-	later    []func(context.Context) // of Later
+	later    []func(context.Context) // set by Later
 	here     topicSet                // watchers of this node to wake after the commit
-	abroad   topicSet                // and those of other nodes
-	counts   map[string]int64        // changes of kept numbers, to be written before the commit
-	records  []LogRecord             // of the audit log, likewise
+	abroad   topicSet                // watchers of other nodes to wake, too
+	counts   map[string]int64        // changes of stored counts, to be written before the commit
+	records  []LogRecord             // records of the audit log, to be written before the commit
 }
 
 // Wake wakes the watchers of topic on every node after the commit.
@@ -64,9 +64,9 @@ func (t *Tx) Wake(topic Topic) {
 // WakeHere wakes only this node's watchers of topic, after the commit.
 func (t *Tx) WakeHere(topic Topic) { t.here.add(topic) }
 
-// Later calls fn after the commit, before any watcher wakes, if there are concurrent writers. It is for rows that many
-// transactions change: changed inside, they would stay locked until the commit. A crash in between loses the call. The
-// context of fn ends after five seconds.
+// Later calls fn after the commit and before any watcher wakes, if there are concurrent writers. It is for rows that
+// many transactions change. If they were changed inside the transaction, they would stay locked until the commit. A
+// crash in between loses the call. The context of fn ends after five seconds.
 func (t *Tx) Later(fn func(context.Context)) { t.later = append(t.later, fn) }
 
 // Each calls fn for every row.
@@ -92,7 +92,7 @@ func drain(r Rows, fn func(Rows) error) error {
 	return err
 }
 
-// One scans the first row into dest and reports whether there was one.
+// One scans the first row of a query into dest and reports whether there was one.
 func One(ctx context.Context, q Querier, sql string, args []any, dest ...any) (bool, error) {
 	found := false
 	err := Each(ctx, q, sql, args, func(r Rows) error {
@@ -105,7 +105,7 @@ func One(ctx context.Context, q Querier, sql string, args []any, dest ...any) (b
 	return found, err
 }
 
-// Find scans the one row of a query. It returns ErrNotFound if there is none.
+// Find returns the one row of a query. It returns ErrNotFound if there is none.
 func Find[T any](ctx context.Context, q Querier, sql string, args []any, scan func(Rows) (T, error)) (v T, err error) {
 	found := false
 	err = Each(ctx, q, sql, args, func(r Rows) (err error) {
@@ -119,7 +119,7 @@ func Find[T any](ctx context.Context, q Querier, sql string, args []any, scan fu
 	return v, err
 }
 
-// List scans every row.
+// List returns all rows of a query.
 func List[T any](ctx context.Context, q Querier, sql string, args []any, scan func(Rows) (T, error)) (list []T, err error) {
 	err = Each(ctx, q, sql, args, func(r Rows) error {
 		v, err := scan(r)
@@ -135,10 +135,10 @@ type LogRecord struct {
 	Subjects []string // ids by which the record is found
 }
 
-// Record adds r to the audit log as part of t. End.Keep keeps the records of a transaction right before its commit.
+// Record adds r to the audit log as part of t. End.Keep stores the records of a transaction right before its commit.
 func (t *Tx) Record(r LogRecord) { t.records = append(t.records, r) }
 
-// finish writes what a transaction leaves to its end.
+// finish writes the counts and records of a transaction at its end.
 func (t *Tx) finish(ctx context.Context, end End) error {
 	if err := t.writeCounts(ctx); err != nil || len(t.records) == 0 || end.Keep == nil {
 		return err
@@ -149,8 +149,9 @@ func (t *Tx) finish(ctx context.Context, end End) error {
 // listConns is how many connections the reads of DB.ForLists have together.
 const listConns = 4
 
-// ForLists returns d with separate connections for reads outside transactions; all callers of ForLists share those few. Whole
-// lists are read on them, so that they never take a connection from the work. Transactions still use those of d.
+// ForLists returns d with separate connections for reads outside transactions. All callers share these few
+// connections. Whole lists are read on them, so that lists never take a connection from the work. Transactions still
+// use the connections of d.
 func (d *DB) ForLists() *DB {
 	a := *d
 	a.backend = listBackend{d.backend, d.backend.views()}

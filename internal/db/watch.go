@@ -2,8 +2,8 @@ package db
 
 import "sync"
 
-// Topic is what a watcher can wait for, a number from 0 to 63. Each end defines its topics; nodes of one database that
-// differ in version must agree on them.
+// Topic is what a watcher can wait for, a number from 0 to 63. Each end defines its topics. Nodes of one database
+// that differ in version must agree on them.
 type Topic int
 
 // topicSet is a set of topics.
@@ -20,15 +20,15 @@ func (s topicSet) every(fn func(Topic)) {
 	}
 }
 
-// hub hands wake-ups to the watchers of this process.
+// hub passes wake-ups to the watchers of this process.
 type hub struct {
 	mu       sync.Mutex
 	watchers map[Topic]map[chan struct{}]bool
 }
 
 // Watch returns a channel that gets a value soon after a commit woke topic, on this node or, with PostgreSQL, on
-// another. Several wakes may give one value, and a broken connection may lose values, so callers must also poll slowly.
-// stop ends the watch.
+// another. Several wake-ups may give one value, and a broken connection may lose them, so callers must also poll
+// slowly. stop ends the watch.
 func (d *DB) Watch(topic Topic) (c <-chan struct{}, stop func()) { return d.hub.watch(topic) }
 
 // WakeHere wakes the watchers of topic on this node, outside a transaction.

@@ -1,6 +1,6 @@
-// Package pglink connects to the one of several PostgreSQL servers that takes writes. It never goes back to a server
-// that was replaced, leaves one that is silent once another has taken over, and detects commits that the standby may
-// not have.
+// Package pglink connects to the one of several PostgreSQL servers that takes writes. It never returns to a server
+// that was replaced, leaves a silent server once another has taken over, and detects commits that the standby may not
+// have.
 package pglink
 
 import (
@@ -23,15 +23,15 @@ import (
 const Stalled = 1500 * time.Millisecond
 
 const (
-	connectSeveral = 2 * time.Second  // to one of several hosts: the next may take writes
-	connectOne     = 10 * time.Second // to the only one
-	// userTimeout is how long bytes may stay without TCP's acknowledgement.
+	connectSeveral = 2 * time.Second  // limit for one of several hosts: the next may take writes
+	connectOne     = 10 * time.Second // limit for the only host
+	// userTimeout is how long sent bytes may stay unacknowledged by TCP.
 	userTimeout = 10 * time.Second
 )
 
-// Links knows all connections to the servers of one database. A statement waits for ever on a server that disappears
-// without closing its connections, or that has lost its standby. A connection to a server on a later timeline shows
-// that the others lead to a replaced server: they are closed, and their statements fail.
+// Links holds all connections to the servers of one database. A statement waits for ever on a server that disappears
+// without closing its connections, or that has lost its standby. A new connection to a server on a later timeline
+// shows that the older connections lead to a replaced server. These are then closed, and their statements fail.
 type Links struct {
 	config *pgx.ConnConfig
 	dialer net.Dialer
@@ -39,11 +39,11 @@ type Links struct {
 
 	mu   sync.Mutex
 	open map[*link]bool
-	used string   // host:port of the last that took writes; asked first
+	used string   // host:port of the last server that took writes; tried first
 	last timeline // the latest that was seen
 }
 
-// timeline is PostgreSQL's count of promotions: a promoted server has a higher one than the primary that it replaced.
+// timeline is PostgreSQL's count of promotions. A promoted server has a higher one than the primary that it replaced.
 type timeline struct {
 	system string // of the database cluster; empty if the server has none
 	number uint64
@@ -58,7 +58,7 @@ func newTimeline(system, file string) timeline {
 	return t
 }
 
-// after reports whether t's server took over from that of o.
+// after reports whether the server of t took over from the server of o.
 func (t timeline) after(o timeline) bool { return t.system == o.system && t.number > o.number }
 
 // link is one connection.
@@ -67,10 +67,10 @@ type link struct {
 	l     *Links
 	host  string       // and port, as the URL has them
 	at    timeline     // of its server; zero until it is known. Guarded by l.mu
-	asked atomic.Int64 // when it was last written to, 0 if something was read since; nanoseconds after base
+	asked atomic.Int64 // when it was last written to, in nanoseconds after base; 0 if something was read since
 }
 
-// base is the zero of the monotonic times that are kept as numbers.
+// base is the zero of the monotonic times that are stored as numbers.
 var base = time.Now()
 
 // New returns the Links of a pool with the configuration c, and completes c. Each connection of the pool must go
@@ -103,7 +103,7 @@ func several(c *pgx.ConnConfig) bool {
 	})
 }
 
-// BeforeConnect is the pool's function of that name: it makes the connection dial through l.
+// BeforeConnect is the function of that name of the pool. It makes the connection dial through l.
 func (l *Links) BeforeConnect(_ context.Context, c *pgx.ConnConfig) error {
 	l.prepare(c, true)
 	return nil
@@ -115,12 +115,12 @@ func (l *Links) connect(ctx context.Context, usedFirst bool) (*pgx.Conn, error) 
 	return pgx.ConnectConfig(ctx, c)
 }
 
-// prepare makes c, the copy for one connection, dial through l. The host that was last used is asked first, or last of
-// all.
+// prepare makes c, the copy for one connection, dial through l. The host that was last used is tried first or last,
+// by usedFirst.
 //
 // Once connected, c dials no more. Otherwise pgx would send a cancel request for each statement whose context ends.
-// That would end a COMMIT's wait for the standby: its transaction would become visible although no standby has it,
-// other calls would answer from it, and a failover would undo it.
+// That would end a COMMIT's wait for the standby, and its transaction would become visible although no standby has
+// it. Other calls would answer from it, and a failover would undo it.
 func (l *Links) prepare(c *pgx.ConnConfig, usedFirst bool) {
 	hosts := append([]*pgconn.FallbackConfig{{Host: c.Host, Port: c.Port, TLSConfig: c.TLSConfig}}, c.Fallbacks...)
 	l.mu.Lock()
@@ -162,7 +162,7 @@ func (l *Links) prepare(c *pgx.ConnConfig, usedFirst bool) {
 		l.mu.Unlock()
 		return dialled, nil
 	}
-	// Of several hosts only one that takes writes is used, whatever the URL asks for.
+	// Of several hosts, only one that takes writes is used, whatever the URL asks for.
 	c.ValidateConnect = func(ctx context.Context, conn *pgconn.PgConn) error { return l.validate(ctx, conn, dialled) }
 	c.AfterConnect = func(_ context.Context, conn *pgconn.PgConn) error {
 		connected.Store(true)
@@ -177,13 +177,13 @@ func (l *Links) prepare(c *pgx.ConnConfig, usedFirst bool) {
 
 const timelineSQL = `SELECT system_identifier, pg_walfile_name(pg_current_wal_insert_lsn()) FROM pg_control_system()`
 
-// validate checks every new connection, host by host. It refuses a server that takes no writes, and a primary that was
-// replaced and came back: its writes would be lost.
+// validate checks every new connection, host by host. It refuses a server that takes no writes. It also refuses a
+// primary that was replaced and came back, because its writes would be lost.
 func (l *Links) validate(ctx context.Context, conn *pgconn.PgConn, k *link) error {
 	if err := pgconn.ValidateConnectTargetSessionAttrsReadWrite(ctx, conn); err != nil {
 		return err
 	}
-	var is timeline // unknown: another engine, or the user may not ask
+	var is timeline // stays zero for another engine, or if the user may not ask
 	results, err := conn.Exec(ctx, timelineSQL).ReadAll()
 	if err == nil && len(results) == 1 && len(results[0].Rows) == 1 {
 		row := results[0].Rows[0]
@@ -196,8 +196,8 @@ func (l *Links) validate(ctx context.Context, conn *pgconn.PgConn, k *link) erro
 
 var errReplaced = errors.New("the server was replaced: its timeline is an earlier one")
 
-// accept refuses a server whose timeline is before the latest of its cluster. A server with a later timeline ends the
-// connections to the servers before it.
+// accept returns an error for a server whose timeline is before the latest of its cluster. A server with a later
+// timeline ends the connections to the servers before it.
 func (l *Links) accept(k *link, is timeline) error {
 	var left []*link
 	l.mu.Lock()
@@ -232,14 +232,14 @@ func (l *Links) accept(k *link, is timeline) error {
 // warned is the key of a connection's last warning.
 const warned = "warned"
 
-// Warning returns the last warning that the server sent on a connection since ForgetWarning, or "" if there was none. A
-// COMMIT with a warning did not wait for the standby.
+// Warning returns the last warning that the server sent on a connection since ForgetWarning. It returns "" if there
+// was none. A COMMIT with a warning did not wait for the standby.
 func Warning(conn *pgconn.PgConn) string {
 	w, _ := conn.CustomData()[warned].(string)
 	return w
 }
 
-// ForgetWarning makes Warning empty.
+// ForgetWarning deletes the last warning of a connection.
 func ForgetWarning(conn *pgconn.PgConn) { delete(conn.CustomData(), warned) }
 
 func (k *link) Write(p []byte) (int, error) {
@@ -267,9 +267,9 @@ const (
 	stallCheckMost = 2 * time.Second // while no other server has taken over
 )
 
-// Watch asks the other hosts while a server is silent, until ctx ends. If one of them has taken over, accept leaves the
-// silent one. While none has, it asks less and less often: a server may be silent for hours because its standby is
-// away, and each question makes a new connection.
+// Watch asks the other hosts while a server is silent, until ctx ends. If one of them has taken over, accept leaves
+// the silent one. While none has, Watch asks less and less often, because a server may be silent for hours if its
+// standby is unavailable, and each question makes a new connection.
 func (l *Links) Watch(ctx context.Context) {
 	pause := stallCheck
 	for {

@@ -8,13 +8,13 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// beginListening bounds the connecting and the first LISTEN.
+// beginListening is the time limit of connecting and the first LISTEN.
 const beginListening = 20 * time.Second
 
-// Listen calls heard for each notification on a channel until ctx ends or its connection, which is outside the pool,
-// breaks. A broken connection does not report itself: if nothing came for check, it is tested, and has as long to
-// answer. begun is called once it listens: earlier notifications were missed. listened reports whether begun was
-// called.
+// Listen calls notified for each notification on a channel until ctx ends or its connection breaks. That connection
+// is outside the pool. A broken connection does not report itself, so if nothing came for the time check, Listen
+// tests it and waits as long for the answer. Listen calls begun once it listens; earlier notifications were missed.
+// listened reports whether it called begun.
 func (l *Links) Listen(ctx context.Context, channel string, check time.Duration, begun func(), notified func(*pgconn.Notification)) (listened bool, err error) {
 	start, cancel := context.WithTimeout(ctx, beginListening)
 	defer cancel()

@@ -6,7 +6,7 @@ import "syscall"
 const tcpUserTimeout = 0x12
 
 // limitSilence makes the kernel close a connection whose peer acknowledges nothing. Keep-alive does not detect that
-// while sent bytes are not acknowledged: without this limit, a statement sent to a machine that lost its power fails
+// while sent bytes are unacknowledged. Without this limit, a statement sent to a machine that lost its power fails
 // only after a quarter of an hour.
 func limitSilence(network, _ string, c syscall.RawConn) error {
 	if len(network) < 3 || network[:3] != "tcp" {

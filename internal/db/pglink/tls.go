@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// SaysTLS reports whether a database URL itself sets its use of TLS. The environment does not count, because a reader
-// of the URL must see it.
+// SaysTLS reports whether a database URL itself sets its use of TLS. Settings in the environment do not count,
+// because a reader of the URL does not see them.
 func SaysTLS(raw string) bool {
 	raw, _, _ = strings.Cut(raw, "#")
 	_, query, _ := strings.Cut(raw, "?")
@@ -22,8 +22,8 @@ func SaysTLS(raw string) bool {
 	return err == nil && len(said) > 0 && !slices.Contains(said, "")
 }
 
-// VerifyRemote makes every server of c that is not on this machine show a certificate for the name in the URL, as
-// sslmode=verify-full does. pgx's own default falls back to no TLS at all, so a host in the middle could read
+// VerifyRemote makes every server of c that is not on this machine prove the name in the URL by a certificate, as
+// sslmode=verify-full does. pgx's own default falls back to no TLS at all, so an attacker on the network could read
 // everything and answer for the server.
 func VerifyRemote(c *pgx.ConnConfig) {
 	hosts := append([]*pgconn.FallbackConfig{{Host: c.Host, Port: c.Port, TLSConfig: c.TLSConfig}}, c.Fallbacks...)
@@ -38,7 +38,7 @@ func VerifyRemote(c *pgx.ConnConfig) {
 	for _, h := range hosts {
 		if !onThisMachine(h) {
 			if slices.ContainsFunc(kept, func(k *pgconn.FallbackConfig) bool { return k.Host == h.Host && k.Port == h.Port }) {
-				continue // pgx names a server twice, with TLS and without
+				continue // pgx lists a server twice, with TLS and without
 			}
 			t := asked.Clone()
 			t.InsecureSkipVerify, t.VerifyPeerCertificate, t.VerifyConnection = false, nil, nil
@@ -59,9 +59,9 @@ func onThisMachine(h *pgconn.FallbackConfig) bool {
 	return err == nil && ip.Unmap().IsLoopback() || strings.EqualFold(h.Host, "localhost")
 }
 
-// ExplainTLS adds what to write in the URL if VerifyRemote is why a server cannot be reached.
+// ExplainTLS adds to err what to write in the URL, if VerifyRemote is why a server cannot be reached.
 func ExplainTLS(err error) error {
-	// pgx has no type for a server that refuses TLS; errors of package tls begin so.
+	// pgx has no type for a server that refuses TLS. Errors of package tls begin with these texts.
 	if text := err.Error(); !strings.Contains(text, "tls error") && !strings.Contains(text, "tls: ") {
 		return err
 	}
