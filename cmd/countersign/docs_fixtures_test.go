@@ -62,8 +62,6 @@ done
 	// The same after the restore and its reconcile, and nobody has said what became of
 	// order-2.
 	"restored": {setup: func(*testing.T, string) string { return bothRunning + lostBoth + stopBoth + restoreBoth }},
-	// A policy and an order.
-	"policy": {setup: func(*testing.T, string) string { return policyFiles }},
 	// PostgreSQL with the databases of a wallet core and of a service that is to begin,
 	// and a service with merchant shop.
 	"postgres": {setup: withPostgresOfPages},

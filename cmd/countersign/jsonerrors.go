@@ -15,5 +15,5 @@ func plainly(err error) string {
 		came, _, _ := strings.Cut(kind.Value, " ") // the value itself follows a number
 		text = strings.Replace(text, kind.Error(), fmt.Sprintf("%s: no %s fits here", cmp.Or(kind.Field, "all of it"), came), 1)
 	}
-	return strings.ReplaceAll(text, "json: ", "")
+	return strings.ReplaceAll(strings.TrimPrefix(text, "json: "), " json: ", " ") // a file's name may end with json
 }

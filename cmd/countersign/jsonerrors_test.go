@@ -32,7 +32,7 @@ func TestJSONErrors(t *testing.T) {
 		return errOut
 	}
 	check := func(order string) string {
-		_, _, errOut := shell(t, "", "check", "--order", file("order", order), "--notify-url", "http://127.0.0.1:1/n", "--withdraw-url", "http://127.0.0.1:1/w",
+		_, _, errOut := shell(t, "", "check", "--order", file("order.json", order), "--notify-url", "http://127.0.0.1:1/n", "--withdraw-url", "http://127.0.0.1:1/w",
 			"--api-key", "k", "--key", private)
 		return errOut
 	}
@@ -54,11 +54,12 @@ func TestJSONErrors(t *testing.T) {
 		{try, `{"address"`, "it ends early"},
 		{try, `{address}`, "invalid character"},
 		{check, `{"callBackId":7}`, "callBackId: no number fits here"},
+		{check, `{callBackId}`, "order.json: invalid character"},
 		{check, `[]`, "all of it: no array fits here"},
 		{line, "{}\n" + `{"txIndex":1.5}`, "lines, line 2: txIndex: no number fits here"},
 	} {
 		got := c.from(c.text)
-		if !strings.Contains(got, c.want) || strings.Contains(got, "Go ") || strings.Contains(got, "json:") {
+		if !strings.Contains(got, c.want) || strings.Contains(got, "Go ") || strings.Contains(got, " json:") {
 			t.Errorf("%s: %s", c.text, got)
 		}
 	}
