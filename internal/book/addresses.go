@@ -18,7 +18,8 @@ const (
 
 	lockAddressSQL = readAddressSQL + `{lock}`
 
-	// The newest counting address of the user on chain $2. An address or a question without a chain matches any.
+	// The newest counting address of the user on chain $2. An empty chain, of the address or in $2, matches any
+	// chain.
 	countingAddressSQL = `
 SELECT address FROM addresses
 WHERE tenant_user_id = $1 AND counts > 0 AND ($2 = '' OR chain = '' OR chain = $2) ORDER BY counts DESC LIMIT 1`
@@ -53,8 +54,8 @@ func scanAddress(r db.Rows) (a client.AddressEntry, err error) {
 	return a, err
 }
 
-// takeAddress records an address that the service sent. One that replaces another is held until a person decides; until
-// then the application shows the old address.
+// takeAddress records an address that the service sent. An address that replaces another is held until a person
+// decides. Until then, the application shows the old address.
 func (in *inboxTx) takeAddress(ctx context.Context, c *countersign.AddressChange, at db.Millis) error {
 	a := client.AddressEntry{TenantUserID: c.TenantUserID, ChainName: c.ChainName, Symbol: c.Symbol, Address: c.CountingAddress(), OldAddress: c.ToAddress,
 		State: client.AddressTaken, Taken: at}
@@ -64,7 +65,7 @@ func (in *inboxTx) takeAddress(ctx context.Context, c *countersign.AddressChange
 			return err
 		}
 		if replaces {
-			var one int64 // a callback without trackingId repeats itself with each attempt
+			var one int64 // without a trackingId, each attempt is a new callback
 			if held, err := db.One(ctx, in.t, heldAddressSQL, []any{a.TenantUserID, chainKey(a.ChainName), a.Address}, &one); err != nil || held {
 				return err
 			}
@@ -80,8 +81,8 @@ func (in *inboxTx) takeAddress(ctx context.Context, c *countersign.AddressChange
 	return err
 }
 
-// nextCounts returns the value of the column counts for a: the next number in the order in which the application learns
-// of addresses, or 0 if a does not count.
+// nextCounts returns the value of the column counts for a. It is the next number in the order in which the
+// application learns of addresses, or 0 if a does not count.
 func nextCounts(ctx context.Context, t *db.Tx, a client.AddressEntry) (n int64, err error) {
 	if a.State == client.AddressTaken || a.State == client.AddressAccepted {
 		_, err = db.One(ctx, t, nextCountsSQL, []any{a.TenantUserID}, &n)
@@ -99,7 +100,7 @@ func chainKey(name string) string {
 
 func depositedKey(address string) string { return db.Digest(countersign.AddressKey(address))[:32] }
 
-// deposited notes the address that a deposit went to.
+// deposited collects the address that a deposit went to, for writeDeposited.
 func (l *ledger) deposited(d *countersign.Deposit) {
 	if l.addresses == nil {
 		l.addresses = map[[3]string]bool{}
@@ -107,7 +108,8 @@ func (l *ledger) deposited(d *countersign.Deposit) {
 	l.addresses[[3]string{d.TenantUserID, chainKey(d.ChainName), depositedKey(d.ToAddress)}] = true
 }
 
-// writeDeposited writes what deposited noted, sorted, so that two nodes cannot wait for each other.
+// writeDeposited writes the addresses that deposited collected. They are sorted, so that two nodes cannot wait for
+// each other.
 func (l *ledger) writeDeposited(ctx context.Context, t *db.Tx) error {
 	var statements []db.Statement
 	for _, key := range slices.SortedFunc(maps.Keys(l.addresses), func(a, b [3]string) int { return slices.Compare(a[:], b[:]) }) {
@@ -117,9 +119,10 @@ func (l *ledger) writeDeposited(ctx context.Context, t *db.Tx) error {
 }
 
 // replaces reports whether a may replace another address of its user. It does not if the same address counts already,
-// or if the user has no other address and no deposit to another one on that chain. The spelling of the chain's name
-// does not matter, and a chain that this gateway never met matches every chain: its name may be an alias. The old
-// address that the service sends is only evidence for a replacement: a forger would leave it out.
+// or if the user has no other address and no deposit to another address on that chain. The spelling of the chain's
+// name does not matter. A chain that this gateway has never seen matches every chain, because its name may be an
+// alias. An old address that the service sends can only show that a is a replacement. Its absence shows nothing,
+// because a forger would leave it out.
 func (in *inboxTx) replaces(ctx context.Context, a client.AddressEntry) (bool, error) {
 	var known string
 	chain := chainKey(a.ChainName)
@@ -162,7 +165,7 @@ func (b *Book) Address(ctx context.Context, seq int64) (client.AddressEntry, err
 	return db.Find(ctx, b, readAddressSQL, []any{seq}, scanAddress)
 }
 
-// Addresses lists addresses; see list.
+// Addresses returns a page of addresses; see list.
 func (b *Book) Addresses(ctx context.Context, f client.AddressFilter, limit int, before int64) ([]client.AddressEntry, int64, error) {
 	number := func(a client.AddressEntry) int64 { return a.Seq }
 	return list(ctx, b, "addresses", addressColumns, addressMembers(f), limit, before, number, scanAddress)
@@ -174,7 +177,7 @@ func addressMembers(f client.AddressFilter) []member {
 }
 
 // DecideAddress moves a held address to AddressAccepted or AddressRejected and appends the event. Repeating the
-// decision changes nothing; a different one is a *ConflictError.
+// decision changes nothing. It returns a *ConflictError if another decision was made.
 func (b *Book) DecideAddress(ctx context.Context, seq int64, to client.AddressState, by, reason string, now db.Millis) (a client.AddressEntry, err error) {
 	if to != client.AddressAccepted && to != client.AddressRejected {
 		return client.AddressEntry{}, fmt.Errorf("state is %w: %q", db.ErrInvalid, to)
@@ -191,7 +194,7 @@ func (b *Book) DecideAddress(ctx context.Context, seq int64, to client.AddressSt
 			return &db.ConflictError{Reason: "the address is " + string(a.State) + ", not held"}
 		}
 		a.State, a.Decided, a.DecidedBy, a.Reason = to, now, by, reason
-		if _, err := db.LockFeed(ctx, t, feedEvents); err != nil { // nodes accept addresses one after the other
+		if _, err := db.LockFeed(ctx, t, feedEvents); err != nil { // nodes accept addresses one after another
 			return err
 		}
 		counts, err := nextCounts(ctx, t, a)

@@ -12,7 +12,7 @@ const (
 
 	usersHeldSQL = `SELECT DISTINCT tenant_user_id FROM addresses WHERE state = 'held' AND tenant_user_id {in}$1{end}`
 
-	// It reads three entries at most: an outage may have left millions.
+	// It reads at most three entries, because an outage may have left millions.
 	failedForwardsNowSQL = `
 SELECT COUNT(*), COALESCE(MAX(attempts), 0), COALESCE(MIN(created), 0), COALESCE(MAX(reason), '')
 FROM (SELECT attempts, created, reason FROM forwards WHERE reason <> '' ORDER BY feed, seq LIMIT 3) AS failed`
@@ -20,14 +20,14 @@ FROM (SELECT attempts, created, reason FROM forwards WHERE reason <> '' ORDER BY
 	reasonsOpenSQL = `SELECT DISTINCT reason FROM refused WHERE state = 'open' AND (type = 1 OR type <> 0 AND reason = 'malformed')`
 )
 
-// Bounds of AlarmForwardFailing.
+// The bounds of AlarmForwardFailing.
 const (
 	forwardFailures           = 3
 	forwardWaits    db.Millis = 60_000
 )
 
-// LookAtForwards raises AlarmForwardFailing when the application does not take forwarded entries, and ends it when it
-// has taken all that had failed.
+// LookAtForwards raises AlarmForwardFailing when the application does not take forwarded entries. It ends the alarm
+// when the application has taken every entry that had failed.
 func (b *Book) LookAtForwards(ctx context.Context, now db.Millis) error {
 	var entries, attempts int64
 	var oldest db.Millis
@@ -47,7 +47,8 @@ func (b *Book) LookAtForwards(ctx context.Context, now db.Millis) error {
 	return nil
 }
 
-// EndAlarms ends the alarms whose cause is over. It reads the alarms first, so one that is raised meanwhile stays open.
+// EndAlarms ends the alarms whose cause is over. It reads the alarms before it looks at the causes, so that an alarm
+// that is raised meanwhile stays open.
 func (b *Book) EndAlarms(ctx context.Context, now db.Millis) error {
 	standing, err := b.StandingAlarms(ctx, client.AlarmPossibleDuplicate, client.AlarmAddressChanged, client.AlarmAllRefused, client.AlarmDepositRefused)
 	if err != nil || len(standing) == 0 {

@@ -35,7 +35,7 @@ func (in *inboxTx) scanBlock(r db.Rows) error {
 	return nil
 }
 
-// remember notes the blocks of e that are new.
+// remember collects the blocks of e that are new.
 func (in *inboxTx) remember(e *merchant.Entry) {
 	for _, block := range e.Blocks.All() {
 		if _, known := in.blocks[block.Digest]; known {
@@ -50,16 +50,16 @@ func (in *inboxTx) remember(e *merchant.Entry) {
 	}
 }
 
-// BlockRetention is the least time for which blocks are remembered, in milliseconds (PROTOCOL.md, B5): 30 days.
+// BlockRetention is the shortest time for which blocks are remembered, in milliseconds: 30 days (PROTOCOL.md, B5).
 const BlockRetention db.Millis = 30 * 24 * 3_600_000
 
 const pruneBlocksSQL = `DELETE FROM blocks WHERE block IN (SELECT block FROM blocks WHERE seen < $1 ORDER BY seen LIMIT $2)`
 
-// PruneBlocks deletes at most limit blocks older than BlockRetention and returns their number. If that is limit, there
-// may be more.
+// PruneBlocks deletes at most limit blocks older than BlockRetention and returns their number. If it returns limit,
+// there may be more.
 func (b *Book) PruneBlocks(ctx context.Context, now db.Millis, limit int) (n int64, err error) {
 	err = b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		// Holds the lock of claims: otherwise a block could vanish during a claim.
+		// This is the lock of claims. Without it, a block could vanish during a claim.
 		if _, err := db.LockFeed(ctx, t, inboxFeed); err != nil {
 			return err
 		}

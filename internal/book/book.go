@@ -24,17 +24,17 @@ func End() db.End {
 
 // Config holds the settings of a Book.
 type Config struct {
-	// Lease bounds the lease of a claim. Zero: no bound.
+	// Lease is the longest lease of a claim. Zero: no limit.
 	Lease time.Duration
-	// TakeAddresses lets a changed deposit address count at once, without a person.
+	// TakeAddresses makes a changed deposit address count at once, without a person's decision.
 	TakeAddresses bool
 }
 
 // Book is the merchant's database and the operations on it: the inbox, the orders, their feeds, and the queue of
-// entries to forward. It is safe for use by several goroutines and, with PostgreSQL, by several processes.
+// entries to forward. Several goroutines may use it at once and, with PostgreSQL, several processes.
 //
-// Transactions lock rows in one order, so that two processes cannot wait for each other: inbox, orders, then the feeds
-// by name.
+// Transactions lock rows in one order, so that two processes cannot wait for each other: the inbox, the orders, then
+// the feeds by name.
 type Book struct {
 	*db.DB
 	lease         time.Duration
@@ -58,19 +58,19 @@ func New(d *db.DB, c Config) *Book {
 const (
 	TopicDeposits db.Topic = 3
 	TopicEvents   db.Topic = 4
-	TopicForwards db.Topic = 5 // there is something to forward
+	TopicForwards db.Topic = 5 // something can be forwarded
 	TopicOrders   db.Topic = 6 // new orders, on this node alone
 )
 
-// The names of the feeds. inboxFeed numbers the inbox; a transaction takes its number before all other locks.
+// The names of the feeds. inboxFeed numbers the inbox. A transaction takes its number before all other locks.
 const (
 	inboxFeed    = "inbox"
 	feedDeposits = string(client.FeedOfDeposits)
 	feedEvents   = string(client.FeedOfEvents)
 )
 
-// writeFeeds is Write for transactions that append to feeds, except claims. A node runs one of them at a time, so that
-// a stalled node holds up the others with one transaction only, until the database ends its session.
+// writeFeeds is Write for transactions that append to feeds, except claims. A node runs one of them at a time. A
+// stalled node therefore blocks the others with only one transaction, until the database ends its session.
 func (b *Book) writeFeeds(ctx context.Context, fn func(ctx context.Context, t *db.Tx) error) error {
 	if !b.Dialect().ConcurrentWriters {
 		return b.Write(ctx, fn)

@@ -13,7 +13,7 @@ import (
 	"countersign/merchant"
 )
 
-// inboxRow is what the rules of a claim need of an entry.
+// inboxRow is what the rules of a claim need to know of an entry.
 type inboxRow struct {
 	seq        int64
 	content    merchant.Digest
@@ -28,13 +28,13 @@ type inboxRow struct {
 }
 
 // claim applies rules 3 to 7 of merchant.Inbox to a row and reads nothing. compare looks for entries of the same
-// transfer under the index of e. Content that was never accepted, and that nobody works on, is replaced by other
-// content (PROTOCOL.md, I1).
+// transfer under the index of e. Other content replaces the row's content if that was never accepted and nobody works
+// on it (PROTOCOL.md, I1).
 func (r *inboxRow) claim(e *merchant.Entry, compare func(*merchant.Entry, *inboxRow)) merchant.Claimed {
 	c := merchant.Claimed{Seq: r.seq, Suspect: r.suspect, Recorded: r.created.Time()}
 	leased := db.MillisOf(e.At) < r.leaseUntil
 	if c.Replaced = r.content != e.Content && !r.settled && !leased; c.Replaced {
-		r.content, r.txIndex, r.duplicate = e.Content, noIndex, false // compared anew
+		r.content, r.txIndex, r.duplicate = e.Content, noIndex, false // to be compared again
 	}
 	switch {
 	case r.content != e.Content:
@@ -57,7 +57,7 @@ func (r *inboxRow) claim(e *merchant.Entry, compare func(*merchant.Entry, *inbox
 	return c
 }
 
-// leaseEnd returns the end of e's lease, rounded up so that it is never shorter than asked for.
+// leaseEnd returns the end of e's lease. It is rounded up, so that the lease is never shorter than requested.
 func leaseEnd(e *merchant.Entry) db.Millis {
 	ms := e.Lease.Milliseconds()
 	if e.Lease%1e6 != 0 {
@@ -76,21 +76,21 @@ func keyOfEntry(e *merchant.Entry) inboxKey {
 }
 
 // inboxTx is one transaction of claims. It takes the inbox's number first and holds that lock to its end, so only one
-// process at a time runs such a transaction. This is the lock on identifiers, transfers and blocks that the rules of
-// merchant.Inbox require. The transaction can therefore read all that its claims need, decide, and write with few
-// statements.
+// process at a time runs such a transaction. The lock serves as the lock on identifiers, transfers and blocks that
+// the rules of merchant.Inbox require. The transaction can therefore read all that its claims need, decide, and write
+// with few statements.
 type inboxTx struct {
 	b       *Book
 	t       *db.Tx
 	calls   []*inboxCall       // once run has begun: those whose callers still wait
 	results []merchant.Claimed // by call
 
-	last      int64 // the last number that was given
+	last      int64 // the last assigned number
 	rows      map[inboxKey]*inboxRow
 	blocks    map[merchant.BlockDigest]merchant.SeenBlock
-	transfers map[string][]sameIndex // every entry with that transfer, or that payment
+	transfers map[string][]sameIndex // all entries with that transfer or payment
 	fresh     []any                  // parameters of the rows to insert
-	seen      []any                  // likewise, of blocks
+	seen      []any                  // parameters of the blocks to insert
 	updates   []db.Statement
 	leased    []*int64 // by call: nil, or how many rows its lease changed
 	ledger    ledger
@@ -108,7 +108,7 @@ func (in *inboxTx) run(ctx context.Context) error {
 		return err
 	}
 	in.last = last
-	// The wait for the lock may have been long. A claim whose caller gave up must not take a lease.
+	// The wait for the lock may have been long. A claim whose caller has given up must not take a lease.
 	in.calls = slices.DeleteFunc(slices.Clone(in.calls), (*inboxCall).gone)
 	in.results, in.leased = make([]merchant.Claimed, len(in.calls)), make([]*int64, len(in.calls))
 	in.rows, in.transfers, in.ledger = map[inboxKey]*inboxRow{}, map[string][]sameIndex{}, ledger{}
@@ -139,7 +139,7 @@ func (in *inboxTx) run(ctx context.Context) error {
 			if err := in.effect(ctx, e, row); err != nil {
 				return err
 			}
-		case merchant.StateOtherContent: // refused; but if money left again, it counts
+		case merchant.StateOtherContent: // refused, but if money left again, it counts
 			if c, is := e.Callback.(*countersign.WithdrawalDone); is {
 				if err := in.takeExecution(ctx, e, c); err != nil {
 					return err
@@ -162,8 +162,8 @@ func (in *inboxTx) run(ctx context.Context) error {
 	}
 	for i, n := range in.leased {
 		if n != nil && *n == 0 {
-			// The entry was settled meanwhile: settling does not take this transaction's lock and may come after the
-			// lease has ended. The caller asks again and gets the settled state.
+			// The entry was settled meanwhile. Settling does not take this transaction's lock and may happen after
+			// the lease has ended. The caller asks again and gets the settled state.
 			in.results[i] = merchant.Claimed{State: merchant.StateBusy, Seq: in.results[i].Seq, PossibleDuplicate: in.results[i].PossibleDuplicate}
 		}
 	}
@@ -173,7 +173,7 @@ func (in *inboxTx) run(ctx context.Context) error {
 	return in.ledger.write(ctx, in.t)
 }
 
-// claim decides one claim and notes what it changes.
+// claim decides one claim and collects what it changes.
 func (in *inboxTx) claim(i int, e *merchant.Entry, suspect bool) *inboxRow {
 	key := keyOfEntry(e)
 	row := in.rows[key]
@@ -201,8 +201,8 @@ func (in *inboxTx) claim(i int, e *merchant.Entry, suspect bool) *inboxRow {
 	return row
 }
 
-// judgeAgain replaces the kept confirmation in r if its order is no longer confirmed. It keeps the refusal instead, so
-// that answering the question again costs no further judgement.
+// judgeAgain replaces the stored confirmation in r if its order is no longer confirmed. It stores the refusal
+// instead, so that the next answer to the question needs no further check.
 func (in *inboxTx) judgeAgain(ctx context.Context, e *merchant.Entry, row *inboxRow, r *merchant.Claimed) error {
 	o, err := findOrder(ctx, in.t, lockOrderSQL, e.ID)
 	if err != nil && !isNotFound(err) {
@@ -224,9 +224,9 @@ type sameIndex struct{ index, first, last int64 }
 // noIndex is the txIndex of a row that has none yet. No callback uses this value.
 const noIndex = math.MinInt64
 
-// compare gives row the index of e. If the index changes, it also determines whether row is a possible duplicate:
-// another entry has the same payment, or has the same transfer and one of the two lacks an index or both have the same
-// (PROTOCOL.md, I2).
+// compare sets the index of row to that of e. If the index changes, it also determines whether row is a possible
+// duplicate. It is one if another entry has the same payment. It is also one if another entry has the same transfer
+// and the same index, or if one of the two lacks an index (PROTOCOL.md, I2).
 func (in *inboxTx) compare(e *merchant.Entry, row *inboxRow) {
 	if row.txIndex == e.TxIndex {
 		return
@@ -245,8 +245,8 @@ func (in *inboxTx) compare(e *merchant.Entry, row *inboxRow) {
 	}
 }
 
-// keyOf returns the stored form of a Transfer or a Payment, empty for none. Half of the digest distinguishes them and
-// keeps the index small.
+// keyOf returns the stored form of a Transfer or a Payment. It returns "" if there is none. Half of the digest
+// suffices to distinguish them and keeps the index small.
 func keyOf(d merchant.Digest) string {
 	if d.IsZero() {
 		return ""
@@ -254,7 +254,7 @@ func keyOf(d merchant.Digest) string {
 	return hex.EncodeToString(d[:16])
 }
 
-// orNull returns text for a nullable column: nil if it is empty.
+// orNull returns text for a nullable column. It returns nil if text is empty.
 func orNull(text string) any {
 	if text == "" {
 		return nil
@@ -347,7 +347,7 @@ func scanInboxRow(r db.Rows, typ countersign.Type) (key inboxKey, _ *inboxRow, e
 		return key, nil, err
 	}
 	if typ == countersign.TypeRequestWithdraw {
-		key.order = "" // its id is that
+		key.order = "" // its id is the callBackId
 	}
 	copy(row.content[:], content)
 	row.duplicate, row.suspect, row.settled = duplicate != 0, suspect != 0, settled != 0
@@ -364,7 +364,7 @@ UPDATE inbox SET tenant_user_id = $2, content = $3, transfer = $4, payment = $5 
 	leaseInboxSQL = `UPDATE inbox SET claims = $2, lease_until = $3, tx_index = $4, duplicate = $5 WHERE seq = $1 AND settled = 0`
 )
 
-// update notes what call i changed in a known entry.
+// update collects what call i changed in a known entry.
 func (in *inboxTx) update(i int, e *merchant.Entry, row *inboxRow) {
 	switch in.results[i].State {
 	case merchant.StateTaken:

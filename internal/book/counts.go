@@ -5,14 +5,14 @@ import (
 	"countersign/internal/db"
 )
 
-// The names of the kept counts; see db.Tx.Counted.
+// The names of the stored counts; see db.Tx.Counted.
 const (
 	countForwards = "forwards" // rows of forwards
-	countOrders   = "orders/"  // and the state
+	countOrders   = "orders/"  // followed by the state
 )
 
-// countMoved appends to list the changes of the counts for an order that moved between two states. An empty from stands
-// for a new order.
+// countMoved appends to list the statements that move an order in the counts from one state to another. An empty from
+// means a new order.
 func countMoved(t *db.Tx, list []db.Statement, from, to client.OrderState) []db.Statement {
 	switch from {
 	case to:

@@ -7,19 +7,19 @@ import (
 	"countersign/internal/db"
 )
 
-// decideBatch is how many deposits one transaction decides. It keeps the wait of others short.
+// decideBatch is how many deposits one transaction decides. It keeps the waits of other transactions short.
 const decideBatch = 100
 
 const doubtedSQL = `SELECT 1 FROM inbox WHERE type = 1 AND id = $1 AND duplicate <> 0`
 
-// Doubted reports whether a deposit may be the same transfer as another deposit, or as one booked before a restore.
-// Such a deposit must not be credited along with all other held ones: each copy would be credited.
+// Doubted reports whether a deposit may be the same transfer as another deposit, or as one that was booked before a
+// restore. Do not credit such a deposit together with all other held ones: every copy would be credited.
 func (b *Book) Doubted(ctx context.Context, trackingID string) (bool, error) {
 	var one int64
 	return db.One(ctx, b, doubtedSQL, []any{trackingID}, &one)
 }
 
-// decideDeposits stores the decisions of list in the order of their numbers. It reads the deposits again and leaves
+// decideDeposits stores the decisions of list in the order of their numbers. It reads the deposits again and skips
 // those that are no longer held.
 func decideDeposits(ctx context.Context, t *db.Tx, list []client.DepositEntry) error {
 	var held []client.DepositEntry

@@ -58,7 +58,7 @@ UPDATE orders SET state = $2, reason = $3, waiting = $4, tx_id = $5, updated = $
 	restored = CASE WHEN CAST($7 AS BIGINT) > 0 THEN 0 ELSE restored END WHERE call_back_id = $1`
 
 // move returns the order's next state, whether that is a change, and the cause of an alarm to raise. to is the order
-// with the members that every change sets. A later callback never undoes an earlier one.
+// with the members set that every change sets. A later callback never undoes an earlier one.
 type move func(o, to Order) (moved Order, moves bool, why cause)
 
 // moveOrder applies a callback to its order.
@@ -103,14 +103,14 @@ func (in *inboxTx) storeMove(ctx context.Context, from, to Order) error {
 }
 
 // overBeforeOrder records that the service ended or executed a withdrawal that nobody had ordered, as RefuseUnknown
-// does. An order added afterwards would wait for a question that never comes, or be executed again.
+// does. Otherwise an order that is added afterwards would wait for a question that never comes, or be executed again.
 func overBeforeOrder(ctx context.Context, t *db.Tx, callBackID, tenantUserID, reason string, at db.Millis) error {
 	_, err := insertOrder(ctx, t, Order{Order: client.Order{CallBackID: callBackID, TenantUserID: tenantUserID,
 		State: client.OrderUnknown, Reason: reason, Created: at, Updated: at, Ended: at}})
 	return err
 }
 
-// withdrawn applies EffectEnded: the order's funds are free.
+// withdrawn applies EffectEnded: the order's funds become free.
 func (o Order) withdrawn(to Order) (Order, bool, cause) {
 	switch {
 	case o.State == client.OrderExecuted:

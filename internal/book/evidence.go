@@ -56,8 +56,8 @@ const (
 	addAnsweredSQL = `INSERT INTO blocks (block, body, seen) VALUES ($1, $2, $3) ON CONFLICT (block) DO NOTHING`
 )
 
-// RecordAnswer logs an answer about a withdrawal, once for each request and errCode however often it is repeated.
-// Otherwise whoever recorded a request could fill the disk.
+// RecordAnswer adds an answer about a withdrawal to the audit log. It does so once for each request and errCode,
+// however often the answer is repeated. Otherwise somebody who recorded a request could fill the disk.
 func (b *Book) RecordAnswer(ctx context.Context, e merchant.Exchange, now db.Millis) error {
 	q := e.Question
 	sum := sha256.Sum256([]byte(fmt.Sprintf("answered %d %q %q", e.Code, q.CallBackID, q.RequestUUID)))

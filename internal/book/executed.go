@@ -10,7 +10,7 @@ import (
 	"countersign/merchant"
 )
 
-// execution is a transaction that, as the service reports, executed a withdrawal.
+// execution is a transaction that executed a withdrawal, as the service reports.
 type execution struct {
 	callBackID, payment string
 	txID, user, symbol  string // symbol folded
@@ -44,8 +44,8 @@ func readExecutions(ctx context.Context, t *db.Tx, callBackID string) ([]executi
 	})
 }
 
-// takeExecution records that the service executed a withdrawal (type 3). Whatever the state of the order, money has
-// left: the limits count it and the application learns of it.
+// takeExecution records that the service executed a withdrawal (type 3). Money has left, whatever the state of the
+// order. The limits therefore count it, and the application learns of it.
 func (in *inboxTx) takeExecution(ctx context.Context, e *merchant.Entry, c *countersign.WithdrawalDone) error {
 	at := db.MillisOf(e.At)
 	o, err := findOrder(ctx, in.t, lockOrderSQL, c.CallBackID)
@@ -99,8 +99,8 @@ func (in *inboxTx) takeExecution(ctx context.Context, e *merchant.Entry, c *coun
 	return in.ledger.recount(ctx, in.t, moved, list)
 }
 
-// sentDetails returns the details that the service sent of an execution. Members that a lenient parse let it omit are
-// those of the order.
+// sentDetails returns the details of an execution that the service sent. If a lenient parse let it omit a member,
+// that of the order is used.
 func sentDetails(o Order, c *countersign.WithdrawalDone) countersign.Details {
 	d := countersign.Details{Address: cmp.Or(c.ToAddress, o.Address), ChainName: cmp.Or(c.ChainName, o.ChainName),
 		Symbol: cmp.Or(c.Symbol, o.Symbol), Amount: c.Amount}
@@ -110,9 +110,9 @@ func sentDetails(o Order, c *countersign.WithdrawalDone) countersign.Details {
 	return d
 }
 
-// recount makes the limits count what the executions of o paid beyond what they count for o itself. For the symbol and
-// user of o, the greater of the paid and the ordered sum counts. An execution for another user, or without an order,
-// counts in full.
+// recount makes the limits count what the executions of o paid beyond what they count for o itself. For the symbol
+// and user of o, the greater of the paid and the ordered sum counts. An execution for another user or without an
+// order counts in full.
 func (l *ledger) recount(ctx context.Context, t *db.Tx, o Order, list []execution) error {
 	ordered := o.spentKey()
 	none := countersign.Sum{}
@@ -144,7 +144,7 @@ func (l *ledger) recount(ctx context.Context, t *db.Tx, o Order, list []executio
 	return t.Batch(ctx, writes)
 }
 
-// recountAll does recount for all executions of o, whose confirmation changed.
+// recountAll does recount for all executions of o after its confirmation has changed.
 func (l *ledger) recountAll(ctx context.Context, t *db.Tx, o Order) error {
 	list, err := readExecutions(ctx, t, o.CallBackID)
 	if err != nil {
@@ -160,14 +160,14 @@ func greater(a, b countersign.Sum) countersign.Sum {
 	return b
 }
 
-// executed returns the order after an execution, and the cause of an alarm to raise. Money has moved, so an order that
-// is not final becomes executed even if the details differ from the ordered ones. Otherwise a later type 5 would free
-// its funds.
+// executed returns the order after an execution, and the cause of an alarm to raise. Money has moved, so an order
+// that is not final becomes executed even if the details differ from the ordered ones. Otherwise a later callback of
+// type 5 would free its funds.
 func (o Order) executed(c *countersign.WithdrawalDone, at db.Millis) (Order, cause) {
 	to := o
 	to.TxID, to.Updated = c.TxID, at
 	switch {
-	case o.State == client.OrderExecuted && o.TxID == "": // books that named none said that it is executed
+	case o.State == client.OrderExecuted && o.TxID == "": // reconciled books named no transaction
 		return to, ""
 	case o.State == client.OrderExecuted && countersign.FoldTxID(o.TxID) == countersign.FoldTxID(c.TxID):
 		return o, ""

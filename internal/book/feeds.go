@@ -27,7 +27,7 @@ func taken(c *countersign.Deposit, at db.Millis) client.DepositEntry {
 	return d
 }
 
-// knownRisk returns nil for a risk that the service did not send.
+// knownRisk returns the level of a risk. It returns nil if the service did not send it.
 func knownRisk(level int64) *int64 {
 	if level == countersign.RiskUnknown {
 		return nil
@@ -43,7 +43,7 @@ func storedRisk(level *int64) int64 {
 	return *level
 }
 
-// storedAsSent returns the members of d.AsSent as a JSON object, or "" if there are none.
+// storedAsSent returns the members of d.AsSent as a JSON object. It returns "" if there are none.
 func storedAsSent(d *client.DepositEntry) (string, error) {
 	if len(d.AsSent) == 0 {
 		return "", nil
@@ -83,13 +83,13 @@ const (
 	lockDepositSQL = readDepositSQL + `{lock}`
 )
 
-// Deposits returns the deposits after number after, in order and in their present state. Only purged ones are missing;
-// see CheckKept.
+// Deposits returns the deposits after number after, in order and in their present state. Only purged deposits are
+// missing; see CheckKept.
 func (b *Book) Deposits(ctx context.Context, after int64, limit int) ([]client.DepositEntry, error) {
 	return db.List(ctx, b, listDepositsSQL, []any{after, limit}, scanDeposit)
 }
 
-// Deposit returns one deposit. For a purged one it returns db.ErrPurged.
+// Deposit returns one deposit. It returns db.ErrPurged if the deposit was purged.
 func (b *Book) Deposit(ctx context.Context, seq int64) (client.DepositEntry, error) {
 	return findDeposit(ctx, b, readDepositSQL, seq)
 }
@@ -106,7 +106,7 @@ const decideDepositSQL = `
 UPDATE deposits SET state = $2, decided = $3, decided_by = $4, reason = $5 WHERE seq = $1 AND state = 'held'`
 
 // DecideDeposit moves a held deposit to DepositCredited or DepositRejected and appends the event. Repeating the
-// decision changes nothing; a different one is a *ConflictError.
+// decision changes nothing. It returns a *ConflictError if another decision was made.
 func (b *Book) DecideDeposit(ctx context.Context, seq int64, to client.DepositState, by, reason string, now db.Millis) (d client.DepositEntry, err error) {
 	if to != client.DepositCredited && to != client.DepositRejected {
 		return client.DepositEntry{}, fmt.Errorf("state is %w: %q", db.ErrInvalid, to)
@@ -199,7 +199,7 @@ ON CONFLICT (name) DO UPDATE SET
 	updated = excluded.updated`
 )
 
-// Cursor returns the last entries that a reader has acknowledged, 0 in both feeds for an unknown reader.
+// Cursor returns the last entries that a reader has acknowledged. For an unknown reader both numbers are 0.
 func (b *Book) Cursor(ctx context.Context, name string) (client.Cursor, error) {
 	c := client.Cursor{Name: name}
 	if db.CheckText("", name) != nil {
@@ -209,8 +209,8 @@ func (b *Book) Cursor(ctx context.Context, name string) (client.Cursor, error) {
 	return c, err
 }
 
-// MoveCursor acknowledges both feeds up to the given numbers; 0 leaves a feed as it is. A cursor never goes back: a
-// lower number changes nothing. A number beyond the end of a feed is a *ConflictError.
+// MoveCursor acknowledges both feeds up to the given numbers; 0 leaves a feed as it is. A cursor never goes back, so
+// a lower number changes nothing. It returns a *ConflictError for a number beyond the end of a feed.
 func (b *Book) MoveCursor(ctx context.Context, name string, deposits, events int64, now db.Millis) (c client.Cursor, err error) {
 	if name == "" || db.CheckText("", name) != nil {
 		return c, fmt.Errorf("name is %w", db.ErrInvalid)
@@ -236,7 +236,7 @@ func (b *Book) MoveCursor(ctx context.Context, name string, deposits, events int
 	return c, err
 }
 
-// waitingSQL counts what waits for an answer or a person. These are few rows, and each count has its own index.
+// waitingSQL counts what waits for an answer or a person. These rows are few, and each count has its own index.
 const waitingSQL = `
 SELECT (SELECT COUNT(*) FROM inbox WHERE settled = 0), (SELECT COUNT(*) FROM deposits WHERE state <> 'taken' AND state = 'held'),
 	(SELECT COUNT(*) FROM addresses WHERE state = 'held')`

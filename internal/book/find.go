@@ -10,13 +10,13 @@ import (
 	"countersign/internal/db"
 )
 
-// finds are the parts of a search, each served by an index. $1 is the text, $2 its beginning, and $3 the text as a
-// number, 0 if it is none.
+// finds lists the parts of a search. Each part reads one index. $1 is the text, $2 its beginning, and $3 the text as
+// a number, or 0 if it is none.
 var finds = []struct {
 	kind  client.FoundKind
 	by    client.MatchedBy
 	where string
-	whole string // column that must equal the text, if the index has only its beginning
+	whole string // column that must equal the text if the index has only its beginning
 }{
 	{client.FoundDeposit, client.MatchedID, `seq = $3`, ""},
 	{client.FoundOrder, client.MatchedID, `call_back_id = $1`, ""},
@@ -24,7 +24,7 @@ var finds = []struct {
 	{client.FoundRefused, client.MatchedID, `seq = $3`, ""},
 	{client.FoundDeposit, client.MatchedTrackingID, `substr(tracking_id, 1, 64) = $2`, "tracking_id"},
 	{client.FoundOrder, client.MatchedTrackingID, `call_back_id IN (SELECT call_back_id FROM inbox WHERE id = $1 AND call_back_id <> '')`, ""},
-	{client.FoundRefused, client.MatchedTrackingID, `id = $1`, ""}, // no index: it is bounded
+	{client.FoundRefused, client.MatchedTrackingID, `id = $1`, ""}, // no index: the table is bounded
 	{client.FoundDeposit, client.MatchedTxID, `substr(tx_id, 1, 64) = $2`, "tx_id"},
 	{client.FoundOrder, client.MatchedTxID, `tx_id <> '' AND substr(tx_id, 1, 64) = $2`, "tx_id"},
 	{client.FoundDeposit, client.MatchedUser, `substr(tenant_user_id, 1, 64) = $2`, "tenant_user_id"},

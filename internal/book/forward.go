@@ -11,9 +11,10 @@ import (
 	"countersign/internal/db"
 )
 
-// Entries of a feed are handed over to forwarding in their order; the table forwarding has the number of the last one
+// Entries of a feed are handed over to forwarding in their order. The table forwarding has the number of the last one
 // of each feed. From then on an entry has a row in forwards, until the application has taken it. The first claim
-// inserts that row. So recording an entry costs nothing extra, and none is missing if no gateway forwarded at the time.
+// inserts that row. So recording an entry costs nothing extra, and no entry is missing if no gateway was forwarding
+// at the time.
 const (
 	// handOverSQL locks the handing over, so that no other node takes the next entries.
 	handOverSQL = `SELECT 1 FROM forwarding ORDER BY feed{lock}`
@@ -51,11 +52,11 @@ UPDATE forwards SET due = $3, reason = $4, sending = 0 WHERE feed = $1 AND seq =
 
 var insertForwards = db.NewInsert(insertForwardSQL, 8)
 
-// Forward is one entry of a feed. Until the lease ends, only this node may send it to the merchant's application.
+// Forward is one entry of a feed. Until its lease ends, only this node may send it to the merchant's application.
 type Forward struct {
 	Feed     client.FeedName
 	Seq      int64
-	Attempts int                 // started, this one included
+	Attempts int                 // attempts that were started, including this one
 	Deposit  client.DepositEntry // if Feed is that of deposits
 	Event    client.EventEntry   // if Feed is that of events
 
@@ -63,10 +64,10 @@ type Forward struct {
 	fresh bool      // it has no row yet
 }
 
-// ClaimForwards leases at most limit due entries, those that have waited longest first. No other claim gets them until
-// the lease ends; entries not settled by then are due again.
+// ClaimForwards leases at most limit due entries. Those that have waited longest come first. No other claim gets them
+// until the lease ends. Entries that are not settled by then are due again.
 func (b *Book) ClaimForwards(ctx context.Context, now db.Millis, lease time.Duration, limit int) (list []Forward, err error) {
-	// Most claims would find nothing, which this finds out without a transaction and without a lock.
+	// Most claims would find nothing. This query shows that without a transaction and without a lock.
 	var is int
 	if any, err := db.One(ctx, b, anyForwardSQL, []any{int64(now)}, &is); err != nil || !any {
 		return nil, err
@@ -105,7 +106,7 @@ func claimForwards(ctx context.Context, t *db.Tx, list []Forward, due db.Millis)
 	return t.Count(ctx, countForwards, int64(len(rows)/4))
 }
 
-// lockForwarding keeps others from handing over entries and from beginning to forward.
+// lockForwarding prevents others from handing over entries and from beginning to forward.
 func lockForwarding(ctx context.Context, t *db.Tx) error {
 	return db.Each(ctx, t, handOverSQL, nil, func(db.Rows) error { return nil })
 }
@@ -114,7 +115,7 @@ func lockForwarding(ctx context.Context, t *db.Tx) error {
 func findForwards(ctx context.Context, t *db.Tx, now db.Millis, limit int) (list []Forward, err error) {
 	latest := map[client.FeedName]db.Millis{}
 	fresh := func(f Forward) {
-		// Clocks of nodes differ. No entry may be handed over before its predecessor.
+		// The clocks of nodes differ, but no entry may be handed over before its predecessor.
 		f.at = max(f.at, latest[f.Feed])
 		latest[f.Feed] = f.at
 		f.fresh, f.Attempts = true, 1
@@ -163,8 +164,8 @@ func (b *Book) ForwardDone(ctx context.Context, f Forward) error {
 	})
 }
 
-// ForwardFailed ends an attempt; the next is at due. It changes nothing if the attempt has lost its lease. reason is a
-// short text.
+// ForwardFailed ends a failed attempt. The next attempt is at due. It changes nothing if the attempt has lost its
+// lease. reason is a short text.
 func (b *Book) ForwardFailed(ctx context.Context, f Forward, reason string, due db.Millis) error {
 	return b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		_, err := t.Exec(ctx, forwardAgainSQL, string(f.Feed), f.Seq, int64(due), db.Clean(reason), f.Attempts)
@@ -172,7 +173,7 @@ func (b *Book) ForwardFailed(ctx context.Context, f Forward, reason string, due 
 	})
 }
 
-// NextForward returns when the next entry that failed before is due, or Never.
+// NextForward returns when the next entry that failed before is due. It returns Never if there is none.
 func (b *Book) NextForward(ctx context.Context) (db.Millis, error) {
 	due := db.Never
 	if _, err := db.One(ctx, b, nextForwardSQL, nil, &due); err != nil {

@@ -16,7 +16,7 @@ const (
 	beginForwardingSQL = `UPDATE forwarding SET seq = $2, begun = $3 WHERE feed = $1 AND begun = 0`
 )
 
-// positions returns the last entry of each feed that was handed over to forwarding.
+// positions returns, for each feed, the last entry that was handed over to forwarding.
 func positions(ctx context.Context, q db.Querier, text string) ([]client.ForwardingFeed, error) {
 	last, err := db.LastSeqs(ctx, q)
 	if err != nil {
@@ -24,14 +24,14 @@ func positions(ctx context.Context, q db.Querier, text string) ([]client.Forward
 	}
 	return db.List(ctx, q, text, nil, func(r db.Rows) (p client.ForwardingFeed, err error) {
 		err = r.Scan(&p.Feed, &p.Position, &p.Begun)
-		// This row was read after the last numbers and may be ahead of them.
+		// This row was read after the last numbers, so it may be ahead of them.
 		p.Last = max(last[string(p.Feed)], p.Position)
 		return p, err
 	})
 }
 
-// BeginForwarding starts the forwarding of feeds that were never forwarded and returns them. It starts with their first
-// entry, or with the next new one if onlyNew.
+// BeginForwarding starts the forwarding of the feeds that were never forwarded, and returns them. It starts with
+// their first entry, or with the next new one if onlyNew.
 func (b *Book) BeginForwarding(ctx context.Context, onlyNew bool, now db.Millis) (begun []client.ForwardingFeed, err error) {
 	err = b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		begun = nil
@@ -77,15 +77,16 @@ WHERE seq > (SELECT seq FROM forwarding WHERE feed = 'deposits' AND begun > 0) O
 WHERE seq > (SELECT seq FROM forwarding WHERE feed = 'events' AND begun > 0) ORDER BY seq LIMIT 1`
 )
 
-// Forwarding returns the last entry of each feed that was forwarded, without the failed ones. Its cost does not grow with their
-// number.
+// Forwarding returns the state of the forwarding, without the list of failed entries. Its cost does not grow with the
+// number of failed entries.
 func (b *Book) Forwarding(ctx context.Context) (client.Forwarding, error) {
 	var s client.Forwarding
 	epochs, err := db.ReadEpochs(ctx, b)
 	if err != nil {
 		return s, err
 	}
-	// Before the counts: an entry that is handed over in between is counted twice and never missed.
+	// The positions are read before the counts, so an entry that is handed over in between is counted twice and never
+	// missed.
 	if s.Feeds, err = positions(ctx, b, positionsSQL); err != nil {
 		return s, err
 	}
@@ -145,7 +146,7 @@ func (b *Book) FailedForwards(ctx context.Context, limit int) ([]client.Forward,
 // RetryForwards makes all failed entries due and returns their number.
 func (b *Book) RetryForwards(ctx context.Context, now db.Millis) (n int64, err error) {
 	err = b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		// Two retries that change the same rows at once could wait for each other.
+		// Without the lock, two retries that change the same rows at once could wait for each other.
 		if err := lockForwarding(ctx, t); err != nil {
 			return err
 		}

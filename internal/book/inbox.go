@@ -15,16 +15,16 @@ import (
 	"countersign/merchant"
 )
 
-// inboxBatch bounds the claims of a transaction. With more, the first would wait for the last.
+// inboxBatch is the most claims of one transaction. With more, the first would wait for the last.
 const inboxBatch = 128
 
-// inboxTimeout bounds such a transaction if none of its callers has a deadline.
+// inboxTimeout is the time limit of such a transaction if none of its callers has a deadline.
 const inboxTimeout = 30 * time.Second
 
 // inboxCall is one claim that waits for its transaction.
 type inboxCall struct {
 	ctx    context.Context // of its caller
-	entry  merchant.Entry  // without a Callback: its blocks are remembered, and nothing else
+	entry  merchant.Entry  // without a Callback, only its blocks are remembered
 	result merchant.Claimed
 	err    error
 	done   chan struct{}
@@ -34,10 +34,11 @@ type inboxCall struct {
 func (c *inboxCall) gone() bool { return c.ctx.Err() != nil }
 
 // Claim implements merchant.Inbox. If e.Lease is 0, the entry takes effect in the same transaction: a deposit is
-// appended to its feed, and a notice changes its order or appends an event. In the gateway only type 2 takes a lease.
+// appended to its feed, and a notice changes its order or appends an event. In the gateway, only type 2 takes a
+// lease.
 //
-// Claims that arrive while another transaction commits share the next one. In separate transactions they would wait for
-// each other's commit, because entries are numbered one after the other.
+// Claims that arrive while another transaction commits share the next transaction. In separate transactions they
+// would wait for each other's commits, because entries are numbered one after another.
 func (b *Book) Claim(ctx context.Context, e merchant.Entry) (merchant.Claimed, error) {
 	if e.Callback == nil {
 		return merchant.Claimed{}, fmt.Errorf("inbox: callback is %w: it is missing", db.ErrInvalid)
@@ -91,7 +92,7 @@ func (b *Book) work() {
 		}
 		err := b.claimBatch(batch)
 		if err != nil && len(batch) > 1 && !errors.Is(err, db.ErrUnavailable) {
-			// One call may be at fault, so run each alone.
+			// One call may be at fault, so each runs alone.
 			for i := range batch {
 				b.claimBatch(batch[i : i+1])
 			}
@@ -102,9 +103,9 @@ func (b *Book) work() {
 	}
 }
 
-// gather yields to handlers that are about to claim, so that they share a commit. Without it a gateway on one core
-// commits nearly every deposit alone: 1,660 deposits/s instead of 4,700 (SQLite, 64 callers; on two cores 7,200 instead
-// of 8,900).
+// gather yields to handlers that are about to claim, so that they share a commit. Without it, a gateway on one core
+// commits nearly every deposit alone: 1,660 deposits/s instead of 4,700 (SQLite, 64 callers; on two cores 7,200
+// instead of 8,900).
 func (b *Book) gather() {
 	for n, more := 0, true; more; {
 		runtime.Gosched()
@@ -114,9 +115,9 @@ func (b *Book) gather() {
 	}
 }
 
-// nextBatch takes waiting calls, without those whose callers have given up. While the database is away there are many
-// of these; they would delay new calls and lease withdrawals that no caller works on. It returns nil when there is no
-// more work.
+// nextBatch returns the next waiting calls, without those whose callers have given up. While the database is
+// unavailable there are many of these. They would delay new calls, and lease withdrawals that no caller works on.
+// nextBatch returns nil if no work is left.
 func (b *Book) nextBatch() []*inboxCall {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -131,8 +132,8 @@ func (b *Book) nextBatch() []*inboxCall {
 	return batch
 }
 
-// claimBatch runs one transaction for a batch. It runs no longer than the most patient of its callers waits, so that a
-// dead connection does not delay the next batch.
+// claimBatch runs one transaction for a batch. It is limited by the longest wait among its callers, so that a dead
+// connection does not delay the next batch.
 func (b *Book) claimBatch(batch []*inboxCall) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience(batch))
 	defer cancel()
@@ -203,7 +204,7 @@ func (b *Book) settle(ctx context.Context, s merchant.Settlement) (stands mercha
 	}
 	err = b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		var o Order
-		if s.Type == countersign.TypeRequestWithdraw { // before the inbox, as claims lock them
+		if s.Type == countersign.TypeRequestWithdraw { // locked before the inbox, as claims do
 			if o, err = findOrder(ctx, t, lockOrderSQL, s.ID); err != nil && !isNotFound(err) {
 				return err
 			}
@@ -258,9 +259,9 @@ func confirms(typ countersign.Type, r merchant.Reply) bool {
 	return typ == countersign.TypeRequestWithdraw && r.Code == countersign.CodeAccepted
 }
 
-// standing judges a confirmation again; o is its order, locked, or the zero Order if there is none. r stands while the
-// order is confirmed. An order that nobody has looked at since a restore is asked about again. Any other has ended, for
-// good (PROTOCOL.md, I1).
+// standing checks a confirmation again. o is its order, locked, or the zero Order if there is none. r stands while
+// the order is confirmed. If nobody has checked the order since a restore, the service must ask again. Any other
+// order has ended for good (PROTOCOL.md, I1).
 func standing(o Order, r merchant.Reply) (stands merchant.Reply, final bool) {
 	code := countersign.CodeOrderCancelled
 	switch {
@@ -272,7 +273,7 @@ func standing(o Order, r merchant.Reply) (stands merchant.Reply, final bool) {
 	return merchant.Reply{Code: code, Message: code.Message()}, code == countersign.CodeOrderCancelled
 }
 
-// keptDetails returns the zero Details if all four texts are empty.
+// keptDetails returns the details in four texts. It returns the zero Details if all are empty.
 func keptDetails(text [4]string) (countersign.Details, error) {
 	if text == [4]string{} {
 		return countersign.Details{}, nil
@@ -283,7 +284,7 @@ func keptDetails(text [4]string) (countersign.Details, error) {
 
 const inboxColumns = `seq, type, id, tenant_user_id, call_back_id, duplicate, suspect, settled, created, ended, code, message`
 
-// Entries lists the inbox; see list.
+// Entries returns a page of the inbox; see list.
 func (b *Book) Entries(ctx context.Context, f client.InboxFilter, limit int, before int64) ([]client.InboxEntry, int64, error) {
 	number := func(e client.InboxEntry) int64 { return e.Seq }
 	return list(ctx, b, "inbox", inboxColumns, inboxMembers(f), limit, before, number, func(r db.Rows) (e client.InboxEntry, err error) {
@@ -312,8 +313,8 @@ const (
 	freeForwardsSQL = `UPDATE forwards SET due = created, sending = 0 WHERE sending = 1`
 )
 
-// FreeLeases ends all leases of the inbox, and returns their number, and all of the forwarding. Only a process that is
-// the only one may call it, at its start.
+// FreeLeases ends all leases of the inbox and of the forwarding, and returns the number of those of the inbox. Call
+// it only in a process that is the only one, at its start.
 func (b *Book) FreeLeases(ctx context.Context) (n int64, err error) {
 	err = b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		if _, err := t.Exec(ctx, freeForwardsSQL); err != nil {

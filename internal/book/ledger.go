@@ -8,15 +8,15 @@ import (
 	"countersign/internal/db"
 )
 
-// ledger gathers what a transaction appends to the feeds. It writes at the end of the transaction, because from then on
-// the feeds are locked.
+// ledger collects what a transaction appends to the feeds. It writes at the end of the transaction, because the feeds
+// are locked from then on.
 type ledger struct {
 	alarms    []client.Alarm
 	deposits  []client.DepositEntry
 	events    []client.EventEntry
 	sums      map[spentKey]countersign.Sum // by how much each changes
 	moved     [][2]client.OrderState       // of orders: from and to
-	addresses map[[3]string]bool           // to which deposits went: user, chain, address
+	addresses map[[3]string]bool           // the addresses that deposits went to: user, chain, address
 }
 
 func (l *ledger) alarm(kind client.AlarmKind, subject string, at db.Millis) {
@@ -64,8 +64,8 @@ INSERT INTO events (seq, kind, at, call_back_id, deposit, tenant_user_id, state,
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`
 )
 
-// insertSizes are the numbers of rows in a statement; sharing one takes half the time of single rows. Two sizes keep
-// the number of prepared statements small.
+// insertSizes are the numbers of rows that one statement inserts. Sharing a statement takes half the time of single
+// rows. Two sizes keep the number of prepared statements small.
 var insertSizes = []int{32, 8}
 
 var (
@@ -98,7 +98,7 @@ func (l *ledger) write(ctx context.Context, t *db.Tx) error {
 			seq++
 			d := &l.deposits[i]
 			state := d.State
-			if d.Decided != 0 { // it is held first, as every deposit that is decided on
+			if d.Decided != 0 { // first held, like every deposit that is decided on
 				state = client.DepositHeld
 				decided = append(decided, db.Statement{SQL: decideDepositSQL, Args: []any{seq, string(d.State), int64(d.Decided), d.DecidedBy, d.Reason}})
 				l.event(decidedEvent(seq, *d))
@@ -140,7 +140,7 @@ func (l *ledger) write(ctx context.Context, t *db.Tx) error {
 	return nil
 }
 
-// writeMoved changes the kept counts of orders.
+// writeMoved changes the stored counts of orders.
 func (l *ledger) writeMoved(ctx context.Context, t *db.Tx) error {
 	var list []db.Statement
 	for _, m := range l.moved {

@@ -8,7 +8,7 @@ import (
 	"countersign/internal/journal"
 )
 
-// AboutOrder and AboutDeposit are prefixes of the subjects of approvals and notes; the id follows.
+// AboutOrder and AboutDeposit are prefixes of the subjects of approvals and notes. The id follows.
 const (
 	AboutOrder   = "order/"
 	AboutDeposit = "deposit/"

@@ -41,12 +41,12 @@ func scanOrder(r db.Rows) (Order, error) {
 	return o, err
 }
 
-// storedLabels returns the labels with sorted members, so that equal labels are equal texts.
+// storedLabels returns the stored form of labels. Its members are sorted, so that equal labels are equal texts.
 func storedLabels(labels map[string]string) string {
 	if len(labels) == 0 {
 		return ""
 	}
-	b, _ := json.Marshal(labels) // texts always have a form
+	b, _ := json.Marshal(labels) // cannot fail: only texts
 	return string(b)
 }
 
@@ -82,9 +82,9 @@ func insertOrder(ctx context.Context, t *db.Tx, o Order) (bool, error) {
 	return true, t.Batch(ctx, countMoved(t, nil, "", o.State))
 }
 
-// AddOrder keeps an order in the state open. Repeated with the same content, it returns the known order in its present
-// state with duplicate true. Other content under a known callBackId is a *ConflictError. So is an order that the
-// service asked for earlier: the answer that it is unknown stands.
+// AddOrder stores an order in the state open. For a known order with the same content it returns that order in its
+// present state, with duplicate true. It returns a *ConflictError if the callBackId has other content, or if the
+// service asked for the order earlier: the answer that it is unknown stands.
 func (b *Book) AddOrder(ctx context.Context, n client.NewOrder, by string, now db.Millis) (o Order, duplicate bool, err error) {
 	if err := checkNewOrder(n, now); err != nil {
 		return Order{}, false, err
@@ -93,7 +93,7 @@ func (b *Book) AddOrder(ctx context.Context, n client.NewOrder, by string, now d
 		inserted, err := insertOrder(ctx, t, Ordered(n, by, now))
 		duplicate = !inserted
 		if err == nil {
-			// With the lock, a repetition also commits and waits for the standby, which may lack the first commit.
+			// The lock makes a repetition also commit and wait for the standby, which may lack the first commit.
 			o, err = findOrder(ctx, t, lockOrderSQL, n.CallBackID)
 		}
 		if err == nil && inserted {
@@ -145,7 +145,8 @@ func checkNewOrder(n client.NewOrder, now db.Millis) error {
 	return n.Details().Validate()
 }
 
-// contentDiffers returns the member in which n and o differ, with both values.
+// contentDiffers returns the first member in which n and o differ, with both values. It returns "" if they are the
+// same.
 func contentDiffers(o Order, n client.NewOrder) string {
 	member, was, is := client.Details(n.Details()).Differs(client.Details(o.Details()))
 	switch {
@@ -177,7 +178,7 @@ func (b *Book) Order(ctx context.Context, callBackID string) (Order, error) {
 	return findOrder(ctx, b, readOrderSQL, callBackID)
 }
 
-// Orders lists orders; see list.
+// Orders returns a page of orders; see list.
 func (b *Book) Orders(ctx context.Context, f client.OrderFilter, limit int, before int64) ([]Order, int64, error) {
 	return list(ctx, b, "orders", orderColumns, orderMembers(f), limit, before, func(o Order) int64 { return o.Seq }, scanOrder)
 }

@@ -10,12 +10,12 @@ import (
 	"countersign/internal/journal"
 )
 
-// ErrChanged means that an order changed after the caller read it. The caller must read it again.
+// ErrChanged means that an order changed after the caller read it. Read it again.
 var ErrChanged = errors.New("the order has changed meanwhile")
 
 const firstAskedSQL = `SELECT created FROM inbox WHERE type = 2 AND id = $1`
 
-// AskedFor looks up the order that the service asks about.
+// AskedFor returns what the book knows of the order that the service asks about.
 func (b *Book) AskedFor(ctx context.Context, callBackID string, now db.Millis) (Asked, error) {
 	a := Asked{Since: now}
 	if _, err := db.One(ctx, b, firstAskedSQL, []any{callBackID}, &a.Since); err != nil {
@@ -37,9 +37,9 @@ const changeOrderSQL = `
 UPDATE orders SET state = $2, reason = $3, decided_by = $4, updated = $5, confirmed = $6, ended = $7
 WHERE call_back_id = $1 AND state = $8`
 
-// ChangeOrder changes an order's state and appends the event in one transaction. It returns ErrChanged if the order is
-// no longer in the state c.From or exceeds one of c.Ceilings. It confirms only an order of c.TenantUserID that has not
-// expired. Details never change, so a confirmed order always has the same details.
+// ChangeOrder changes an order's state and appends the event in one transaction. It returns ErrChanged if the order
+// is no longer in the state c.From, or exceeds one of c.Ceilings. It confirms only an order of c.TenantUserID that
+// has not expired. Details never change, so an order that was confirmed once always has the same details.
 func (b *Book) ChangeOrder(ctx context.Context, c OrderChange, now db.Millis) (Order, error) {
 	var o Order
 	err := b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
@@ -131,8 +131,9 @@ func checkCeilings(ctx context.Context, t *db.Tx, o *Order, ceilings []Ceiling) 
 	return nil
 }
 
-// RefuseUnknown records that the service asked for an order that did not come in time. The order cannot be added
-// afterwards, to wait for a question that never comes. If it has come meanwhile, RefuseUnknown returns ErrChanged.
+// RefuseUnknown records that the service asked for an order that did not come in time. The order can then not be
+// added afterwards, to wait for a question that never comes. RefuseUnknown returns ErrChanged if the order has come
+// meanwhile.
 func (b *Book) RefuseUnknown(ctx context.Context, callBackID, tenantUserID string, now db.Millis) error {
 	return b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
 		if err := checkReconciled(ctx, t); err != nil {
@@ -153,9 +154,9 @@ func (b *Book) RefuseUnknown(ctx context.Context, callBackID, tenantUserID strin
 	})
 }
 
-// ApproveOrder records a person's approval of an undecided order. vote gets the approvals before a. It reports whether
-// a must be kept and whether they suffice with it, or why a does not count. Repeating it changes nothing. Any other
-// state is a *ConflictError.
+// ApproveOrder records a person's approval of an undecided order. vote gets the approvals before a. It reports
+// whether to store a, and whether the approvals then suffice, or returns why a does not count. Repeating it changes
+// nothing. ApproveOrder returns a *ConflictError for any other state.
 func (b *Book) ApproveOrder(ctx context.Context, callBackID string, a db.Approval, vote func(ctx context.Context, q db.Querier, votes []db.Approval) (keep, enough bool, err error)) (Order, error) {
 	c := OrderChange{CallBackID: callBackID, To: client.OrderApproved, By: a.Token, Reason: a.Reason}
 	return b.personal(ctx, c, a.At, func(ctx context.Context, t *db.Tx, o *Order) (bool, error) {
@@ -178,7 +179,7 @@ func (b *Book) ApproveOrder(ctx context.Context, callBackID string, a db.Approva
 		if enough && o.State != client.OrderApproved || !keep {
 			return enough, nil
 		}
-		// The order does not change, and so there is no event. The log names who approved.
+		// The order does not change, so there is no event. The log names who approved.
 		t.Wake(TopicOrders)
 		details := o.Details()
 		return false, journal.AddAbout(ctx, t, journal.OrderApproval, callBackID, a.At, journal.Event{CallBackID: callBackID, TenantUserID: o.TenantUserID, Details: journal.DetailsOf(&details), Reason: a.Reason, DecidedBy: a.Token})
@@ -190,13 +191,13 @@ func (b *Book) OrderApprovals(ctx context.Context, q db.Querier, o Order) ([]db.
 	return db.Approvals(ctx, q, aboutOrder(o.CallBackID), o.digest())
 }
 
-// digest covers everything in an order that is approved. An order never changes, but one that a restore lost and that
-// was added again may be another.
+// digest returns a digest of everything in an order that is approved. An order never changes, but one that a restore
+// lost and that was added again may differ.
 func (o *Order) digest() string {
 	return db.Digest(o.CallBackID, o.TenantUserID, o.Address, o.ChainName, o.Symbol, o.Amount.String(), storedLabels(o.Labels), o.ExpiresAt, o.OrderedBy, o.Created)
 }
 
-// WhyNotApproved returns why nobody may approve the order now, or "" if somebody may.
+// WhyNotApproved returns why nobody may approve the order now. It returns "" if somebody may.
 func (o Order) WhyNotApproved(now db.Millis) string {
 	switch {
 	case o.State == client.OrderApproved:
@@ -211,18 +212,20 @@ func (o Order) WhyNotApproved(now db.Millis) string {
 	return ""
 }
 
-// DeclineOrder refuses an undecided order. Repeating it changes nothing. Any other state is a *ConflictError.
+// DeclineOrder declines an undecided order. Repeating it changes nothing. It returns a *ConflictError for any other
+// state.
 func (b *Book) DeclineOrder(ctx context.Context, callBackID, by, reason string, now db.Millis) (Order, error) {
 	return b.personal(ctx, OrderChange{CallBackID: callBackID, To: client.OrderDeclined, By: by, Reason: reason}, now, nil)
 }
 
-// CancelOrder cancels an undecided order. Repeating it changes nothing. Any other state is a *ConflictError.
+// CancelOrder cancels an undecided order. Repeating it changes nothing. It returns a *ConflictError for any other
+// state.
 func (b *Book) CancelOrder(ctx context.Context, callBackID, by, reason string, now db.Millis) (Order, error) {
 	return b.personal(ctx, OrderChange{CallBackID: callBackID, To: client.OrderCancelled, By: by, Reason: reason}, now, nil)
 }
 
-// personal makes a change that a person or the merchant's application requests. first, if not nil, gets the locked
-// order and reports whether to make it.
+// personal makes a change that a person or the merchant's application requests. If first is not nil, it gets the
+// locked order and reports whether to make the change.
 func (b *Book) personal(ctx context.Context, c OrderChange, now db.Millis, first func(context.Context, *db.Tx, *Order) (bool, error)) (o Order, err error) {
 	if err := db.CheckTexts("reason", c.Reason, "by", c.By); err != nil {
 		return Order{}, err
@@ -261,8 +264,8 @@ SELECT call_back_id, state FROM orders WHERE state IN ('open', 'held', 'approved
 	AND restored = 0
 ORDER BY expires LIMIT $2`
 
-// ExpireOrders ends at most limit undecided orders that have expired and returns their number. If that is limit, there
-// may be more.
+// ExpireOrders ends at most limit undecided orders that have expired and returns their number. If it returns limit,
+// there may be more.
 func (b *Book) ExpireOrders(ctx context.Context, now db.Millis, limit int) (n int, err error) {
 	open, err := db.EpochIsOpen(ctx, b)
 	if err != nil || open {

@@ -8,9 +8,9 @@ import (
 	"countersign/internal/journal"
 )
 
-// NewPurger returns a purger of taken deposits that every named reader has acknowledged and, where the gateway
-// forwards, that the application has received. Their entries in the inbox stay, so that repetitions are recognized and
-// answered as before. A deposit that was ever held for a person stays.
+// NewPurger returns a purger of taken deposits. It purges a deposit once every named reader has acknowledged it and,
+// if the gateway forwards, the application has received it. The deposit's entry in the inbox stays, so that
+// repetitions are recognized and answered as before. A deposit that was ever held for a person stays.
 func NewPurger(c db.PurgeConfig) (*db.Purger, error) {
 	return db.NewPurger(c, db.Purging{
 		Find:    findTaken,
@@ -33,7 +33,8 @@ const (
 	findDepositsSQL = `SELECT seq, taken FROM deposits WHERE seq > $1 AND seq <= $2 AND state || '' = 'taken' ORDER BY seq LIMIT CAST($3 AS BIGINT)`
 )
 
-// readUpTo returns the last deposit that everybody has read, and who has not read the next one.
+// readUpTo returns the number of the last deposit that everybody has read, and a text that says who has not read the
+// next one.
 func readUpTo(ctx context.Context, q db.Querier) (last int64, who string, err error) {
 	if last, err = db.FeedEnd(ctx, q, feedDeposits); err != nil {
 		return 0, "", err
@@ -89,7 +90,7 @@ func findTaken(ctx context.Context, q db.Querier, s db.PurgeState, cutoff db.Mil
 	return b, err
 }
 
-// purgeDepositSQL leaves out deposits that the application has not received, and those with the transaction of a held
+// purgeDepositSQL skips deposits that the application has not received, and those with the transaction of a held
 // deposit.
 const purgeDepositSQL = `
 DELETE FROM deposits WHERE seq = $1 AND state || '' = 'taken'
@@ -100,7 +101,8 @@ func purgeTaken(ctx context.Context, t *db.Tx, rows []int64) (total int64, err e
 	if len(rows) == 0 {
 		return 0, nil
 	}
-	if err := lockForwarding(ctx, t); err != nil { // forwarding begins with the first deposit, or sees what is purged here
+	// With this lock, forwarding begins before this purge or sees what it purges.
+	if err := lockForwarding(ctx, t); err != nil {
 		return 0, err
 	}
 	last, _, err := readUpTo(ctx, t)

@@ -8,20 +8,20 @@ import (
 	"countersign/internal/db"
 )
 
-// Old taken deposits are purged (purge.go); the feed of deposits then begins after the last purged one. Their entries
-// in the inbox stay for ever, so that repetitions are recognized.
+// Old taken deposits are purged (purge.go). The feed of deposits then begins after the last purged one. The entries
+// of purged deposits in the inbox stay for ever, so that repetitions are recognized.
 
 const (
 	purgedUpToSQL = `SELECT upto FROM retention WHERE one = 1`
 
-	// Every deposit has an entry in the inbox. One that is no longer in deposits was taken.
+	// Every deposit has an entry in the inbox. A deposit that is no longer in deposits was taken.
 	eachPurgedSQL = `
 SELECT i.seq, i.id FROM inbox i WHERE i.type = 1 AND i.seq > $1
 	AND NOT EXISTS (SELECT 1 FROM deposits d WHERE substr(d.tracking_id, 1, 64) = substr(i.id, 1, 64) AND d.tracking_id = i.id)
 ORDER BY i.seq LIMIT CAST($2 AS BIGINT)`
 )
 
-// PurgedUpTo returns the number of the last purged deposit, or 0 if none was purged.
+// PurgedUpTo returns the number of the last purged deposit. It returns 0 if none was purged.
 func (b *Book) PurgedUpTo(ctx context.Context) (seq int64, err error) { return purgedUpTo(ctx, b) }
 
 func purgedUpTo(ctx context.Context, q db.Querier) (seq int64, err error) {
@@ -57,7 +57,7 @@ func notKept(ctx context.Context, q db.Querier, seq int64) error {
 	return fmt.Errorf("deposits up to number %d were %w: of each, its entry in the inbox is kept", last, db.ErrPurged)
 }
 
-// EachPurged calls fn for the trackingId of every purged deposit. All of them count.
+// EachPurged calls fn for the trackingId of every purged deposit. All of these deposits count.
 func (b *Book) EachPurged(ctx context.Context, fn func(trackingID string) error) error {
 	if last, err := b.PurgedUpTo(ctx); err != nil || last == 0 {
 		return err

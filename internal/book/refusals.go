@@ -9,7 +9,7 @@ import (
 
 const lastTakenSQL = `SELECT created FROM inbox ORDER BY seq DESC LIMIT 1`
 
-// LastTaken returns when any node last took a new callback into the inbox, or 0 if none did.
+// LastTaken returns when any node last took a new callback into the inbox. It returns 0 if none did.
 func (b *Book) LastTaken(ctx context.Context) (at db.Millis, err error) {
 	_, err = db.One(ctx, b, lastTakenSQL, nil, &at)
 	return at, err

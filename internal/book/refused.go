@@ -16,10 +16,10 @@ import (
 	"countersign/merchant"
 )
 
-// The bounds on all kept refused callbacks together. Beyond them, those that somebody has decided on are deleted first,
-// then those that did not open, and among these the newest of the most frequent reason. So many of one reason do not
-// replace those of another, and a forger's do not replace earlier ones. Deposits that await the merchant's check do not
-// count: each has an entry in the inbox.
+// The limits of all stored refused callbacks together. Beyond them, callbacks that somebody has decided on are
+// deleted first. Next are those that did not open, and among these the newest of the most frequent reason. So many
+// callbacks of one reason do not replace those of another, and a forger's do not replace earlier ones. Deposits that
+// await the merchant's check do not count, because each has an entry in the inbox.
 const (
 	MaxRefusedRows  = 1000
 	MaxRefusedBytes = 16 << 20
@@ -27,16 +27,16 @@ const (
 
 // Refused is a refused callback, with what the API does not show of it.
 type Refused struct {
-	client.RefusedCallback        // only Book.Refused fills in Body
-	Content                []byte // what identifies it; needed only to keep it
-	CallBackID             string // may be empty; needed only to keep it
-	Signed                 bool   // the service's signature was demanded and right; filled in with Body
+	client.RefusedCallback        // only Book.Refused sets Body
+	Content                []byte // what identifies it; needed only to store it
+	CallBackID             string // may be empty; needed only to store it
+	Signed                 bool   // the service's signature was required and valid; set with Body
 }
 
 var sealedRefused = db.SealedTable{Name: "refused", Key: "seq", DataKey: "data_key"}
 
-// A body is sealed for one of two purposes, so that nobody who writes to the database can turn an unsigned body into a
-// signed one.
+// A body is sealed for one of two purposes, so that somebody who can write to the database cannot turn an unsigned
+// body into a signed one.
 const (
 	refusedPurpose       = "body"
 	refusedSignedPurpose = "signed body"
@@ -45,7 +45,7 @@ const (
 func placeRefused(digest string) db.Record { return db.Record{Table: sealedRefused.Name, Row: digest} }
 
 const (
-	// The first body stays: whoever reads requests could send another with the same content.
+	// The first body stays, because somebody who reads requests could send another body with the same content.
 	keepRefusedSQL = `
 INSERT INTO refused (digest, opened, type, id, call_back_id, reason, facts, setting, code, message, first, last, number, state, due, size, data_key, body)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11, 1, 'open', $12, $13, $14, $15)
@@ -79,9 +79,9 @@ DELETE FROM refused WHERE seq IN (SELECT seq FROM (
 	decideRefusedSQL = `UPDATE refused SET state = $2, due = 0, decided = $3, decided_by = $4, note = $5 WHERE seq = $1 AND state <> 'taken' AND state <> $2`
 )
 
-// Digest identifies r: all attempts of one callback that are refused for one reason have the same digest. The same
-// callback with and without a signature has two, because only the signed one can be retried where signatures are
-// demanded.
+// Digest returns a digest that identifies r. All attempts of one callback that are refused for one reason have the
+// same digest. The same callback with and without a signature has two, because only the signed one can be retried
+// where signatures are required.
 func (r *Refused) Digest() string {
 	label := string(r.Reason) + "\x00"
 	if r.Signed {
@@ -91,7 +91,7 @@ func (r *Refused) Digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// KeepRefused keeps a refused callback, or counts its repetition, and raises alarms, in one transaction.
+// KeepRefused stores a refused callback, or counts its repetition, and raises alarms, in one transaction.
 func (b *Book) KeepRefused(ctx context.Context, r Refused, alarms []client.Alarm, now db.Millis) error {
 	facts, err := json.Marshal(r.Facts)
 	if err != nil {
@@ -123,11 +123,12 @@ func (b *Book) KeepRefused(ctx context.Context, r Refused, alarms []client.Alarm
 }
 
 // RepeatRefused counts repetitions of refused callbacks by their digests. It returns the digests that are no longer
-// kept.
+// stored.
 func (b *Book) RepeatRefused(ctx context.Context, again map[string]int64, now db.Millis) (gone []string, err error) {
 	err = b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		gone = nil
-		for _, digest := range slices.Sorted(maps.Keys(again)) { // in one order: two nodes must not wait for each other
+		// They are counted in one order, so that two nodes do not wait for each other.
+		for _, digest := range slices.Sorted(maps.Keys(again)) {
 			n, err := t.Exec(ctx, repeatRefusedSQL, digest, int64(now), again[digest])
 			if err != nil {
 				return err
@@ -141,8 +142,9 @@ func (b *Book) RepeatRefused(ctx context.Context, again map[string]int64, now db
 	return gone, err
 }
 
-// AskAgain returns the deposits about which to ask the merchant's check now, and schedules the next question: a minute
-// after the last, then two, four and so on up to an hour (PROTOCOL.md, E4). No other node gets the same ones.
+// AskAgain returns the deposits about which to ask the merchant's check now, and schedules the next question. It is a
+// minute after the last one, then two, four and so on up to an hour (PROTOCOL.md, E4). No other node gets the same
+// deposits.
 func (b *Book) AskAgain(ctx context.Context, now db.Millis, most int) (seqs []int64, err error) {
 	type due struct{ seq, first, at int64 }
 	list, err := db.List(ctx, b, dueRefusedSQL, []any{int64(now), most}, func(r db.Rows) (d due, err error) {
@@ -186,7 +188,7 @@ func (b *Book) EndHeld(ctx context.Context, seq int64, reason client.RefusalReas
 	})
 }
 
-// RefusedList lists refused callbacks without their bodies; see list. Their number is bounded.
+// RefusedList returns a page of refused callbacks without their bodies; see list. Their number is bounded.
 func (b *Book) RefusedList(ctx context.Context, f client.RefusedFilter, limit int, before int64) ([]client.RefusedCallback, int64, error) {
 	members := []member{{is: f.State != "", filter: "state = ?", value: string(f.State)},
 		{is: f.Reason != "", filter: "reason = ?", value: string(f.Reason)}, {is: f.CallbackID != "", filter: "id = ?", value: f.CallbackID}}
@@ -234,8 +236,8 @@ func (b *Book) Refused(ctx context.Context, seq int64) (r Refused, err error) {
 	return r, err
 }
 
-// DecideRefused records what became of a refused callback. One that was taken stays taken; repeating it changes
-// nothing.
+// DecideRefused records what became of a refused callback. A callback that was taken stays taken. Repeating it
+// changes nothing.
 func (b *Book) DecideRefused(ctx context.Context, seq int64, to client.RefusedState, by, note string, now db.Millis) error {
 	if err := db.CheckTexts("reason", note); err != nil {
 		return err
@@ -264,8 +266,8 @@ WHERE substr(tracking_id, 1, 64) = substr($1, 1, 64) AND tracking_id = $1 ORDER 
 	firstEntrySQL = `SELECT tenant_user_id FROM inbox WHERE type = $1 AND id = $2 AND call_back_id = $3`
 )
 
-// Contradicted returns the members in which cb differs from the first taken callback with its type and identifier, as
-// far as the book has them.
+// Contradicted returns the members in which cb differs from the first taken callback with its type and identifier. It
+// compares only the members that the book has.
 func (b *Book) Contradicted(ctx context.Context, cb countersign.Callback) (facts []merchant.Fact, err error) {
 	compare := func(member, first, now string, same bool) {
 		if !same {

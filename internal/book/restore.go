@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// reasonBooked is the reason of a deposit that does not count because the application booked it before the restore.
+	// reasonBooked is the reason of a deposit that does not count, because the application booked it before the
+	// restore.
 	reasonBooked = "booked before the restore"
 	// ByReconcile is the name under which reconcile decides.
 	ByReconcile = "reconcile"
@@ -25,8 +26,8 @@ var Feeds = []string{db.FeedOfAlarms, feedDeposits, feedEvents}
 const restoredOrdersSQL = `UPDATE orders SET restored = 1 WHERE state IN ('open', 'held', 'approved', 'confirmed')`
 
 // Restored begins an epoch after a restore. Until Reconcile, every deposit that is taken is held, and no order is
-// confirmed or ends. Orders that had not ended stay so until AdoptOrder, a callback or ResumeOrder says what became of
-// them. least is the number of the last epoch known from elsewhere, or 0.
+// confirmed or ends. Orders that had not ended stay as they are until AdoptOrder, a callback or ResumeOrder says what
+// became of them. least is the highest epoch number that is known from elsewhere, or 0.
 func (b *Book) Restored(ctx context.Context, least int64, now db.Millis) (db.Epoch, error) {
 	return journal.BeginEpoch(ctx, b.DB, journal.Restore{Kind: journal.BookRestored, Feeds: Feeds, Least: least, At: now, MarkSQL: restoredOrdersSQL})
 }
@@ -44,13 +45,13 @@ SELECT i.payment, i.tracking_id, -1 FROM {list}$1{as w} CROSS JOIN {inner}booked
 // Booked is a deposit that the application has booked.
 type Booked struct {
 	TrackingID string
-	Sum        string // symbol and amount; empty: it does not say them
-	Transfer   string // see KeysOf; empty: it does not say it
-	Payment    string // likewise
-	TxIndex    int64  // below 0: it does not say it
+	Sum        string // symbol and amount; empty: the application does not say
+	Transfer   string // see KeysOf; empty: the application does not say
+	Payment    string // see KeysOf; empty: the application does not say
+	TxIndex    int64  // below 0: the application does not say
 }
 
-// SumOf returns the text that Booked.Sum compares.
+// SumOf returns the text that Booked.Sum holds and same compares. It returns "" if the amount is not set.
 func SumOf(symbol string, amount countersign.Amount) string {
 	if !amount.IsSet() {
 		return ""
@@ -58,7 +59,7 @@ func SumOf(symbol string, amount countersign.Amount) string {
 	return symbol + " " + amount.Canonical()
 }
 
-// KeysOf returns what identifies the transfer of a deposit in Booked, without its index, and its payment.
+// KeysOf returns the keys that identify the transfer of a deposit in Booked, without its index, and its payment.
 func KeysOf(d countersign.Deposit) (transfer, payment string) {
 	if d.TxID == "" {
 		return "", ""
@@ -91,7 +92,7 @@ func (b bookedBefore) maybe(e *merchant.Entry) bool {
 	})
 }
 
-// readRestored reads what claims need to know of a restore.
+// readRestored returns the statements that read what claims need to know of a restore.
 func (in *inboxTx) readRestored(ids map[countersign.Type][]string, transfers, payments []string) []db.Statement {
 	d := in.b.Dialect()
 	in.booked = bookedBefore{map[string]string{}, map[string][]Booked{}}
@@ -117,9 +118,9 @@ func (in *inboxTx) readRestored(ids map[countersign.Type][]string, transfers, pa
 	return list
 }
 
-// checkReconciled returns an error if the book was restored and is not reconciled. An order may have been confirmed and
-// executed meanwhile: a user who reads that it has ended would get the funds back too early. What the limits allow is
-// not known either.
+// checkReconciled returns an error if the book was restored and is not reconciled. An order may have been confirmed
+// and executed before the restore. A user who reads that it has ended would then get the funds back too early. What
+// the limits still allow is not known either.
 func checkReconciled(ctx context.Context, t *db.Tx) error {
 	open, err := db.EpochIsOpen(ctx, t)
 	if err == nil && open {
@@ -135,8 +136,8 @@ INSERT INTO booked_before (tracking_id, sum, transfer, payment, tx_index) SELECT
 WHERE NOT EXISTS (SELECT 1 FROM inbox WHERE type = 1 AND id = $1)
 ON CONFLICT (tracking_id) DO NOTHING`
 
-// BookedBefore keeps deposits that the application has booked and that the book does not know. If the service sends one
-// again, it does not count.
+// BookedBefore stores deposits that the application has booked and that the book does not know. If the service sends
+// one again, it does not count.
 func (b *Book) BookedBefore(ctx context.Context, list []Booked) error {
 	var statements []db.Statement
 	for _, x := range list {
@@ -151,7 +152,7 @@ func (b *Book) BookedBefore(ctx context.Context, list []Booked) error {
 	return b.Write(ctx, func(ctx context.Context, t *db.Tx) error { return t.Batch(ctx, statements) })
 }
 
-// IsBookedBefore reports whether BookedBefore has kept a deposit.
+// IsBookedBefore reports whether BookedBefore has stored a deposit.
 func (b *Book) IsBookedBefore(ctx context.Context, trackingID string) (bool, error) {
 	var is int
 	return db.One(ctx, b, `SELECT 1 FROM booked_before WHERE tracking_id = $1`, []any{trackingID}, &is)
@@ -163,23 +164,24 @@ SELECT d.seq, d.tracking_id, i.duplicate + d.suspect + (SELECT COUNT(*) FROM boo
 FROM deposits d JOIN inbox i ON i.type = 1 AND i.id = d.tracking_id
 WHERE d.state <> 'taken' AND d.state = 'held' AND d.seq > $1 AND d.seq <= $2 ORDER BY d.seq LIMIT $3`
 
-// Said answers whether the application has booked a deposit under its trackingId, and whether it has booked a transfer,
-// perhaps under another one.
+// Said reports what the application has booked. Booked asks for a deposit by its trackingId. Transfer asks for a
+// transfer, which may be booked under another trackingId.
 type Said struct {
 	Booked   func(trackingID string) bool
 	Transfer func(transfer, payment string, txIndex int64) bool
 }
 
-// SettleHeld decides the held deposits: those that the application had booked do not count, those held only because of
-// the restore do. It leaves deposits held for another reason, those whose transfer was booked under another trackingId,
-// and those taken after it began. In a book that was never restored it decides nothing.
+// SettleHeld decides the held deposits. Those that the application had booked do not count. Those that are held only
+// because of the restore count. It skips deposits that are held for another reason, those whose transfer was booked
+// under another trackingId, and those that were taken after it began. In a book that was never restored it decides
+// nothing.
 func (b *Book) SettleHeld(ctx context.Context, said Said, now db.Millis) error {
 	return settleHeld(ctx, b, said, now, func(list []client.DepositEntry) error {
 		return b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error { return decideDeposits(ctx, t, list) })
 	})
 }
 
-// settleHeld passes the decisions to decide in batches.
+// settleHeld passes the decisions to decide, in batches.
 func settleHeld(ctx context.Context, q db.Querier, said Said, now db.Millis, decide func([]client.DepositEntry) error) error {
 	epochs, err := db.ReadEpochs(ctx, q)
 	if err != nil || len(epochs) == 0 {
@@ -235,11 +237,11 @@ func settleHeld(ctx context.Context, q db.Querier, said Said, now db.Millis, dec
 	}
 }
 
-// Reconcile ends the open epoch and decides, as SettleHeld does, on deposits held since that ran. It reports whether an
-// epoch was open. It locks the inbox's number to keep claims out: nobody would decide on a deposit held for an epoch
-// that has ended.
+// Reconcile ends the open epoch. Like SettleHeld, it also decides the deposits that were held since that ran. It
+// reports whether an epoch was open. It locks the inbox's number to keep claims out, because nobody would decide a
+// deposit that is held for an epoch that has ended.
 func (b *Book) Reconcile(ctx context.Context, said Said, now db.Millis) (open bool, err error) {
-	for range 3 { // each time fewer are left for the transaction, in which claims wait
+	for range 3 { // each round leaves fewer for the transaction, in which claims wait
 		if err := b.SettleHeld(ctx, said, now); err != nil {
 			return false, err
 		}

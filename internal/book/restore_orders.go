@@ -10,12 +10,12 @@ import (
 	"countersign/internal/journal"
 )
 
-// Became is what the application says became of an order.
+// Became says what became of an order, according to the application.
 type Became struct {
-	client.NewOrder // what it knows of it; where the book has the order, CallBackID will do
+	client.NewOrder // what the application knows of it; if the book has the order, CallBackID suffices
 	State           client.OrderState
 	TxID            string
-	// Confirmed is when it was confirmed. 0 stands for now, so that the limits count it as long as they can.
+	// Confirmed is when the order was confirmed. 0 means now, so that the limits count it for as long as possible.
 	Confirmed db.Millis
 }
 
@@ -24,9 +24,9 @@ UPDATE orders SET state = $2, reason = $3, decided_by = $4, tx_id = $5, updated 
 WHERE call_back_id = $1`
 
 // AdoptOrder moves a restored order, or one that was added again since, to the state that the application reports. It
-// returns the state before, empty if the book did not know the order. An order that has ended here does not change. One
-// that the service reported as executed since the restore gets only the time of its confirmation. A known order that is
-// in no doubt does not change.
+// returns the state before, which is empty if the book did not know the order. An order that has ended here does not
+// change. An order that the service has reported as executed since the restore gets only the time of its
+// confirmation. A known order that is not in doubt does not change.
 func (b *Book) AdoptOrder(ctx context.Context, x Became, now db.Millis) (was client.OrderState, adopted bool, err error) {
 	if err := db.CheckTexts("callBackId", x.CallBackID, "tenantUserId", x.TenantUserID, "txId", x.TxID, "address", x.Address,
 		"chainName", x.ChainName, "symbol", x.Symbol); err != nil {
@@ -96,7 +96,7 @@ func (b *Book) AdoptOrder(ctx context.Context, x Became, now db.Millis) (was cli
 
 const confirmBeforeSQL = `UPDATE orders SET confirmed = $2, restored = 0 WHERE call_back_id = $1`
 
-// confirmBefore gives an executed order the time of its confirmation, which the restore lost.
+// confirmBefore sets the time of confirmation of an executed order, which the restore lost.
 func confirmBefore(ctx context.Context, t *db.Tx, o Order, at, now db.Millis) error {
 	if o.Confirmed = at; at == 0 {
 		o.Confirmed = now
@@ -116,8 +116,8 @@ func confirmBefore(ctx context.Context, t *db.Tx, o Order, at, now db.Millis) er
 
 const resumeOrderSQL = `UPDATE orders SET restored = 0 WHERE call_back_id = $1 AND restored <> 0`
 
-// ResumeOrder records that a person has checked a restored order and nothing became of it. It is then decided like any
-// other. Repeating it changes nothing. It fails until the restore is reconciled.
+// ResumeOrder records that a person has checked a restored order and that nothing became of it. It is then decided
+// like any other. Repeating it changes nothing. It returns an error until the restore is reconciled.
 func (b *Book) ResumeOrder(ctx context.Context, callBackID, by, reason string, now db.Millis) (o Order, err error) {
 	if err := db.CheckTexts("reason", reason, "by", by); err != nil {
 		return Order{}, err

@@ -10,12 +10,12 @@ import (
 	"countersign/internal/db"
 )
 
-// member is one member of a filter of a list. The first present member with an index selects the index to walk; the
-// others filter. So the members of a list are ordered by how few rows they select.
+// member is one member of a filter of a list. The first member that is set and has an index selects the index to
+// walk. The others are filters. The members of a list are therefore ordered by how few rows they select.
 type member struct {
-	is     bool   // the filter has it
-	walk   string // condition that an index serves; empty: none does
-	filter string // condition if another index is walked; an expression, so that the planner cannot use this one's
+	is     bool   // the filter has this member
+	walk   string // condition that an index serves; empty: no index
+	filter string // condition if another index is walked; an expression, so that the planner cannot use this member's
 	value  any    // stands for each ?
 	long   bool   // the index has only the beginning of value
 	bound  string // column of since and until
@@ -37,14 +37,14 @@ func (m member) where(condition string) member {
 	return m
 }
 
-// between returns the bounds on a time in column, which must be the last members of a filter. They also bound the row
+// between returns the bounds on a time in column. They must be the last members of a filter. They also bound the row
 // numbers, which rise with the time.
 func between(column string, since, until db.Millis) []member {
 	return []member{{is: since > 0, filter: column + " >= ?", value: int64(since), bound: column},
 		{is: until > 0, filter: column + " < ?", value: int64(until), bound: column}}
 }
 
-// conditions returns the conditions of a page of rows below the number before, or of the newest page if that is 0.
+// conditions returns the conditions of a page of rows below the number before. If before is 0, it is the newest page.
 func conditions(before int64, members []member) *db.Conditions {
 	q := &db.Conditions{}
 	add := func(condition string, value any) {
@@ -75,9 +75,9 @@ func conditions(before int64, members []member) *db.Conditions {
 	return q
 }
 
-// list reads a page of the rows that members select, newest first, below the number before (0: from the newest). next
-// is 0 at the end. It reads at most db.PageRows rows, so a page with a next one may have fewer rows than limit, or
-// none.
+// list returns a page of the rows that members select, the newest first, below the number before; 0 means from the
+// newest. next is 0 at the end. It reads at most db.PageRows rows, so a page may have fewer rows than limit, or none,
+// and still have a next page.
 func list[T any](ctx context.Context, b *Book, table, columns string, members []member, limit int, before int64,
 	number func(T) int64, scan func(db.Rows) (T, error)) (rows []T, next int64, err error) {
 	for _, m := range members {
@@ -111,7 +111,7 @@ func beginning(text string) string {
 	return text
 }
 
-// SearchDeposits lists deposits in their present state; see list.
+// SearchDeposits returns a page of deposits in their present state; see list.
 func (b *Book) SearchDeposits(ctx context.Context, f client.DepositSearch, limit int, before int64) ([]client.DepositEntry, int64, error) {
 	number := func(d client.DepositEntry) int64 { return d.Seq }
 	return list(ctx, b, "deposits", depositColumns, depositMembers(f), limit, before, number, scanDeposit)
@@ -134,7 +134,8 @@ SELECT id FROM (
 	UNION ALL SELECT f.id, f.seq FROM inbox i JOIN inbox f ON f.payment = i.payment AND f.seq < i.seq WHERE i.type = 1 AND i.id = $1
 ) AS same ORDER BY seq LIMIT 1`
 
-// FirstDeposit returns the first deposit with the transfer of a possible duplicate, or ErrNotFound.
+// FirstDeposit returns the first deposit with the transfer of a possible duplicate. It returns ErrNotFound if there
+// is none.
 func (b *Book) FirstDeposit(ctx context.Context, seq int64) (client.DepositEntry, error) {
 	d, err := b.Deposit(ctx, seq)
 	if err != nil {

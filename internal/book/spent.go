@@ -10,12 +10,12 @@ import (
 	"countersign/internal/db"
 )
 
-// The sums of confirmed amounts are kept by day, hour and minute of the confirmation, for each user and for all users.
-// The sum over a window adds whole days, whole hours, whole minutes and the orders of a part of a minute. Adding up
-// 100,000 orders took a quarter of a second.
+// The sums of confirmed amounts are stored by day, hour and minute of the confirmation, for each user and for all
+// users. The sum over a window adds whole days, whole hours, whole minutes and the orders of a part of a minute.
+// Adding up 100,000 orders instead took a quarter of a second.
 //
-// The sums change in the transaction that confirms or ends an order, under the lock of the feed of events, so they are
-// exact at every commit on every node.
+// The sums change in the transaction that confirms or ends an order, under the lock of the feed of events. They are
+// therefore exact at every commit on every node.
 const (
 	spanMinute db.Millis = 60_000
 	spanHour   db.Millis = 60 * spanMinute
@@ -31,15 +31,15 @@ type spentKey struct {
 	span, start  db.Millis
 }
 
-// spent notes that o was confirmed and counts from this transaction on.
+// spent makes o count from this transaction on, because it was confirmed.
 func (l *ledger) spent(o Order) { l.changeSpent(o.spentKey(), o.Amount.Sum()) }
 
-// unspent notes that o no longer counts.
+// unspent makes o no longer count.
 func (l *ledger) unspent(o Order) {
 	l.changeSpent(o.spentKey(), o.Amount.Sum().Negative())
 }
 
-// spentKey returns where a confirmed order counts, without a span.
+// spentKey returns the key under which a confirmed order counts, without a span.
 func (o Order) spentKey() spentKey {
 	return spentKey{symbol: countersign.FoldSymbol(o.Symbol), user: o.TenantUserID, start: o.Confirmed}
 }
@@ -65,7 +65,7 @@ INSERT INTO spent (symbol, tenant_user_id, span, start, sum) VALUES ($1, $2, $3,
 ON CONFLICT (symbol, tenant_user_id, span, start) DO UPDATE SET sum = excluded.sum`
 )
 
-// writeSpent adds the noted sums to the rows. The feed of events must be locked.
+// writeSpent adds the collected changes to the stored sums. The feed of events must be locked.
 func (l *ledger) writeSpent(ctx context.Context, t *db.Tx) error {
 	keys := make([]spentKey, 0, len(l.sums))
 	for key := range l.sums {
@@ -94,7 +94,7 @@ func (l *ledger) writeSpent(ctx context.Context, t *db.Tx) error {
 	return t.Batch(ctx, statements)
 }
 
-// One statement reads all parts of a window, so that no order counts twice or is missed. An order that may have been
+// One statement reads all parts of a window, so that no order is counted twice or missed. An order that may have been
 // confirmed before a restore counts as confirmed.
 const spentSQL = `
 SELECT amount FROM orders WHERE folded_symbol = $1 AND confirmed > 0 AND confirmed >= $2 AND confirmed < $3 AND state <> 'ended'
@@ -106,9 +106,9 @@ UNION ALL SELECT counted FROM executions WHERE folded_symbol = $1 AND reported >
 UNION ALL SELECT amount FROM orders WHERE restored <> 0 AND state IN ('open', 'held', 'approved') AND folded_symbol = $1
 	AND ($4 = '' OR tenant_user_id = $4)`
 
-// Spent returns the sum of all amounts of symbol, in any spelling, confirmed since a time: of one tenant, or of all if
-// tenantUserID is empty. Orders that ended without execution do not count. Its cost grows with the days of the window
-// and hardly with the number of orders.
+// Spent returns the sum of all amounts of symbol, in any spelling, that were confirmed since a time. It counts one
+// tenant, or all if tenantUserID is empty. Orders that ended without execution do not count. Its cost grows with the
+// days of the window and hardly with the number of orders.
 func (b *Book) Spent(ctx context.Context, symbol, tenantUserID string, since db.Millis) (countersign.Sum, error) {
 	return readSpent(ctx, b, symbol, tenantUserID, since)
 }

@@ -8,8 +8,8 @@ import (
 	"countersign/internal/db"
 )
 
-// AsTaken returns d as it was when it was taken, for the feed and the forwarded message. A decision is an event of its
-// own; in both places it would credit the deposit twice.
+// AsTaken returns d as it was when it was taken, for the feed and the forwarded message. A decision is an event of
+// its own. If it were here too, the application would credit the deposit twice.
 func AsTaken(d client.DepositEntry) client.DepositEntry {
 	if d.State != client.DepositTaken {
 		d.State = client.DepositHeld
@@ -28,9 +28,9 @@ type Order struct {
 type Asked struct {
 	Known bool
 	Order Order // if Known
-	// Restored reports whether the book was restored and is not reconciled.
+	// Restored means that the book was restored and is not reconciled.
 	Restored bool
-	// Since is when the service first asked; if that is not recorded, the time of the look-up.
+	// Since is when the service first asked, or the time of the look-up if that is not recorded.
 	Since db.Millis
 }
 
@@ -41,19 +41,20 @@ type OrderChange struct {
 	From, To     client.OrderState
 	By           string
 	Reason       string
-	OtherUser    bool // the service names a user other than the order's: an alarm says so
-	// Clock is read for a confirmation once the order is locked: the process may have stood still after deciding, and
-	// the order may have expired. Nil: the caller's time is used.
+	OtherUser    bool // the service named a user other than the order's, so raise an alarm
+	// Clock is read for a confirmation once the order is locked. The process may have stood still after its decision,
+	// and the order may have expired. Nil: the caller's time is used.
 	Clock func() db.Millis
-	// Check returns an error if the change may not be made after all. The order is locked. Nil: nothing is checked.
+	// Check returns an error if the change may not be made after all. It runs while the order is locked. Nil: nothing
+	// is checked.
 	Check func(context.Context, db.Querier) error
-	// Ceilings are the limits that a confirmation must not exceed, exactly, however many nodes confirm at once.
+	// Ceilings are limits that a confirmation must not exceed. They hold exactly, however many nodes confirm at once.
 	Ceilings []Ceiling
 }
 
-// Ceiling bounds the sum of the amounts with the order's symbol confirmed since Since, the order included: of one
-// tenant, or of all if TenantUserID is empty. Since is the caller's time and other confirmations have the times of
-// their nodes, so the window is as exact as these clocks agree.
+// Ceiling limits the sum of the amounts with the order's symbol that were confirmed since Since, including the order.
+// It counts one tenant, or all if TenantUserID is empty. Since is the caller's time, and other confirmations have the
+// times of their nodes, so the window is as exact as these clocks agree.
 type Ceiling struct {
 	TenantUserID string
 	Since        db.Millis
