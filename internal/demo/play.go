@@ -52,6 +52,9 @@ func (d *Demo) play(ctx context.Context) error {
 		}
 	}
 	d.played = true
+	if !d.c.Stay {
+		d.say("\nLook at both consoles, and send callbacks of your own: countersign demo --stay\nThen read docs/merchant/README.md or docs/provider/README.md.")
+	}
 	return nil
 }
 
