@@ -196,7 +196,7 @@ func (o *identities) oauth(p *oidc.Provider, redirect string) *oauth2.Config {
 	return &oauth2.Config{ClientID: o.c.Client, ClientSecret: o.c.Secret.Reveal(), Endpoint: at, RedirectURL: redirect, Scopes: append([]string{oidc.ScopeOpenID}, o.c.Scopes...)}
 }
 
-// answered is what the provider says about a person.
+// answered is the provider's answer about a person.
 type answered struct {
 	person  person
 	refresh string // the refresh token for the next request; empty: it gave none

@@ -167,7 +167,8 @@ func (o Order) executed(c *countersign.WithdrawalDone, at db.Millis) (Order, cau
 	to := o
 	to.TxID, to.Updated = c.TxID, at
 	switch {
-	case o.State == client.OrderExecuted && o.TxID == "": // reconciled books named no transaction
+	case o.State == client.OrderExecuted && o.TxID == "":
+		// Reconciled books said that it was executed, and named no transaction.
 		return to, ""
 	case o.State == client.OrderExecuted && countersign.FoldTxID(o.TxID) == countersign.FoldTxID(c.TxID):
 		return o, ""

@@ -54,8 +54,7 @@ var searchSQL = func() string {
 	return strings.Join(parts, "\nUNION ALL ") + "\nORDER BY 1"
 }()
 
-// Search finds deposits, orders, addresses and refused callbacks that have a text. The results are in the order of
-// finds.
+// Search returns deposits, orders, addresses and refused callbacks that have a text. They are in the order of finds.
 func (b *Book) Search(ctx context.Context, text string) ([]client.Found, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || strconv.FormatInt(n, 10) != text {

@@ -101,7 +101,7 @@ func purgeTaken(ctx context.Context, t *db.Tx, rows []int64) (total int64, err e
 	if len(rows) == 0 {
 		return 0, nil
 	}
-	// With this lock, forwarding begins before this purge or sees what it purges.
+	// With this lock, forwarding either begins with the first deposit before the purge, or sees what was purged.
 	if err := lockForwarding(ctx, t); err != nil {
 		return 0, err
 	}

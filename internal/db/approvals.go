@@ -28,7 +28,8 @@ ON CONFLICT (id) DO UPDATE SET about = excluded.about, token = excluded.token, n
 
 const dropApprovalsSQL = `DELETE FROM approvals WHERE about = $1`
 
-// DropApprovals returns the statement that deletes the approvals of a purged subject. The log keeps who gave them.
+// DropApprovals returns the statement that deletes the approvals of a purged subject. The log still names who gave
+// them.
 func DropApprovals(about string) Statement {
 	return Statement{SQL: dropApprovalsSQL, Args: []any{about}}
 }

@@ -91,8 +91,8 @@ func (d *Dialect) sql(text string) string {
 
 var placeholder = regexp.MustCompile(`\$\d+`)
 
-// unnumbered writes placeholders as ? if each appears once and they are in order. SQLite looks up numbered placeholders
-// by name every time it binds.
+// unnumbered returns text with ? as placeholders if each placeholder appears once and they are in order. SQLite looks
+// up numbered placeholders by name every time it binds.
 func unnumbered(text string) string {
 	for i, p := range placeholder.FindAllString(text, -1) {
 		if p != "$"+strconv.Itoa(i+1) {

@@ -20,8 +20,8 @@ var (
 	// ErrConflict means that the identifier is in use with other content, or that a state does not allow the change.
 	// See ConflictError.
 	ErrConflict = errors.New("conflict")
-	// ErrInvalid means that a value cannot be stored: text with U+0000 or that is not UTF-8, or an identifier that
-	// breaks its rule.
+	// ErrInvalid means that a value cannot be stored: a text with U+0000, a text that is not UTF-8, or an identifier
+	// that breaks its rule.
 	ErrInvalid = errors.New("not storable")
 	// ErrMasterKey means that the key given to Open is not the one that sealed this database.
 	ErrMasterKey = errors.New("the master key does not open this database")
@@ -40,8 +40,8 @@ var (
 	ErrGone = errors.New("the database was removed or replaced while it was in use")
 	// ErrClosed means that the DB was closed.
 	ErrClosed = errors.New("the database is closed")
-	// ErrUnavailable means that the database cannot be reached, read or written, or that the connection broke: the call
-	// may or may not have changed the database.
+	// ErrUnavailable means that the database cannot be reached, read or written, or that the connection broke. The
+	// call may or may not have changed the database.
 	ErrUnavailable = errors.New("the database is not available")
 	// ErrFull means that the database has no room left on its disk. The call has changed nothing.
 	ErrFull = errors.New("the disk of the database is full")

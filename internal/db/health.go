@@ -31,7 +31,7 @@ type written struct {
 }
 
 // Write runs fn in a transaction and returns after a durable commit. fn may run more than once and must reset its
-// variables each time; their values count only if Write returns nil.
+// variables each time. Their values count only if Write returns nil.
 func (d *DB) Write(ctx context.Context, fn func(ctx context.Context, t *Tx) error) error {
 	return d.health.wrote(d.backend.Write(ctx, fn))
 }

@@ -13,8 +13,8 @@ const IDLength = 26
 // idAlphabet is Crockford's base 32 in lower case. Texts in it sort like their numbers.
 const idAlphabet = "0123456789abcdefghjkmnpqrstvwxyz"
 
-// IDs makes ids that sort by time: 48 bits of milliseconds, then 80 bits that start at random and count up within a
-// millisecond.
+// IDs makes ids that sort by time. An id has 48 bits of milliseconds, and then 80 bits that start at random and count
+// up within a millisecond.
 type IDs struct {
 	mu     sync.Mutex
 	last   Millis

@@ -30,7 +30,7 @@ var (
 	sizeOneWriter  = purgeSize{quick: 300 * time.Microsecond, slow: 900 * time.Microsecond}
 )
 
-// PurgeConfig is what the Purger of an end needs.
+// PurgeConfig configures NewPurger.
 type PurgeConfig struct {
 	DB *DB // the end's database. Required
 	// Keep is how long settled rows stay. Required: 0 is an error.

@@ -43,8 +43,8 @@ func approvalOf(ctx context.Context, q db.Querier, w *Withdrawal) (a Approval, e
 	return a, err
 }
 
-// awaitsPerson returns why a person must still approve w before it gets a permit, or "" if nobody must. w is confirmed
-// and its row is locked.
+// awaitsPerson returns why a person must still approve w before it gets a permit. It returns "" if nobody must. w
+// must be confirmed and its row locked.
 func awaitsPerson(ctx context.Context, t *db.Tx, w *Withdrawal, limits client.AmountLimits, approved Judge) (string, error) {
 	if !w.Large(limits) {
 		return "", nil

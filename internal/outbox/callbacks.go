@@ -19,8 +19,8 @@ const (
 	COALESCE(o.failed, a.failed, 0), COALESCE(o.due, 0), COALESCE(o.lease_until, 0),
 	COALESCE(o.last_reason, a.reason, ''), COALESCE(o.settled, a.settled, 0), COALESCE(o.repeated, 0)`
 
-	// "'' ||": without it, where c.merchant is fixed, PostgreSQL reads all rows of the merchant for each row of c and
-	// compares their ids.
+	// "'' ||" is needed because, where c.merchant is fixed, PostgreSQL would otherwise read all rows of the merchant
+	// for each row of c and compare their ids.
 	joinOutbox = ` LEFT JOIN outbox o ON o.merchant = '' || c.merchant AND o.id = c.id`
 	// LEFT: the rows of o come first, and in their order.
 	joinCallbacks = ` LEFT JOIN callbacks c ON c.merchant = '' || o.merchant AND c.id = o.id`
@@ -211,7 +211,7 @@ func (f callbackFilter) walk() db.Listing {
 		}
 		return outbox
 	case f.Type > countersign.TypeDeposited:
-		// A literal, so that PostgreSQL sees whether the type is rare.
+		// The type is a literal, so that PostgreSQL sees whether it is rare.
 		l.Add(fmt.Sprintf("c.type <> 1 AND c.type = %d", f.Type))
 	}
 	return l

@@ -146,8 +146,8 @@ type claimLane struct {
 }
 
 const (
-	// The expression makes the planner look callbacks up by id: callbacks that are due together are neighbours in that
-	// index, whatever their merchants.
+	// The expression makes the planner look callbacks up by id. Callbacks that are due together are neighbours in
+	// that index, whatever their merchants.
 	takeSQL = `
 SELECT o.merchant, o.id, o.attempts, o.failed, o.held, o.due, o.last_reason, o.repeated,
 	i.type, i.event_id, i.tracking_id, i.tx_id, i.call_back_id, i.payload, o.deadline, i.created, i.added_by

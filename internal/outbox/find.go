@@ -64,8 +64,8 @@ FROM h LEFT JOIN withdrawals w ON w.merchant = '' || h.merchant AND w.id = h.id 
 UNION ALL SELECT 0, 'merchant', x.merchant, '', x.state, x.created, '' FROM (SELECT id AS merchant, state, created FROM merchants) x` + q.Where() + ` ORDER BY 1`, q.Args
 }
 
-// Search finds merchants, withdrawals and callbacks that have a text, the best match first. It leaves out the callbacks
-// of a withdrawal that it found: the withdrawal's page shows them.
+// Search returns merchants, withdrawals and callbacks that have a text, the best match first. It leaves out the
+// callbacks of a withdrawal that it found, because the withdrawal's page shows them.
 func (o *Outbox) Search(ctx context.Context, of []string, text string) ([]client.Found, error) {
 	statement, args := searchText(of, text)
 	withdrawals := map[string]bool{} // MERCHANT/CALLBACKID

@@ -18,8 +18,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Stalled is how long a server may take to answer before the other hosts of the URL are asked whether one of them takes
-// writes now.
+// Stalled is how long a server may take to answer. After that, the other hosts of the URL are asked whether one of
+// them takes writes now.
 const Stalled = 1500 * time.Millisecond
 
 const (
