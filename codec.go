@@ -63,7 +63,7 @@ func (p presence) problem(v string) string {
 	case p&ascii != 0 && !VisibleASCII(v):
 		return "has a character that is not visible ASCII"
 	case p&legible != 0 && !Legible(v):
-		return "has a space or a character that nobody sees"
+		return "has a space or an invisible character"
 	}
 	return ""
 }

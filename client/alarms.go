@@ -46,12 +46,13 @@ const (
 // since a person decides on each; for any other, one row counts all.
 var alarmKinds = words[AlarmKind]{
 	{is: AlarmApprovalWaits, at: atBoth, bySubject: true,
-		means: "Something has waited for an approver for over an hour, or nobody exists who can approve it.",
+		means: "Something has waited for an approver for over an hour, or there is nobody who can approve it. It is " +
+			"not done meanwhile.",
 		do:    "Open its task (tasks list), which says who can decide, or what to do if nobody can.",
 		ended: "It was decided."},
 	{is: AlarmAuditBroken, at: atBoth, urgent: true,
-		means: "The audit log does not continue what a node has signed, and that node has stopped. The database was " +
-			"changed past the program, damaged, or set back while in use.",
+		means: "The audit log does not continue what a node has signed, and that node has stopped. What the database " +
+			"says of money may be false: it was changed past the program, damaged, or set back while in use.",
 		do: "Keep a copy of the database. Compare it with an export and with the last checkpoint in the program's " +
 			"log (audit verify --since). Find out who can write to the database."},
 	{is: AlarmRestored, at: atBoth, urgent: true,
@@ -61,23 +62,24 @@ var alarmKinds = words[AlarmKind]{
 			"until a person resumes it.",
 		ended: "The restore was reconciled."},
 	{is: AlarmControlChanged, at: atBoth, urgent: true, bySubject: true,
-		means: "Who decides, where a merchant's money goes, or what is stopped was changed: a token that decides was " +
-			"made or an approver's revoked; an approver or admin signed in (person); all approvers were ended at " +
-			"the machine; a merchant was changed; a freeze or pause was ended.",
+		means: "Somebody changed who decides, where a merchant's money goes, or what is stopped, and may now move " +
+			"money: a token that decides was made or an approver's revoked; an approver or admin signed in " +
+			"(person); all approvers were ended at the machine; a merchant was changed; a freeze or pause was " +
+			"ended.",
 		do: "Find out who did it (tasks show change.ID, api tokens, audit about ID). If nobody meant it, freeze " +
 			"the service, and revoke the token."},
 	{is: AlarmAddressChanged, at: atBoth, urgent: true, bySubject: true,
-		means: "A user's deposit address was replaced. The service tells the merchant. The gateway holds the new " +
-			"one; the application keeps the old one.",
+		means: "A user's deposit address was replaced. If nobody meant it, the user's deposits go to somebody else. " +
+			"The service tells the merchant. The gateway holds the new one; the application keeps the old one.",
 		do: "Find out who replaced it: at the service by api callback ID, at the gateway from the service, by " +
 			"another channel. At the gateway approve or decline its task (tasks list --gateway kind=address). If " +
 			"nobody meant it, pause the merchant, revoke the token that added the callback, and have the address " +
 			"not used.",
 		ended: "The gateway's task was decided."},
 	{is: AlarmDepositRefused, at: atBoth, urgent: true, bySubject: true,
-		means: "A deposit was refused for good; at the service perhaps the report of a withdrawal's end, at the " +
-			"gateway any malformed callback. The subject is the errCode or reason; disproved and unverified: the " +
-			"check at --verify-url said no, or not yes in time.",
+		means: "A deposit was refused for good and is not credited; at the service perhaps the report of a " +
+			"withdrawal's end, at the gateway any malformed callback. The subject is the errCode or reason; " +
+			"disproved and unverified: the check at --verify-url said no, or not yes in time.",
 		do: "At the service, ask the merchant what the code means. If it means \"later\", correct its final codes " +
 			"and resend (callbacks list state=refused, callbacks resend). At the gateway, read what is wrong " +
 			"(api refusedCallback), mend it or have the service mend it, and approve its task (tasks list " +
@@ -87,7 +89,7 @@ var alarmKinds = words[AlarmKind]{
 	{is: AlarmAnswerUnusable, at: atService,
 		means: "A response decided nothing, and the merchant is asked again: it cannot read the callback " +
 			"(not_understood), its API key is wrong (wrong_api_key), or it does not show which withdrawal it " +
-			"confirms (answer_unbound).",
+			"confirms (answer_unbound). Deposits wait, and withdrawals may expire.",
 		do: "Check that both ends have the same keys and API key, and let the merchant run countersign check. If " +
 			"they are right, find out what answers at the merchant's URLs. For answer_unbound, give details with " +
 			"each withdrawal.",
@@ -100,7 +102,8 @@ var alarmKinds = words[AlarmKind]{
 			"merchant what it meant. If it did not send this answer, somebody else answers for it: pause the " +
 			"merchant. If the merchant's order is right, somebody changed the service's."},
 	{is: AlarmOpenFailures, at: atService, urgent: true,
-		means: "Within an hour, ten answers of the merchant did not open or were no answers. The merchant is paused.",
+		means: "Within an hour, ten answers of the merchant did not open or were no answers. The merchant is paused: " +
+			"its deposits wait, and its withdrawals may expire.",
 		do: "Check its response key. If that is right, somebody tries out blocks on the service. Resume the " +
 			"merchant when you know the cause.",
 		ended: "The merchant was resumed."},
@@ -121,9 +124,10 @@ var alarmKinds = words[AlarmKind]{
 			"rate or concurrency, ask it to answer faster, or add a node.",
 		ended: "Nothing in the lane is overdue any more."},
 	{is: AlarmWalletDiffers, at: atService, urgent: true, bySubject: true,
-		means: "The wallet contradicts itself about a released withdrawal. foreign_claim: another claim asked for " +
-			"the permit, and did not get it. outcome_differs: the report differs from the outcome that stands; " +
-			"nothing was changed, and the merchant is told of a transaction that it names.",
+		means: "The wallet contradicts itself about a released withdrawal: funds may have moved twice. " +
+			"foreign_claim: another claim asked for the permit, and did not get it. outcome_differs: the report " +
+			"differs from the outcome that stands; nothing was changed, and the merchant is told of a transaction " +
+			"that it names.",
 		do: "Look at the chain for what was executed. If funds moved twice, or although failed stands, tell the " +
 			"merchant. Find out who asked or reported (audit about ID); if it was not the wallet, revoke the " +
 			"token."},
@@ -140,21 +144,22 @@ var alarmKinds = words[AlarmKind]{
 		do:    "Thaw it when the cause is gone (api frozen).",
 		ended: "The freeze was ended."},
 	{is: AlarmLapsed, at: atService,
-		means: "A confirmed withdrawal was not released within its merchant's releaseWithin. It never will be, and " +
-			"the merchant is told.",
+		means: "A confirmed withdrawal was not released within its merchant's releaseWithin. It never will be, so " +
+			"the user is not paid. The merchant is told.",
 		do: "Find out why the wallet did not take it. If it is still wanted, the merchant orders a new one."},
 
 	{is: AlarmOrderUnknown, at: atGateway, urgent: true, bySubject: true,
 		means: "The service asked about a withdrawal, or executed one, that was never ordered or is another " +
-			"tenantUserId's. Nothing was confirmed.",
+			"tenantUserId's. Nothing was confirmed; what was executed moved funds without an order.",
 		do: "Ask the service who started it. If your own systems did, they must order it at the gateway first. If it " +
 			"was executed, look at the chain."},
 	{is: AlarmEndedAgain, at: atGateway, urgent: true, bySubject: true,
-		means: "The service asked again about a withdrawal that was confirmed and has ended. The answer was errCode " +
-			"2005.",
+		means: "The service asked again about a withdrawal that was confirmed and has ended. It was not confirmed " +
+			"again (errCode 2005).",
 		do: "Ask the service why it asks after the end, and compare its list of withdrawals with yours."},
 	{is: AlarmExecutedDiffers, at: atGateway, urgent: true, bySubject: true,
-		means: "The service executed an order that was not confirmed, or other details than were confirmed.",
+		means: "The service executed an order that was not confirmed, or other details than were confirmed. Funds " +
+			"may have gone to the wrong address.",
 		do: "Compare with the chain and with the answers in the gateway's audit log, and order nothing more until " +
 			"the service explains it."},
 	{is: AlarmExecutedTwice, at: atGateway, urgent: true, bySubject: true,
@@ -163,13 +168,15 @@ var alarmKinds = words[AlarmKind]{
 		do: "Look at each transaction on the chain, correct the books, and order nothing more until the service " +
 			"explains it."},
 	{is: AlarmPossibleDuplicate, at: atGateway,
-		means: "A deposit may be one that came before under another trackingId. It is held.",
+		means: "A deposit may be one that came before under another trackingId. It is held, so that it is not " +
+			"credited twice.",
 		do:    "Compare both with the chain, then approve or decline its task (tasks list --gateway kind=deposit).",
 		ended: "No deposit is held any more."},
 	{is: AlarmRequestSuspect, at: atGateway, urgent: true,
-		means: "A callback may not be what the service sent. It was refused, or is held if it is a deposit with " +
-			"blocks of another callback (spliced). Others are bound to other bytes (binding_broken), not bound or " +
-			"not signed although required, or repeat an identifier with other content.",
+		means: "A callback may not be what the service sent. Nothing is credited or confirmed by it: it was refused, " +
+			"or is held if it is a deposit with blocks of another callback (spliced). Others are bound to other " +
+			"bytes (binding_broken), not bound or not signed although required, or repeat an identifier with " +
+			"other content.",
 		do: "Ask the service, by another channel, what it sent and which key it signs with, and compare both " +
 			"clocks. Give a new key beside the old one. If this service never binds, start the gateway with " +
 			"--provider other or --binding seen. Credit a held deposit only if the chain has it."},

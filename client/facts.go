@@ -24,7 +24,7 @@ func (f Fact) Text() string {
 		}
 		return "“" + text + "”"
 	}
-	if f.Expected != "" || f.Member != "" && f.Cause == "" {
+	if f.Expected != "" {
 		values = append(values, quote(f.Expected)+" was expected")
 	}
 	if f.Came != "" || f.Member != "" && f.Cause == "" {

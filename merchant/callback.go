@@ -296,7 +296,7 @@ func (h *Handler) verdictOf(cb countersign.Callback, a Answer, err error) verdic
 // warnReplaced logs that a provider corrected what was never accepted, or that somebody tried.
 func (h *Handler) warnReplaced(ctx context.Context, key entryKey, c Claimed) {
 	if c.Replaced {
-		h.c.Log.LogAttrs(ctx, slog.LevelWarn, "this identifier came with other content, in place of what was never accepted",
+		h.c.Log.LogAttrs(ctx, slog.LevelWarn, "an identifier came with other content, which replaces what was never accepted",
 			slog.Int("type", int(key.typ)), slog.String("id", clip(key.id)), slog.Int64("seq", c.Seq))
 	}
 }

@@ -344,13 +344,13 @@ func (c *Config) completeKeys() error {
 func (c *Config) completeNext() error {
 	switch {
 	case c.NextKey == nil && c.NextResponseKey != nil:
-		return configError("NextResponseKey is there without NextKey, so no request says when it seals")
+		return configError("NextResponseKey needs NextKey: a request under NextKey is what makes it seal")
 	case c.NextKey == nil:
 		return nil
 	case c.NextKey.Size() == 0:
 		return configError("NextKey is empty: read it with envelope.ParseKey")
 	case c.NextKey.HasPrivate() != c.Key.HasPrivate():
-		return configError("of Key and NextKey one has a private part and one has none: both must be of one scheme")
+		return configError("Key and NextKey must be of one scheme: both with a private part, or both without")
 	case c.NextKey.Fingerprint() == c.Key.Fingerprint():
 		return configError("Key and NextKey are the same key")
 	}

@@ -24,7 +24,7 @@ func (c *Config) completeLink() error {
 	case c.Sign != nil && !c.Sign.HasPrivate():
 		return configError("Sign has no private part: it is the merchant's own pair, of envelope.GenerateSigningKey")
 	case c.ServiceSigner == nil && c.NextServiceSigner != nil:
-		return configError("NextServiceSigner is there without ServiceSigner")
+		return configError("NextServiceSigner needs ServiceSigner")
 	}
 	for name, k := range map[string]*envelope.SigningKey{"ServiceSigner": c.ServiceSigner, "NextServiceSigner": c.NextServiceSigner} {
 		if k != nil && (k.Fingerprint() == "" || k.HasPrivate()) {

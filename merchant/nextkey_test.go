@@ -95,11 +95,11 @@ func TestNextKeyIsNoOracle(t *testing.T) {
 func TestNextKeyConfig(t *testing.T) {
 	service, other := newService(t, countersigntest.ServiceConfig{}), mustKey(1024)
 	for name, change := range map[string]func(*merchant.Config){
-		"NextResponseKey is there without": func(c *merchant.Config) { c.NextResponseKey = other.Public() },
-		"NextKey is empty":                 func(c *merchant.Config) { c.NextKey = &envelope.Key{} },
-		"both must be of one scheme":       func(c *merchant.Config) { c.NextKey = other },
-		"are the same key":                 func(c *merchant.Config) { c.NextKey = service.MerchantKey() },
-		"NextResponseKey has a private":    func(c *merchant.Config) { c.NextKey, c.NextResponseKey = other.Public(), other },
+		"NextResponseKey needs NextKey": func(c *merchant.Config) { c.NextResponseKey = other.Public() },
+		"NextKey is empty":              func(c *merchant.Config) { c.NextKey = &envelope.Key{} },
+		"must be of one scheme":         func(c *merchant.Config) { c.NextKey = other },
+		"are the same key":              func(c *merchant.Config) { c.NextKey = service.MerchantKey() },
+		"NextResponseKey has a private": func(c *merchant.Config) { c.NextKey, c.NextResponseKey = other.Public(), other },
 	} {
 		c := service.MerchantConfig()
 		c.Inbox = merchant.NewMemoryInbox()

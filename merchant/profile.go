@@ -95,7 +95,7 @@ func (p *Profile) complete() error {
 	case p.MaxWaiting < 0:
 		return configError("Profile.MaxWaiting is negative")
 	case !isName(p.Header):
-		return configError("Profile.Header is no name of a header")
+		return configError("Profile.Header is not the name of a header")
 	case !isName(p.BodyField):
 		return configError("Profile.BodyField has characters other than letters, digits, - and _")
 	}

@@ -59,7 +59,7 @@ type restoreCmd struct {
 	placeFlags
 	storeFlags
 	From    string `help:"Backup of a SQLite database. PostgreSQL: put the database back by its own means, then give --db." type:"path" placeholder:"FILE" env:"-"`
-	Replace bool   `help:"Keep the database that is there under another name." env:"-"`
+	Replace bool   `help:"Replace the database that is there, and keep it under another name." env:"-"`
 }
 
 // Help is the long help of the subcommand.

@@ -20,13 +20,13 @@ type checkCmd struct {
 	NotifyURL   string `name:"notify-url" help:"URL for callbacks of every type but 2." placeholder:"URL"`
 	WithdrawURL string `name:"withdraw-url" help:"URL for callbacks of type 2." placeholder:"URL"`
 
-	Profile string `help:"What the endpoint is held to. interface: the published interface, and no more; countersign: PROTOCOL.md." enum:"interface,countersign" default:"countersign"`
-	Unbound bool   `help:"Check as a service that does not bind its requests."`
+	Profile string `help:"Rules to check. interface: only the published interface; countersign: all of PROTOCOL.md." enum:"interface,countersign" default:"countersign"`
+	Unbound bool   `help:"Play a service that does not bind its requests."`
 	serviceFlags
 
 	Order          string `help:"JSON file of a withdrawal that the endpoint knows: callBackId, tenantUserId, address, chainName, symbol, amount." placeholder:"FILE"`
-	User           string `help:"A tenantUserId that the endpoint knows; that of the order if empty." placeholder:"ID"`
-	DepositAddress string `help:"An address where deposits of that user go; made-up ones if empty." placeholder:"ADDRESS"`
+	User           string `help:"A tenantUserId that the endpoint knows. Empty: the order's." placeholder:"ID"`
+	DepositAddress string `help:"A deposit address of that user. Empty: made-up addresses." placeholder:"ADDRESS"`
 
 	Effects     string        `help:"Shell command that prints what the application credited for deposits: a line a credit, the trackingId and the amount. It may print all credits; the trackingIds that are asked for are in TRACKING_IDS, separated by spaces." placeholder:"COMMAND"`
 	EffectsWait time.Duration `help:"How long after the answer a deposit may be credited." default:"5s"`

@@ -184,9 +184,9 @@ func (f connection) address(at place) (daemon.Address, error) {
 
 // tlsClient holds the flags for TLS to an API.
 type tlsClient struct {
-	CA      string `name:"ca" help:"Authority of the API's certificate, in PEM. Default: those of the system." type:"path" placeholder:"FILE"`
-	Cert    string `name:"cert" help:"Certificate in PEM for an API that wants one (--client-ca)." type:"path" placeholder:"FILE"`
-	CertKey string `name:"cert-key" help:"Its key in PEM, for its owner alone." type:"path" placeholder:"FILE"`
+	CA      string `name:"ca" help:"Authority that signed the API's certificate, in PEM. Default: the system's authorities." type:"path" placeholder:"FILE"`
+	Cert    string `name:"cert" help:"Client certificate in PEM, for an API with --client-ca." type:"path" placeholder:"FILE"`
+	CertKey string `name:"cert-key" help:"The certificate's key in PEM. Only the file's owner may read it." type:"path" placeholder:"FILE"`
 }
 
 // web returns the HTTP client for the API at an address. Without --ca the certificate must be the noted one, if one was

@@ -15,7 +15,7 @@ import (
 // storeFlags select where an end keeps its state.
 type storeFlags struct {
 	DB               string `first:"" name:"db" help:"PostgreSQL in place of SQLite: postgres://USER@HOST/NAME, several hosts allowed." placeholder:"URL"`
-	MasterKey        string `name:"master-key" help:"64 hexadecimal digits that seal secrets at rest, in place of the file master.key. Meant for the environment; every process of one database needs the same." placeholder:"HEX" hidden:""`
+	MasterKey        string `name:"master-key" help:"64 hexadecimal digits that seal secrets at rest, in place of the file master.key. Give it in the environment; every process of one database needs the same." placeholder:"HEX" hidden:""`
 	MasterKeyCommand string `name:"master-key-command" help:"Program with arguments, without a shell, that prints the master key, 64 hexadecimal digits, within 30s." placeholder:"COMMAND"`
 }
 
@@ -28,7 +28,7 @@ func (f storeFlags) storage(dir string, log *slog.Logger) (s daemon.Storage, err
 // logFlags are the settings of a daemon's log.
 type logFlags struct {
 	LogFormat string     `help:"Form of the log: text or json." enum:"text,json" default:"text"`
-	LogLevel  slog.Level `help:"Least level logged: debug, info, warn or error." default:"info"`
+	LogLevel  slog.Level `help:"Lowest level that is logged: debug, info, warn or error." default:"info"`
 }
 
 func (f logFlags) logger(w io.Writer) *slog.Logger {
@@ -47,8 +47,8 @@ type daemonFlags struct {
 	OIDCSecret  secret `name:"oidc-secret" help:"The client's secret, or @FILE; empty for a public client." placeholder:"SECRET"`
 	newDataFlags
 	logFlags
-	Settings settingsFlag `asks:"" env:"-" help:"Print the settings in force and where each comes from, as a settings file, and do nothing."`
-	Check    bool         `first:"" asks:"" env:"-" help:"Say what a start would find and do, as JSON, and do nothing. The exit status is 1 if it would fail."`
+	Settings settingsFlag `asks:"" env:"-" help:"Print the settings in force and where each comes from, as a settings file, without starting."`
+	Check    bool         `first:"" asks:"" env:"-" help:"Print as JSON what a start would find and do, without starting. The exit status is 1 if it would fail."`
 }
 
 // complete sets these flags in the configuration of the daemon that a settings file calls name. used must be called

@@ -55,7 +55,7 @@ func (f newDataFlags) begins(std streams, end, dir, db string, log *slog.Logger)
 		// Settings in a directory that the daemon may not write to, such as /etc, are not guarded. The data directory
 		// is an absolute path there.
 		if err := remember(file, end, dir); err != nil {
-			log.Debug("the data directory is not remembered beside the settings file", "error", err.Error())
+			log.Debug("the data directory could not be noted beside the settings file", "error", err.Error())
 		}
 	}, nil
 }

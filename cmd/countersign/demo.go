@@ -9,9 +9,9 @@ import (
 )
 
 type demoCmd struct {
-	Data   string `help:"Keep both ends' data in this directory; a temporary one that is removed if empty. It must be new." type:"path" placeholder:"DIR"`
+	Data   string `help:"Keep both ends' data in this new directory. Empty: a temporary directory, removed at the end." type:"path" placeholder:"DIR"`
 	Bits   int    `help:"Size of the RSA pair: 1024, 2048 or 3072." default:"2048" enum:"1024,2048,3072" placeholder:"BITS"`
-	Faults bool   `help:"For the first minute the merchant drops, delays and lies."`
+	Faults bool   `help:"For the first minute the merchant drops, delays and falsifies answers."`
 	Stay   bool   `help:"Keep both ends running afterwards and print where they are, until Ctrl-C."`
 
 	FaultTime time.Duration `hidden:"" default:"1m"`

@@ -33,7 +33,7 @@ type gatewayCmd struct {
 	WithdrawPath   string        `help:"Path of callbacks of type 2." default:"/callbacks/withdraw" placeholder:"PATH"`
 	ForwardOnlyNew bool          `help:"Post only what comes after the first start."`
 	ForwardSecret  secret        `help:"Secret that signs what is forwarded: whsec_ and Base64, or @FILE; forward.secret of the data directory if empty." placeholder:"SECRET"`
-	VerifyFor      time.Duration `help:"How long an unverified deposit is held, then refused, with an alarm." default:"24h" placeholder:"TIME"`
+	VerifyFor      time.Duration `help:"How long an unverified deposit is held before it is refused, with an alarm." default:"24h" placeholder:"TIME"`
 	VerifySecret   secret        `help:"Secret that signs questions to --verify-url, like --forward-secret." placeholder:"SECRET"`
 }
 
@@ -184,7 +184,7 @@ func (c *gatewayCmd) policy(log *slog.Logger) (*policy.Rules, error) {
 		return nil, fmt.Errorf("--policy: %w", err)
 	}
 	if exposed != nil {
-		log.Warn("whoever can read the policy knows its limits, and whoever can write it decides", "policy", exposed.Error())
+		log.Warn("others can read the limits in the policy file, or change them", "policy", exposed.Error())
 	}
 	return p, nil
 }

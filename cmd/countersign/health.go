@@ -13,8 +13,8 @@ import (
 // healthCmd asks a daemon whether it works, for images without another HTTP client.
 type healthCmd struct {
 	tlsClient
-	API   string `name:"api" help:"Where the daemon's API is, or --metrics-listen of a relay." default:"http://127.0.0.1:8080" placeholder:"URL" env:"COUNTERSIGN_API"`
-	Ready bool   `help:"Ask whether it can work, which needs its database."`
+	API   string `name:"api" help:"URL of the daemon's API, or of a relay's --metrics-listen." default:"http://127.0.0.1:8080" placeholder:"URL" env:"COUNTERSIGN_API"`
+	Ready bool   `help:"Ask whether it can work now, with its database."`
 }
 
 // healthTime bounds the wait for the answer: a daemon that takes longer does not work.

@@ -13,7 +13,7 @@ func plainly(err error) string {
 	text := err.Error()
 	if kind := new(json.UnmarshalTypeError); errors.As(err, &kind) {
 		came, _, _ := strings.Cut(kind.Value, " ") // the value itself follows a number
-		text = strings.Replace(text, kind.Error(), fmt.Sprintf("%s: no %s fits here", cmp.Or(kind.Field, "all of it"), came), 1)
+		text = strings.Replace(text, kind.Error(), fmt.Sprintf("%s: the type %s is not allowed here", cmp.Or(kind.Field, "all of it"), came), 1)
 	}
 	return strings.ReplaceAll(strings.TrimPrefix(text, "json: "), " json: ", " ") // a file's name may end with json
 }

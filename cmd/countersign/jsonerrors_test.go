@@ -48,15 +48,15 @@ func TestJSONErrors(t *testing.T) {
 		text string
 		want string
 	}{
-		{try, `{"tenantUserId":65515}`, "tenantUserId: no number fits here"},
+		{try, `{"tenantUserId":65515}`, "tenantUserId: the type number is not allowed here"},
 		{try, `{"amount":1.5}`, `amount is a number; amounts are texts, such as "1.50"`},
 		{try, `{"adress":"T"}`, `unknown field "adress"`},
 		{try, `{"address"`, "it ends early"},
 		{try, `{address}`, "invalid character"},
-		{check, `{"callBackId":7}`, "callBackId: no number fits here"},
+		{check, `{"callBackId":7}`, "callBackId: the type number is not allowed here"},
 		{check, `{callBackId}`, "order.json: invalid character"},
-		{check, `[]`, "all of it: no array fits here"},
-		{line, "{}\n" + `{"txIndex":1.5}`, "lines, line 2: txIndex: no number fits here"},
+		{check, `[]`, "all of it: the type array is not allowed here"},
+		{line, "{}\n" + `{"txIndex":1.5}`, "lines, line 2: txIndex: the type number is not allowed here"},
 	} {
 		got := c.from(c.text)
 		if !strings.Contains(got, c.want) || strings.Contains(got, "Go ") || strings.Contains(got, " json:") {

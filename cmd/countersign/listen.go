@@ -34,7 +34,7 @@ type listenCmd struct {
 	Late    time.Duration `help:"How long an answer takes with --fault late." default:"20s"`
 
 	TLSCert        string `name:"tls-cert" help:"Certificate in PEM." type:"path" placeholder:"FILE"`
-	TLSKey         string `name:"tls-key" help:"Its key in PEM." type:"path" placeholder:"FILE"`
+	TLSKey         string `name:"tls-key" help:"The certificate's key in PEM." type:"path" placeholder:"FILE"`
 	InsecureListen bool   `help:"Allow an address without TLS that other machines reach."`
 }
 

@@ -272,7 +272,7 @@ func report(w io.Writer, asJSON bool, err error) {
 	}
 	if asJSON {
 		log := slog.New(slog.NewJSONHandler(w, nil))
-		log.Error("ended by an error", "error", plainly(err), "try", h.hints)
+		log.Error("stopped by an error", "error", plainly(err), "try", h.hints)
 		return
 	}
 	fmt.Fprintf(w, "countersign: %s\n", plainly(err))

@@ -183,7 +183,7 @@ func TestAPIFromTheShell(t *testing.T) {
 		"no such operation": {[]string{"pause"}, "the service has no operation pause\n  try: countersign api --service lists them."},
 		"the other end's":   {[]string{"addOrder"}, "is the data directory of a service, and the command is for the gateway"},
 		"no value":          {[]string{"pauseMerchant", "shop", "again"}, `"again": give NAME=VALUE`},
-		"no JSON":           {[]string{"createMerchant", "-d", "{'id': 1}"}, "not one value of JSON"},
+		"no JSON":           {[]string{"createMerchant", "-d", "{'id': 1}"}, "not one JSON value"},
 		"an empty request":  {[]string{"createMerchant", "-d", "@-"}, "it must hold the request as JSON"},
 	} {
 		if status, _, errOut := shell(t, "", slices.Concat([]string{"api"}, c.args, flags)...); status != exitFailed || !strings.Contains(errOut, c.want) {

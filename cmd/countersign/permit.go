@@ -24,10 +24,10 @@ type permitVerifyCmd struct {
 	Amount  string `required:"" help:"Amount to execute." placeholder:"AMOUNT"`
 	Chain   string `required:"" help:"Chain of the address." placeholder:"CHAIN"`
 	Symbol  string `required:"" help:"Currency to execute." placeholder:"SYMBOL"`
-	Epoch   int64  `required:"" help:"The highest epoch of all permits that were seen: a permit of a lower one is refused. 0: none was seen." placeholder:"NUMBER"`
+	Epoch   int64  `required:"" help:"Highest epoch of the permits seen so far. A permit of a lower epoch is refused. 0: none seen." placeholder:"NUMBER"`
 
-	Merchant    string   `help:"Of this merchant alone. Default: any." placeholder:"ID"`
-	CallBackID  string   `name:"call-back-id" help:"Of this withdrawal alone. Default: any." placeholder:"ID"`
+	Merchant    string   `help:"The permit must be for this merchant. Default: any." placeholder:"ID"`
+	CallBackID  string   `name:"call-back-id" help:"The permit must be for this withdrawal. Default: any." placeholder:"ID"`
 	MerchantKey []string `help:"The public part with which --merchant signs its answers, as it has shown it, or @FILE with it: then its signed answer must confirm what the permit says. Twice while it replaces its key." placeholder:"KEY"`
 	Answer      string   `help:"File with the merchant's signed answer, member answer of the permit." type:"path" placeholder:"FILE"`
 	Duplicate   bool     `help:"Accept a permit that was given before, because you know that its execution did not move the funds."`

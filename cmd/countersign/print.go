@@ -15,7 +15,7 @@ import (
 // listFlags are the flags of every list.
 type listFlags struct {
 	Set   []string `arg:"" optional:"" name:"name=value" help:"Filter, such as merchant=shop, state=open or since=7d. countersign api OPERATION --members lists the parameters."`
-	Limit int      `help:"Most lines." default:"100" env:"-"`
+	Limit int      `help:"Largest number of lines." default:"100" env:"-"`
 	JSON  *bool    `name:"json" negatable:"" env:"-" help:"Print a line of JSON for each, or with --no-json a table. Default: a table on a terminal, JSON elsewhere."`
 }
 

@@ -22,9 +22,9 @@ type reconcileCmd struct {
 	storeFlags
 	tlsClient
 	ServiceAPI   string `name:"service-api" help:"The service's API, in place of its database; with --gateway-api or --booked." placeholder:"URL" env:"-"`
-	ServiceToken secret `help:"A token of it, or @FILE: viewer; operator with --settle." placeholder:"TOKEN"`
+	ServiceToken secret `help:"Token of that API, or @FILE, with the role viewer, or operator with --settle." placeholder:"TOKEN"`
 	GatewayAPI   string `name:"gateway-api" help:"The API of the merchant's gateway, which the service is compared with." placeholder:"URL" env:"-"`
-	GatewayToken secret `help:"A token of it, or @FILE: viewer." placeholder:"TOKEN"`
+	GatewayToken secret `help:"Token of that API, or @FILE, with the role viewer." placeholder:"TOKEN"`
 	Executed     string `help:"JSON lines of every withdrawal of the wallet core: merchant, callBackId, state (open, cancelled, executed, failed), and where it had a permit claim, permit, tenantUserId, address, chainName, symbol, amount." type:"path" placeholder:"FILE" env:"-"`
 	Booked       string `help:"JSON lines of every deposit that the merchant's application has booked: trackingId, symbol, amount, txId, txIndex, chainName, address; and of its orders: callBackId, state, txId; for the service merchant too." type:"path" placeholder:"FILE" env:"-"`
 	Added        string `help:"JSON lines of every deposit and withdrawal that the wallet core has added: merchant, trackingId or callBackId, symbol, amount." type:"path" placeholder:"FILE" env:"-"`
@@ -91,7 +91,7 @@ func (c *reconcileCmd) sumUp(std streams, found, again []reconcile.Finding) erro
 // compare compares and returns the findings.
 func (c *reconcileCmd) compare(std streams) (found []reconcile.Finding, err error) {
 	if c.Again != "" && !c.Settle {
-		return nil, errors.New("--again is for --settle")
+		return nil, errors.New("--again needs --settle")
 	}
 	of := c.end()
 	if of == "" && c.Data == "" {

@@ -13,7 +13,7 @@ import (
 type rekeyCmd struct {
 	placeFlags
 	storeFlags
-	NewMasterKey        string `name:"new-master-key" help:"The new master key, 64 hexadecimal digits. Meant for the environment." placeholder:"HEX" hidden:""`
+	NewMasterKey        string `name:"new-master-key" help:"The new master key, 64 hexadecimal digits. Give it in the environment." placeholder:"HEX" hidden:""`
 	NewMasterKeyCommand string `name:"new-master-key-command" help:"Program whose output is the new master key. Without it one is made in the data directory." placeholder:"COMMAND"`
 	Signing             bool   `help:"Replace the end's own pair of the signed link (docs/operator/keys.md), not the master key: make the next one and print its public part. With --finish it signs from the next start on." env:"-"`
 	Finish              bool   `help:"With --signing: put the next pair in place." env:"-"`
@@ -41,7 +41,7 @@ func (c *rekeyCmd) Run(std streams) error {
 	case c.Signing && config.New != nil:
 		return errors.New("--signing replaces the pair of the signed link: leave the new master key out")
 	case !c.Signing && c.Finish:
-		return errors.New("--finish is for --signing: the master key is replaced in one step")
+		return errors.New("--finish needs --signing: the master key is replaced in one step")
 	case c.Signing:
 		r, err = daemon.RekeySigning(ctx, config)
 	default:

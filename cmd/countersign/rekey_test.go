@@ -50,7 +50,7 @@ func TestRekey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if status, _, errOut := shell(t, "", "rekey", "--data", data, "--finish"); status != exitFailed || !strings.Contains(errOut, "is for --signing") {
+	if status, _, errOut := shell(t, "", "rekey", "--data", data, "--finish"); status != exitFailed || !strings.Contains(errOut, "needs --signing") {
 		t.Errorf("--finish: %d %s", status, errOut)
 	}
 	key, err := daemon.ParseMasterKey(strings.Repeat("a1", 32))

@@ -12,9 +12,9 @@ import (
 )
 
 type relayCmd struct {
-	Run    relayRunCmd    `cmd:"" default:"withargs" help:"Carry rows until a signal ends it. What \"countersign relay\" does without another word."`
+	Run    relayRunCmd    `cmd:"" default:"withargs" help:"Carry rows until a signal ends it. \"countersign relay\" alone does the same."`
 	DDL    relayDDLCmd    `cmd:"" name:"ddl" help:"Print the SQL that makes the tables in the core's database. Applying it again changes nothing."`
-	Cursor relayCursorCmd `cmd:"" help:"Show how far decisions were written; after a restore of the service, let them go on."`
+	Cursor relayCursorCmd `cmd:"" help:"Show how far decisions were written, or resume them after a restore of the service."`
 }
 
 // coreFlags select the core's database.
@@ -31,7 +31,7 @@ type relayRunCmd struct {
 	Decisions bool   `help:"Write each decision of the service into countersign_decisions of the core's database, once and in order, and into countersign_permits the permits that rows ask for."`
 	logFlags
 	MetricsListen  string   `help:"Address of /metrics, /healthz and /readyz. Empty: none." placeholder:"ADDR"`
-	AllowedHost    []string `help:"Name by which a loopback listener may be called, beside localhost and its address. May be repeated." placeholder:"NAME"`
+	AllowedHost    []string `help:"Another host that a loopback listener answers to, beside localhost and its address. May be repeated." placeholder:"NAME"`
 	InsecureListen bool     `help:"Allow --metrics-listen on an address that other machines reach."`
 }
 
@@ -83,7 +83,7 @@ func (c *relayRunCmd) Run(std streams) error {
 }
 
 type relayDDLCmd struct {
-	Decisions bool `help:"Print those for --decisions too."`
+	Decisions bool `help:"Print the tables for --decisions too."`
 }
 
 func (c *relayDDLCmd) Run(std streams) error {
@@ -93,8 +93,8 @@ func (c *relayDDLCmd) Run(std streams) error {
 
 type relayCursorCmd struct {
 	coreFlags
-	NextEpoch bool   `help:"Let decisions go on after the service's last restore; the service says where that is." env:"-"`
-	Set       *int64 `help:"Let decisions go on after this number." placeholder:"N" env:"-"`
+	NextEpoch bool   `help:"Resume decisions after the service's last restore. The service says where that is." env:"-"`
+	Set       *int64 `help:"Resume decisions after this number." placeholder:"N" env:"-"`
 	To        string `help:"The service's API, with --next-epoch." default:"http://127.0.0.1:8080" placeholder:"URL" env:"COUNTERSIGN_RELAY_TO"`
 	Token     secret `help:"API token of the service with role core, or @FILE, with --next-epoch. Default: admin.token of the data directory." placeholder:"TOKEN" env:"COUNTERSIGN_RELAY_TOKEN,COUNTERSIGN_SERVICE_TOKEN,COUNTERSIGN_TOKEN"`
 	tlsClient

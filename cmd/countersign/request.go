@@ -142,7 +142,7 @@ func (r *request) read(std streams, text string) error {
 		return nil
 	}
 	if !json.Valid(raw) {
-		return fmt.Errorf("the request is not one value of JSON: %w", json.Unmarshal(raw, new(any)))
+		return fmt.Errorf("the request is not one JSON value: %w", json.Unmarshal(raw, new(any)))
 	}
 	r.whole = raw
 	return nil

@@ -15,7 +15,7 @@ import (
 
 type sendCmd struct {
 	What  string   `arg:"" optional:"" help:"deposit, withdrawal (asks whether to execute it), executed, ended, address, or waiting." enum:"deposit,withdrawal,executed,ended,address,waiting" default:"deposit"`
-	Words []string `arg:"" optional:"" name:"name=value" help:"Members of the callback, such as amount=1.5 or callBackId=order-1, NAME:=JSON in another form, NAME= to leave it out; a word alone is a file that has them as a JSON object, - standard input. Members that are not given are made up."`
+	Words []string `arg:"" optional:"" name:"name=value" help:"Members of the callback, such as amount=1.5 or callBackId=order-1. NAME:=JSON writes any JSON, NAME= leaves the member out. A word without = is a file with members as a JSON object, - standard input. Members that are not given are made up."`
 
 	To   string        `help:"The endpoint. Without a path the callback goes to /callbacks/notify, and a withdrawal to /callbacks/withdraw." default:"http://127.0.0.1:8090" placeholder:"URL"`
 	Wait time.Duration `help:"How long to wait until the endpoint takes connections." default:"0s"`
@@ -24,7 +24,7 @@ type sendCmd struct {
 
 	For string `help:"What a withdrawal waits for: funds or fees." enum:"funds,fees" default:"funds"`
 
-	Repeat int    `help:"Send it so many times, each time with a new requestUUID." default:"1" placeholder:"N"`
+	Repeat int    `help:"How often to send it, each time with a new requestUUID." default:"1" placeholder:"N"`
 	Fault  string `help:"Act with this fault of the network, the service or a thief: see the names above." placeholder:"NAME"`
 	JSON   bool   `name:"json" help:"Write a line of JSON for each callback."`
 }
@@ -50,7 +50,7 @@ func (c *sendCmd) Validate() error {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
 		return errors.New("--to is not an absolute http or https URL")
 	case c.Repeat < 1 || c.Repeat > 1000:
-		return errors.New("--repeat is 1 to 1000")
+		return errors.New("--repeat must be 1 to 1000")
 	}
 	if _, _, err := c.members(); err != nil {
 		return err

@@ -246,8 +246,8 @@ func TestSettings(t *testing.T) {
 		"[sevre]\nlisten = \"x\"\n": "there is no subcommand sevre",
 		"listen = \"x\"\n":          "listen is not a table",
 		"[serve\n":                  "settings file",
-		"[serve]\nlisten = 5":       "--listen: [serve] of the settings file has no text for it: write it in quotes",
-		"[serve]\ndb = true":        "--db: [serve] of the settings file has no text for it",
+		"[serve]\nlisten = 5":       "--listen: [serve] of the settings file has a value that is not a text: write it in quotes",
+		"[serve]\ndb = true":        "--db: [serve] of the settings file has a value that is not a text",
 
 		"[gateway.profile]\nnonsense = 1\n":                                      "gateway has no setting nonsense",
 		"[gateway.profile]\ndata = \"x\"\n":                                      "gateway has no setting data",

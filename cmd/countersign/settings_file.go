@@ -97,7 +97,7 @@ func (s settingsFile) Resolve(_ *kong.Context, parent *kong.Path, flag *kong.Fla
 	}
 	v := table[flag.Name]
 	if v != nil && !fits(flag.Target.Type(), v) {
-		return nil, fmt.Errorf("[%s] of the settings file has no text for it: write it in quotes", node.Name)
+		return nil, fmt.Errorf("[%s] of the settings file has a value that is not a text: write it in quotes", node.Name)
 	}
 	return v, nil
 }

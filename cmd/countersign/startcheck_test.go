@@ -106,7 +106,7 @@ func TestFailedStartAsJSON(t *testing.T) {
 				continue
 			}
 			last := i == len(lines)-1
-			if last && (l.Level != "ERROR" || l.Msg != "ended by an error" || l.Error == "" || !strings.Contains(l.Error, c.want[len(c.want)-1])) {
+			if last && (l.Level != "ERROR" || l.Msg != "stopped by an error" || l.Error == "" || !strings.Contains(l.Error, c.want[len(c.want)-1])) {
 				t.Errorf("%v ends with %s", c.args, line)
 			}
 		}

@@ -43,7 +43,7 @@ const foreignKey = "the-api-key-of-somebody-else"
 
 var wrongMerchants = []wrongMerchant{
 	{name: "refused", reason: client.ReasonConnect, facts: "connection refused", logged: []string{`cause="connection refused"`}},
-	{name: "slow", fault: countersigntest.FaultHang, reason: client.ReasonTimeout, facts: "the time was over before a response came"},
+	{name: "slow", fault: countersigntest.FaultHang, reason: client.ReasonTimeout, facts: "the time ran out before a response came"},
 	{name: "redirect", reason: client.ReasonStatus, facts: "HTTP 302 Found, to elsewhere.example/pay",
 		logged: []string{`cause="HTTP 302 Found, to elsewhere.example/pay"`},
 		answer: func(w http.ResponseWriter, r *http.Request, _ []byte, _ func([]byte) []byte) {

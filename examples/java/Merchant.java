@@ -385,7 +385,7 @@ public class Merchant {
     }
 
     static long whole(Map<?, ?> o, String name) throws Refusal {
-        if (!isWhole(name, o.get(name))) throw malformed(name + " is no whole number in its range");
+        if (!isWhole(name, o.get(name))) throw malformed(name + " is not a whole number in its range");
         return Long.parseLong(((Num) o.get(name)).text());
     }
 

@@ -257,7 +257,7 @@ function plainAmount(text) {
 }
 
 function whole(o, name) {
-  if (!isWhole(name, o.get(name))) throw malformed(`${name} is no whole number in its range`);
+  if (!isWhole(name, o.get(name))) throw malformed(`${name} is not a whole number in its range`);
   return Number(o.get(name).text);
 }
 

@@ -358,7 +358,7 @@ function plainAmount(string $text): string
 function whole(stdClass $o, string $name): int
 {
     $v = $o->{$name} ?? null;
-    return isWhole($name, $v) ? (int) $v->text : throw malformed("$name is no whole number in its range");
+    return isWhole($name, $v) ? (int) $v->text : throw malformed("$name is not a whole number in its range");
 }
 
 /** M4: no fraction, no exponent, exact. */

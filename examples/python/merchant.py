@@ -307,7 +307,7 @@ def plain_amount(text):
 
 def whole(o, name):
     if not is_whole(name, o.get(name)):
-        raise malformed(f"{name} is no whole number in its range")
+        raise malformed(f"{name} is not a whole number in its range")
     return int(o[name])
 
 

@@ -69,7 +69,7 @@ func TestApprovalsAtTheSameMoment(t *testing.T) {
 				{"the token is revoked", func(_ string, ann api.Token) error {
 					return b.kept.Revoke(ctx, ann.ID, db.MillisOf(b.now()), nil)
 				}, false, client.TaskOpen},
-				{"whoever has it is no approver", func(_ string, ann api.Token) error {
+				{"the token's holder is not an approver", func(_ string, ann api.Token) error {
 					return b.store.Write(ctx, func(ctx context.Context, x *db.Tx) error {
 						_, err := x.Exec(ctx, `UPDATE tokens SET role = 'viewer' WHERE id = $1`, ann.ID)
 						return err

@@ -172,7 +172,7 @@ func TestChangeWithoutAnApprover(t *testing.T) {
 		t.Errorf("alarms %+v", told)
 	}
 	_, err := alice.CreateToken(ctx, client.NewToken{Name: "mine", Role: client.RoleAdmin})
-	refused(t, err, client.ErrForbidden, "while there is no approver's token, only an admin's makes tokens")
+	refused(t, err, client.ErrForbidden, "as long as there is no approver, only an admin's token can make tokens")
 	if may := must(alice.Self(ctx))(t).May; slices.Contains(may, "createToken") || !slices.Contains(may, "revokeToken") {
 		t.Errorf("it is told that it may %v", may)
 	}
@@ -290,7 +290,7 @@ func TestTokensAreChanges(t *testing.T) {
 			"made": {alice, carol}, "made by what was made": {alice, erin}, "siblings": {dave, carol}, "child": {dave, erin},
 		} {
 			_, err := c.approver.ApproveTask(ctx, url(c.proposer), "")
-			if !errors.Is(err, client.ErrForbidden) || !strings.Contains(err.Error(), "have one origin") {
+			if !errors.Is(err, client.ErrForbidden) || !strings.Contains(err.Error(), "have the same origin") {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -318,7 +318,7 @@ func TestTokensAreChanges(t *testing.T) {
 		_, err = dave.Self(ctx)
 		refused(t, err, client.ErrUnauthorized, "")
 		_, err = alice.RevokeToken(ctx, admin.id)
-		refused(t, err, client.ErrForbidden, "only an admin's token revokes that of an admin")
+		refused(t, err, client.ErrForbidden, "only an admin's token can revoke an admin's token")
 
 		// A bound approver decides on its merchants and on no other.
 		h.merchant("other")

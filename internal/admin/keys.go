@@ -68,15 +68,15 @@ func (k *keyMaker) read(location string, spec *client.KeySpec, ours, required bo
 	case spec == nil:
 		return nil, nil
 	case ours && spec.PublicKey != "":
-		return fault(".publicKey", "has no place here in scheme %s: the service needs the private part", k.scheme)
+		return fault(".publicKey", "must be left out in scheme %s: the service needs privateKey or bits", k.scheme)
 	case ours && spec.Bits != 0 && spec.PrivateKey != "":
-		return fault(".privateKey", "is there beside bits; give one of them")
+		return fault(".privateKey", "is given beside bits: give one of them")
 	case ours && spec.PrivateKey == "":
 		return nil, nil
 	case !ours && spec.Bits != 0:
-		return fault(".bits", "has no place here in scheme %s: the merchant made the pair", k.scheme)
+		return fault(".bits", "must be left out in scheme %s: the merchant made the pair", k.scheme)
 	case !ours && spec.PrivateKey != "":
-		return fault(".privateKey", "has no place here in scheme %s: the merchant keeps it to itself", k.scheme)
+		return fault(".privateKey", "must be left out in scheme %s: the merchant keeps it to itself", k.scheme)
 	case !ours && spec.PublicKey == "":
 		return fault(".publicKey", "is missing")
 	}

@@ -186,7 +186,7 @@ func merchantPlaceOf(cursor string, now db.Millis) (p merchantPlace, err error) 
 			return merchantPlace{At: db.Millis(at), Rest: parts[0] == "rest", After: parts[2]}, nil
 		}
 	}
-	return p, api.Invalid(api.At("query.cursor", "is not from a list of this kind"))
+	return p, api.Invalid(api.At("query.cursor", "is not a cursor of this list"))
 }
 
 func (s *Server) merchants(c *api.Call, q api.Page, _ api.None) (client.MerchantPage, error) {

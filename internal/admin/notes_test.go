@@ -58,7 +58,7 @@ func TestNotes(t *testing.T) {
 		if noted != 9 {
 			t.Errorf("the audit log has %d notes", noted)
 		}
-		for text, problem := range map[string]string{"": "text", " \n\t": "white space", strings.Repeat("x", 2001): "text", "a\x00": "text"} {
+		for text, problem := range map[string]string{"": "text", " \n\t": "is blank", strings.Repeat("x", 2001): "text", "a\x00": "text"} {
 			if _, err := operator.NoteTask(ctx, releaseTask(w.ID), text); !errors.Is(err, client.ErrInvalid) || !strings.Contains(err.Error(), problem) {
 				t.Errorf("%.10q: %v", text, err)
 			}

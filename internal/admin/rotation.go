@@ -66,10 +66,10 @@ func (s *Server) stageRotation(c *api.Call, id string, in client.NewRotation) (o
 		return out, nil, err
 	}
 	if in.MakeAPIKey && in.APIKey != "" {
-		faults.Add("body.makeApiKey", "is there beside apiKey; give one of them")
+		faults.Add("body.makeApiKey", "is given beside apiKey: give one of them")
 	}
 	if in.MakeCallbackAPIKey && in.CallbackAPIKey != "" {
-		faults.Add("body.makeCallbackApiKey", "is there beside callbackApiKey; give one of them")
+		faults.Add("body.makeCallbackApiKey", "is given beside callbackApiKey: give one of them")
 	}
 	if err := faults.Err(); err != nil {
 		return out, nil, err
@@ -137,7 +137,7 @@ func (s *Server) takeStep(c *api.Call, id string, r rotationStep) (client.Mercha
 
 // RunRotations ends the older keys of merchants at their time, on whichever node is first, until ctx ends.
 func (s *Server) RunRotations(ctx context.Context) error {
-	return api.Regularly(ctx, s.Outbox.Every(time.Second), s.Now, s.EndRotations, func(err error) { s.Log.Error("ending older keys", "error", err.Error()) })
+	return api.Regularly(ctx, s.Outbox.Every(time.Second), s.Now, s.EndRotations, func(err error) { s.Log.Error("ending older keys failed", "error", err.Error()) })
 }
 
 // EndRotations ends the older keys of merchants whose time has come, and raises the alarm of a change.

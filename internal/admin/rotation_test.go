@@ -92,9 +92,9 @@ func TestRotationAtOnce(t *testing.T) {
 	secrets.add("response public key", made.ResponsePublicKey)
 	theirs := otherKey()
 	for what, bad := range map[string]client.NewRotation{
-		"has no place here": {Key: &client.KeySpec{Bits: 1024}},
-		"give one of them":  {MakeAPIKey: true, APIKey: "beside"},
-		"is refused":        {Key: &client.KeySpec{PublicKey: "no key"}},
+		"must be left out": {Key: &client.KeySpec{Bits: 1024}},
+		"give one of them": {MakeAPIKey: true, APIKey: "beside"},
+		"is refused":       {Key: &client.KeySpec{PublicKey: "no key"}},
 	} {
 		_, err := c.StageRotation(ctx, "theirs", bad)
 		refused(t, err, client.ErrInvalid, what)

@@ -169,8 +169,8 @@ func TestBadTokensAreNotMade(t *testing.T) {
 		{admin, client.NewToken{Name: "n", Role: "core", Expires: soon}, client.ErrInvalid, "body.expires is not at least a minute from now"},
 		{admin, client.NewToken{Name: "n", Role: "app"}, client.ErrInvalid, "body.role"},
 		{admin, client.NewToken{Name: "bob", Role: "approver", Merchants: []string{"a"}}, client.ErrInvalid, "body.merchants binds the first approver"},
-		{bound, client.NewToken{Name: "n", Role: "core"}, client.ErrForbidden, "for these alone"},
-		{bound, client.NewToken{Name: "n", Role: "core", Merchants: []string{"a", "b"}}, client.ErrForbidden, "for these alone"},
+		{bound, client.NewToken{Name: "n", Role: "core"}, client.ErrForbidden, "for these only"},
+		{bound, client.NewToken{Name: "n", Role: "core", Merchants: []string{"a", "b"}}, client.ErrForbidden, "for these only"},
 	} {
 		if _, err := c.by.CreateToken(ctx, c.in); !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%+v: %v, want %q", c.in, err, c.says)

@@ -126,7 +126,7 @@ func seen(c *api.Call, merchant string) []string {
 // cursorFault names the cursor if the list refused it. The other parameters have been checked before.
 func cursorFault(err error, p api.Page) error {
 	if errors.Is(err, db.ErrInvalid) && p.Cursor != "" {
-		return api.Invalid(api.At("query.cursor", "is not from a list of this kind"))
+		return api.Invalid(api.At("query.cursor", "is not a cursor of this list"))
 	}
 	return err
 }
@@ -214,9 +214,9 @@ func (s *Server) reportOutcome(c *api.Call, id string, in client.Outcome) (clien
 func outcomeFaults(in client.Outcome, place string) (faults api.Faults) {
 	switch {
 	case in.Executed == nil && in.Failed == nil:
-		faults.Add(place+".executed", "is missing, and so is failed; give one of them")
+		faults.Add(place+".executed", "is missing: give executed or failed")
 	case in.Executed != nil && in.Failed != nil:
-		faults.Add(place+".failed", "is there beside executed; give one of them")
+		faults.Add(place+".failed", "is given beside executed: give one of them")
 	}
 	return faults
 }

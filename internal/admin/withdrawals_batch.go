@@ -23,7 +23,7 @@ func (s *Server) batchOf(c *api.Call, n int, place func(int) string, name func(i
 		names[i] = name(i)
 		c.Concerns(names[i].Merchant)
 		if first[names[i]] && len(faults) < api.MaxFaults {
-			faults.Add(place(i)+".callBackId", "names a withdrawal that the request names before")
+			faults.Add(place(i)+".callBackId", "names a withdrawal that an earlier item of the request names")
 		}
 		first[names[i]] = true
 	}

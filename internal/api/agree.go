@@ -119,7 +119,7 @@ func (p *People) barred(q Asked, t Token) string {
 	case t.Expires != 0 && t.Expires <= q.At:
 		return "the token has expired"
 	case !slices.Contains(Approvers, t.Role): // a person's role may change after the approval
-		return "whoever has the token is no approver"
+		return "the token's holder is not an approver"
 	case q.Sees != nil && !q.Sees(t):
 		return "the token is bound to other merchants"
 	case !p.traced(t):
@@ -132,7 +132,7 @@ func (p *People) barred(q Asked, t Token) string {
 		case t.ID == asker.ID:
 			return "it asked for this itself: another approver must agree"
 		case t.Root == asker.Root, !q.Made && p.onePerson(t, asker):
-			return fmt.Sprintf("it and %s, which asked for this, have one origin, so one person may hold both: another approver must agree", asker.ID)
+			return fmt.Sprintf("it and %s, which asked for this, have the same origin, so one person may hold both: another approver must agree", asker.ID)
 		}
 	}
 	return ""
@@ -232,7 +232,7 @@ func (a *Agreed) helps(t Token, able []Token) bool {
 func (a *Agreed) countedInstead(t Token) string {
 	for _, other := range a.counts {
 		if a.people.onePerson(t, other) {
-			return fmt.Sprintf("the token and %s, which approved it, have one origin, so one person may hold both: another person must approve it", other.ID)
+			return fmt.Sprintf("the token and %s, which approved it, have the same origin, so one person may hold both: another person must approve it", other.ID)
 		}
 	}
 	return ""
@@ -288,9 +288,9 @@ func (a *Agreed) Nobody() string {
 	if by := slices.DeleteFunc(slices.Clone(a.asked.By), func(id string) bool { return id == "" }); len(by) > 0 {
 		but = " and not with " + strings.Join(by, " or ")
 	}
-	who := fmt.Sprintf("only %d of the %d persons exist who must approve it", a.reach, a.Needed)
+	who := fmt.Sprintf("it needs %d persons, and there are only %d who may approve it", a.Needed, a.reach)
 	if a.reach == 0 {
-		who = "nobody exists who may approve it"
+		who = "there is nobody who may approve it"
 	}
 	return fmt.Sprintf("%s: make a token of role approver, with one that has not approved it%s (countersign token new)%s", who, but, a.asked.Otherwise)
 }

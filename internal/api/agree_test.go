@@ -139,7 +139,7 @@ func TestAgreeOfPersons(t *testing.T) {
 	core := Token{ID: "core", Root: "core", Maker: "ann", Role: client.RoleCore}
 	p = NewPeople([]Token{core, ann})
 	a = p.Agree(q, nil)
-	if a.Nobody() == "" || len(a.Could()) != 0 || !a.TellNow() || !strings.Contains(a.WhyNot("ann"), "core, which asked for this, have one origin") {
+	if a.Nobody() == "" || len(a.Could()) != 0 || !a.TellNow() || !strings.Contains(a.WhyNot("ann"), "core, which asked for this, have the same origin") {
 		t.Errorf("%+v, %q", a.Approvals, a.WhyNot("ann"))
 	}
 }

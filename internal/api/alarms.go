@@ -31,7 +31,7 @@ func (o Common) ackAlarm(c *Call, seq int64, in client.Ack) (client.Alarm, error
 // testAlarm posts a test message and returns the result.
 func (o Common) testAlarm(c *Call, _ None, _ None) (client.AlarmTest, error) {
 	if o.TestAlarm == nil {
-		return client.AlarmTest{}, &db.ConflictError{Reason: "alarms are posted nowhere: start with --alarm-url"}
+		return client.AlarmTest{}, &db.ConflictError{Reason: "alarms are not posted: start this end with --alarm-url"}
 	}
 	return o.TestAlarm(c.R.Context())
 }

@@ -41,7 +41,7 @@ func (o Common) auditAbout(c *Call, q auditID, _ None) (client.AuditAbout, error
 func (o Common) auditCheckpoint(c *Call, q auditFrom, _ None) (client.AuditProof, error) {
 	p, err := o.Audit.Checkpoint(c.R.Context(), q.From)
 	if errors.Is(err, journal.ErrFrom) {
-		err = Invalid(At("query.from", "is more than the records of the log: the checkpoint is of another log, or this one was set back"))
+		err = Invalid(At("query.from", "is above the number of records in the log: the checkpoint is of another log, or this one was set back"))
 	}
 	return p, err
 }

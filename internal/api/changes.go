@@ -365,7 +365,7 @@ func (k *Changes) Run(ctx context.Context) error {
 			err = errors.Join(err, k.TellOfWaiting(ctx, now))
 		}
 		return err
-	}, func(err error) { k.c.Log.Error("looking at changes", "error", err.Error()) })
+	}, func(err error) { k.c.Log.Error("looking for changes that wait failed", "error", err.Error()) })
 }
 
 // Regularly calls do with the present time, at intervals of every. It returns nil when ctx ends. failed gets the

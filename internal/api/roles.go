@@ -80,7 +80,7 @@ func (rt *Endpoint) mayCall(t Token, merchant string) error {
 	case t.Merchants == "":
 		return nil
 	case rt.Scope == Whole:
-		return NewProblem(http.StatusForbidden, "the token is bound to merchants; this concerns all of them")
+		return NewProblem(http.StatusForbidden, "the token is bound to some merchants: this needs one for all of them")
 	case rt.Scope == ByPath && !t.Sees(merchant):
 		return db.ErrNotFound
 	}

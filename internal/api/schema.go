@@ -201,9 +201,9 @@ func (c *checker) array(s *huma.Schema) error {
 	}
 	switch {
 	case s.MinItems != nil && n < *s.MinItems:
-		c.fault(fmt.Sprintf("has %d items; the least is %d", n, *s.MinItems))
+		c.fault(fmt.Sprintf("has %d items: give at least %d", n, *s.MinItems))
 	case s.MaxItems != nil && n > *s.MaxItems:
-		c.fault(fmt.Sprintf("has %d items; the most is %d", n, *s.MaxItems))
+		c.fault(fmt.Sprintf("has %d items: give at most %d", n, *s.MaxItems))
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func checkText(s *huma.Schema, text string) string {
 		return "holds U+0000"
 	}
 	if len(s.Enum) > 0 && !slices.ContainsFunc(s.Enum, func(v any) bool { return v == text }) {
-		return "is none of " + listed(s.Enum)
+		return "is not one of " + listed(s.Enum)
 	}
 	switch s.Format {
 	case formatDecimal:
@@ -123,7 +123,7 @@ func checkNumber(s *huma.Schema, raw string) string {
 		return "is not between " + number(*s.Minimum) + " and " + number(*s.Maximum)
 	}
 	if len(s.Enum) > 0 && !slices.ContainsFunc(s.Enum, func(e any) bool { return e == v }) {
-		return "is none of " + listed(s.Enum)
+		return "is not one of " + listed(s.Enum)
 	}
 	return ""
 }

@@ -100,12 +100,12 @@ func (k *Changes) mayMake(ctx context.Context, c *Call, t Token) error {
 		return err
 	}
 	if !any {
-		return NewProblem(http.StatusForbidden, "while there is no approver's token, only an admin's makes tokens")
+		return NewProblem(http.StatusForbidden, "as long as there is no approver, only an admin's token can make tokens")
 	}
 	if t.Role == client.RoleApprover && t.Merchants != "" {
 		unbound, err := approverExists(ctx, k.c.DB, c.Now, true)
 		if err == nil && !unbound {
-			err = Invalid(At("body.merchants", "binds the first approver, and then nobody decides on what is not of these merchants; make an approver for all first"))
+			err = Invalid(At("body.merchants", "binds the first approver, and nobody could decide for the other merchants: make an approver for all of them first"))
 		}
 		return err
 	}
@@ -148,7 +148,7 @@ func (k *Changes) revokeToken() Handler {
 		case !t.Within(c.Token):
 			return none, nil, db.ErrNotFound
 		case t.Role == client.RoleAdmin && c.Token.Role != client.RoleAdmin:
-			return none, nil, NewProblem(http.StatusForbidden, "only an admin's token revokes that of an admin")
+			return none, nil, NewProblem(http.StatusForbidden, "only an admin's token can revoke an admin's token")
 		case t.Role != client.RoleApprover || !t.Valid(c.Now) && t.Subject == "":
 			// A former approver who is a person may get the role again, so revoking one is a change too.
 			defer c.ForgetTokens()

@@ -20,7 +20,7 @@ func (c *Call) newToken(in client.NewToken, known func(c *Call, id string) error
 	t := NewStoreToken(in.Name, in.Role, c.Now)
 	t.Maker, t.Expires, t.Hourly = c.Token.ID, db.Millis(in.Expires), in.Hourly
 	if t.Hourly > 0 && t.Role != client.RoleIngest {
-		faults.Add("body.depositsPerHour", "has a meaning for the role ingest alone")
+		faults.Add("body.depositsPerHour", "applies only to a token of the role ingest")
 	}
 	if t.Role == client.RoleMerchant && len(in.Merchants) == 0 {
 		faults.Add("body.merchants", "is missing: a token of the role merchant is bound to a merchant")
@@ -29,13 +29,13 @@ func (c *Call) newToken(in client.NewToken, known func(c *Call, id string) error
 		faults.Add("body.expires", "is not at least a minute from now")
 	}
 	if len(in.Merchants) > 0 && known == nil {
-		faults.Add("body.merchants", "has no meaning here: a gateway has one merchant")
+		faults.Add("body.merchants", "must be left out: a gateway has one merchant")
 	}
 	if err := faults.Err(); err != nil {
 		return Token{}, err
 	}
 	if c.Token.Merchants != "" && (len(in.Merchants) == 0 || slices.ContainsFunc(in.Merchants, func(m string) bool { return !c.Sees(m) })) {
-		return Token{}, NewProblem(http.StatusForbidden, "the token is bound to merchants; it makes tokens for these alone")
+		return Token{}, NewProblem(http.StatusForbidden, "the token is bound to some merchants: it can make tokens for these only")
 	}
 	for i, m := range in.Merchants {
 		at := fmt.Sprintf("body.merchants[%d]", i)

@@ -32,10 +32,10 @@ type Config struct {
 	Dir string `help:"Where the databases are made and removed again, on the disk that is to be measured." type:"path" placeholder:"DIR"`
 	DB  string `name:"db" env:"-" help:"PostgreSQL in place of SQLite for the service. It must be empty or from an earlier bench." placeholder:"URL"`
 
-	Rounds  int           `help:"Rounds of a rate." default:"15" placeholder:"N"`
+	Rounds  int           `help:"Rounds for each rate." default:"15" placeholder:"N"`
 	Rate    float64       `help:"Deposits a second where times are measured; withdrawals are 20." default:"50" placeholder:"N"`
 	For     time.Duration `help:"How long times are measured." default:"30s" placeholder:"TIME"`
-	SizeFor float64       `help:"Deposits a second for which the last line says what they need." default:"100" placeholder:"N"`
+	SizeFor float64       `help:"Deposits a second. The last line says what they need." default:"100" placeholder:"N"`
 
 	Progress func(line string) `kong:"-"` // gets what is being done. Nil: it is not reported
 }

@@ -69,7 +69,7 @@ func (v *visit) number(field, what string) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil {
-		return 0, refuse("the " + what + " is no whole number")
+		return 0, refuse("the " + what + " is not a whole number")
 	}
 	return n, nil
 }

@@ -84,7 +84,7 @@ func (p *alarmPoster) Run(ctx context.Context) error {
 			more, err = p.one(ctx)
 		}
 		if err != nil && ctx.Err() == nil {
-			p.log.Error("alarms cannot be read to be posted", "error", err)
+			p.log.Error("alarms to be posted cannot be read", "error", err)
 		}
 		select {
 		case <-time.After(p.db.Every(alarmPoll)):

@@ -19,10 +19,10 @@ type Common struct {
 
 	// TLS protects the listeners. Client certificates are for the API only.
 	TLS             TLS           `embed:""`
-	MetricsListen   string        `first:"" help:"Address of /metrics alone, in place of the API's." placeholder:"ADDR"`
+	MetricsListen   string        `first:"" help:"Separate address for /metrics. Empty: the API's address." placeholder:"ADDR"`
 	NoConsole       bool          `help:"Serve no web console."`
 	OIDC            OIDC          `embed:"" prefix:"oidc-"`
-	RetainDays      int           `first:"" help:"Days for which settled callbacks, at the gateway taken deposits, are kept in full. 0: for ever." default:"0" placeholder:"N"`
+	RetainDays      int           `first:"" help:"Days for which settled callbacks (gateway: deposits) are kept in full. 0: for ever." default:"0" placeholder:"N"`
 	ChangeApprovals int           `help:"Persons of different origins who must approve a change, 1 to 10." default:"1" placeholder:"NUMBER"`
 	DrainNotice     time.Duration `help:"How long /readyz says 503 after SIGTERM before the process stops." default:"0s" placeholder:"TIME"`
 

@@ -109,7 +109,7 @@ func (f *figures) Collect(ch chan<- prometheus.Metric) {
 	}
 	err := f.shared(ctx, s)
 	if err != nil {
-		f.end.c.Log.Warn("metrics without the database", "error", err)
+		f.end.c.Log.Warn("metrics lack what the database counts", "error", err)
 	}
 	s.figure("countersign_database_up", "Whether the database answered this scrape.")(oneIf(err == nil))
 }

@@ -41,7 +41,7 @@ func MasterKeyFrom(ctx context.Context, command string, log *slog.Logger) (*db.M
 			continue
 		}
 		last = ": " + line
-		log.Warn("the master key command says", "line", line)
+		log.Warn("the master key command wrote an error", "line", line)
 	}
 	switch {
 	case out.more:

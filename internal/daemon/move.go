@@ -34,7 +34,7 @@ type MovedDatabase struct {
 // may be interrupted at any point and run again. At the end it renames the file, so that no daemon goes on using it.
 func Move(ctx context.Context, c MoveConfig) (m MovedDatabase, err error) {
 	if c.DB == "" {
-		return m, errors.New("give --db, the PostgreSQL database that is to have it")
+		return m, errors.New("--db is missing: give the PostgreSQL database to move to")
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

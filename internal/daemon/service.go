@@ -27,8 +27,8 @@ type ServiceConfig struct {
 	AllowHTTP    bool   `first:"" name:"allow-http" help:"Let merchants' URLs be http."`
 	Common
 	MerchantPorts   []uint16      `help:"Ports of merchants on public addresses." default:"443,8443" placeholder:"PORT"`
-	MerchantCA      string        `name:"merchant-ca" help:"Authorities in PEM, trusted for merchants beside the system's." placeholder:"FILE"`
-	Node            string        `help:"Name of this process; host and process id if empty." placeholder:"NAME"`
+	MerchantCA      string        `name:"merchant-ca" help:"Authorities in PEM to trust for merchants, beside the system's." placeholder:"FILE"`
+	Node            string        `help:"Name of this process. Empty: host and process id." placeholder:"NAME"`
 	ExchangeTimeout time.Duration `help:"Longest exchange with a merchant." default:"15s" placeholder:"TIME"`
 	// WrapOutbox wraps the sender's outbox, for measurements. Nil: it is not wrapped.
 	WrapOutbox func(dispatch.Outbox) dispatch.Outbox `kong:"-"`

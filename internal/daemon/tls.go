@@ -16,10 +16,10 @@ import (
 // TLS is how the listeners of a daemon are protected on the network. The zero TLS is plain HTTP, on this machine alone.
 type TLS struct {
 	Cert     string   `first:"" name:"tls-cert" help:"Certificate of the listeners and its chain in PEM; read again when it changes. TLS 1.2 at least." type:"path" placeholder:"FILE"`
-	Key      string   `first:"" name:"tls-key" help:"Its key in PEM, for its owner alone." type:"path" placeholder:"FILE"`
-	ClientCA string   `name:"client-ca" help:"Authorities in PEM: API callers also need a certificate of one." type:"path" placeholder:"FILE"`
-	Hosts    []string `name:"allowed-host" help:"Host by which a loopback listener may be called too, as by a proxy. May be repeated." placeholder:"NAME"`
-	Insecure bool     `name:"insecure-listen" help:"Allow listeners without TLS that other machines reach, behind something that does TLS."`
+	Key      string   `first:"" name:"tls-key" help:"The certificate's key in PEM. Only the file's owner may read it." type:"path" placeholder:"FILE"`
+	ClientCA string   `name:"client-ca" help:"Authorities in PEM. API callers also need a certificate that one of them signed." type:"path" placeholder:"FILE"`
+	Hosts    []string `name:"allowed-host" help:"Another host that a loopback listener answers to, such as a proxy's. May be repeated." placeholder:"NAME"`
+	Insecure bool     `name:"insecure-listen" help:"Allow listeners without TLS that other machines can reach, for use behind a proxy that does TLS."`
 }
 
 func (t TLS) check() error {
@@ -142,7 +142,7 @@ func (c *certificates) current(*tls.ClientHelloInfo) (*tls.Config, error) {
 		config, err = c.read()
 	}
 	if err != nil {
-		c.log.Warn("the certificate was not read again; the one before stays", "error", err.Error())
+		c.log.Warn("the certificate could not be read again; the earlier one stays in use", "error", err.Error())
 		return c.config, nil
 	}
 	c.config, c.stamp = config, stamp

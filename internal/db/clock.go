@@ -87,7 +87,7 @@ func (c *Clock) follow(ctx context.Context) {
 	}
 	c.offset.Store(offset)
 	if step.Abs() >= clockWarn {
-		c.log.Warn("followed the database's clock", "ms", step.Milliseconds())
+		c.log.Warn("the clocks of this node and the database moved apart; the database's counts", "ms", step.Milliseconds())
 	}
 }
 

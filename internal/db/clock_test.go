@@ -78,7 +78,7 @@ func TestClockFollowsTheDatabase(t *testing.T) {
 			if off() > step.want {
 				t.Errorf("%+v: off by %v", step, off())
 			}
-			if told := strings.Contains(log.String(), "followed"); told != step.told {
+			if told := strings.Contains(log.String(), "moved apart"); told != step.told {
 				t.Errorf("%+v: logged %q", step, log.String())
 			}
 		}

@@ -22,7 +22,7 @@ var epochZero = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
 
 // ErrOlder means that the database is older than the one that was in use here, or is a backup. It does not know what
 // came after it. Restoring it begins an epoch.
-var ErrOlder = errors.New("the database does not know what happened last")
+var ErrOlder = errors.New("the database is older than what this end did last")
 
 // Epoch is one restore of a database.
 type Epoch struct {

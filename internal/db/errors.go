@@ -31,7 +31,7 @@ var (
 	// change it.
 	ErrOutdated = errors.New("the database is not up to date")
 	// ErrOtherEnd means that the database belongs to the other end of the protocol, or to both.
-	ErrOtherEnd = errors.New("the database has tables of something else")
+	ErrOtherEnd = errors.New("the database has tables of another program")
 	// ErrInUse means that another process has the SQLite file open.
 	ErrInUse = errors.New("the database is in use by another process")
 	// ErrBroken means that the file of a SQLite database is missing, empty, cut off or damaged. Nothing was changed.

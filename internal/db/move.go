@@ -14,7 +14,7 @@ import (
 )
 
 // ErrTargetUsed means that the target of Move already has other rows.
-var ErrTargetUsed = errors.New("the database has rows already, and they are not those that are moved")
+var ErrTargetUsed = errors.New("the database already has other rows than those to move")
 
 // Moved describes what is equal in both databases after Move.
 type Moved struct {
@@ -29,7 +29,7 @@ type Moved struct {
 // as they are.
 func Move(ctx context.Context, from, to Config, end End) (m Moved, err error) {
 	if isPostgres(from.URL) || !isPostgres(to.URL) {
-		return m, errors.New("a database is moved from a file of SQLite to PostgreSQL")
+		return m, errors.New("only a SQLite file can be moved, and only to PostgreSQL")
 	}
 	var ends [2]*DB
 	for i, c := range []Config{from, to} {

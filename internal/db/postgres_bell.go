@@ -86,7 +86,7 @@ func (b *bell) notify(ctx context.Context, topic Topic) {
 	_, err := b.pool.Exec(bounded, `SELECT pg_notify($1, $2)`, bellChannel, strconv.Itoa(int(topic))+" "+b.self)
 	cancel()
 	if err != nil && ctx.Err() == nil {
-		b.log.Warn("other nodes were not woken", "error", err)
+		b.log.Warn("other nodes could not be notified", "error", err)
 	}
 	sleep(ctx, 2*time.Millisecond) // topics that are rung meanwhile share the next notification
 }
@@ -119,7 +119,7 @@ func (b *bell) listen(ctx context.Context) {
 			pause, said = listenAgain, false
 		}
 		if !said { // once, however long the failure lasts
-			b.log.Warn("listening to other nodes broke off", "error", err)
+			b.log.Warn("notifications from other nodes do not arrive", "error", err)
 			said = true
 		}
 		if !sleep(ctx, pause) {

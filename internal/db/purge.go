@@ -218,7 +218,7 @@ func (p *Purger) pauses(now Millis) time.Duration {
 	}
 	if !p.late {
 		p.late = true
-		p.c.Log.Warn("the purge lasts longer than a day and makes shorter pauses", "since", p.walk.Time().UTC())
+		p.c.Log.Warn("the purge takes longer than a day; its pauses are shorter now", "since", p.walk.Time().UTC())
 	}
 	return hurried
 }
@@ -226,7 +226,7 @@ func (p *Purger) pauses(now Millis) time.Duration {
 // tell logs once why the purge cannot continue.
 func (p *Purger) tell(held string) {
 	if held != p.held && held != "" {
-		p.c.Log.Warn("what is old is not purged", "reason", held)
+		p.c.Log.Warn("old rows are not purged", "reason", held)
 	}
 	p.held = held
 }

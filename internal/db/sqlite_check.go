@@ -27,12 +27,12 @@ func (c *sqliteConn) quickCheck(ctx context.Context, file *os.File, log *slog.Lo
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case bounded.Err() != nil:
-		log.Warn("the database was not checked to its end after an unclean end", "checked", checkTime)
+		log.Warn("the check of the database after a crash did not come to its end", "checked", checkTime)
 		return nil
 	case err != nil:
 		return fmt.Errorf("%s: %w", file.Name(), err)
 	}
-	log.Info("the database was checked after an unclean end", "ms", time.Since(begun).Milliseconds())
+	log.Info("the database was checked after a crash", "ms", time.Since(begun).Milliseconds())
 	return nil
 }
 

@@ -73,7 +73,7 @@ func (q *request) failed(ctx context.Context, err error) Response {
 	case client.ReasonTLS:
 		r.Cause = tlsCause(err)
 	case client.ReasonTimeout:
-		r.Cause = "the time was over " + during
+		r.Cause = "the time ran out " + during
 	case client.ReasonClosed:
 		r.Cause = "the connection was closed " + during
 	case client.ReasonTooLarge:
@@ -81,7 +81,7 @@ func (q *request) failed(ctx context.Context, err error) Response {
 	case client.ReasonBlockedAddress:
 		r.Cause = "the host's address is not one that the service may call"
 	case client.ReasonHTTP:
-		r.Cause = "what came is no response of HTTP/1.1"
+		r.Cause = "the response is not HTTP/1.1"
 	}
 	return r
 }
@@ -97,7 +97,7 @@ func tlsCause(err error) string {
 	)
 	switch {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return fmt.Sprintf("the certificate is valid from %s to %s alone", invalid.Cert.NotBefore.UTC().Format(http.TimeFormat), invalid.Cert.NotAfter.UTC().Format(http.TimeFormat))
+		return fmt.Sprintf("the certificate is valid only from %s to %s", invalid.Cert.NotBefore.UTC().Format(http.TimeFormat), invalid.Cert.NotAfter.UTC().Format(http.TimeFormat))
 	case errors.As(err, &invalid):
 		return "the certificate is not valid"
 	case errors.As(err, &name):
@@ -111,7 +111,7 @@ func tlsCause(err error) string {
 	case errors.As(err, &alert):
 		return alert.Error()
 	case strings.Contains(err.Error(), "HTTP response to HTTPS"), strings.Contains(err.Error(), "does not look like a TLS handshake"):
-		return "what listens there speaks no TLS"
+		return "the server there does not speak TLS"
 	}
 	return "the TLS handshake failed"
 }

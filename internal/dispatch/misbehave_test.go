@@ -316,7 +316,7 @@ func TestTargetsThatAreNotReached(t *testing.T) {
 			c.Roots = x509.NewCertPool()
 			c.Roots.AddCert(secure.Certificate())
 		}, client.ReasonTLS, "the certificate is for example.com, *.example.com, 127.0.0.1 and not for localhost"},
-		{"no TLS there", strings.Replace(plain.URL, "http", "https", 1), nil, client.ReasonTLS, "what listens there speaks no TLS"},
+		{"no TLS there", strings.Replace(plain.URL, "http", "https", 1), nil, client.ReasonTLS, "the server there does not speak TLS"},
 		{"private without leave", strings.Replace(secure.URL, "127.0.0.1", "localhost", 1),
 			func(_ *Config, m *outbox.Merchant) { m.AllowPrivate = new(false) }, client.ReasonBlockedAddress, "the URL is not one"},
 		{"http without leave", plain.URL, func(c *Config, _ *outbox.Merchant) { c.AllowHTTP = false }, client.ReasonBlockedAddress, "the URL is not one"},
@@ -348,11 +348,11 @@ func TestTargetsThatAreNotReached(t *testing.T) {
 func TestTLSCauses(t *testing.T) {
 	cert := &x509.Certificate{NotBefore: time.Unix(0, 0), NotAfter: time.Unix(86_400, 0)}
 	for want, err := range map[string]error{
-		"the certificate is valid from Thu, 01 Jan 1970 00:00:00 GMT to Fri, 02 Jan 1970 00:00:00 GMT alone": x509.CertificateInvalidError{Cert: cert, Reason: x509.Expired},
-		"the certificate is not valid":     x509.CertificateInvalidError{Cert: cert, Reason: x509.TooManyIntermediates},
-		"tls: handshake failure":           tls.AlertError(40),
-		"what listens there speaks no TLS": tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"},
-		"the TLS handshake failed":         io.EOF,
+		"the certificate is valid only from Thu, 01 Jan 1970 00:00:00 GMT to Fri, 02 Jan 1970 00:00:00 GMT": x509.CertificateInvalidError{Cert: cert, Reason: x509.Expired},
+		"the certificate is not valid":        x509.CertificateInvalidError{Cert: cert, Reason: x509.TooManyIntermediates},
+		"tls: handshake failure":              tls.AlertError(40),
+		"the server there does not speak TLS": tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"},
+		"the TLS handshake failed":            io.EOF,
 	} {
 		if got := tlsCause(&tls.CertificateVerificationError{Err: err}); got != want && tlsCause(err) != want {
 			t.Errorf("%v gives %q, want %q", err, got, want)

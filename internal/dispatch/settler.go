@@ -91,7 +91,7 @@ func (d *Dispatcher) settleBatch(hard context.Context, batch []ended) {
 		of = append(of, e)
 	}
 	if len(back) > 0 {
-		_ = d.persist(hard, "giving back failed", until, func(ctx context.Context) error {
+		_ = d.persist(hard, "giving back claimed callbacks failed", until, func(ctx context.Context) error {
 			return d.cfg.Outbox.GiveBack(ctx, back, d.now())
 		})
 	}

@@ -74,7 +74,7 @@ func TestVotesAtTheSameMoment(t *testing.T) {
 				{"the token is revoked", func(_ string, ann api.Token, _ user) error {
 					return api.NewTokens(b.db).Revoke(ctx, ann.ID, db.MillisOf(b.clock.now()), nil)
 				}, map[client.OrderState]countersign.ErrCode{client.OrderHeld: countersign.CodeAwaitingApproval, client.OrderApproved: countersign.CodeAwaitingApproval}},
-				{"whoever has it is no approver", func(_ string, ann api.Token, _ user) error {
+				{"the token's holder is not an approver", func(_ string, ann api.Token, _ user) error {
 					return b.db.Write(ctx, func(ctx context.Context, x *db.Tx) error {
 						_, err := x.Exec(ctx, `UPDATE tokens SET role = 'viewer' WHERE id = $1`, ann.ID)
 						return err

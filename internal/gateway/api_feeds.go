@@ -15,7 +15,7 @@ func part[T any](a *server, c *api.Call, q readerFeed, feed client.FeedName, top
 	read func(ctx context.Context, after int64, limit int) ([]T, error), check func(ctx context.Context, after int64, list []T) error) ([]T, int64, error) {
 	if q.Reader != "" {
 		if c.R.URL.Query().Has("after") {
-			return nil, 0, api.Invalid(api.At("query.reader", "and after exclude each other"))
+			return nil, 0, api.Invalid(api.At("query.reader", "and after cannot be given together"))
 		}
 		cursor, err := a.lists.Cursor(c.R.Context(), q.Reader)
 		if err != nil {

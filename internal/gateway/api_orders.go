@@ -35,7 +35,7 @@ const (
 func (a *server) checkOrder(n client.NewOrder) error {
 	var faults api.Faults
 	if !countersign.Legible(n.Address) {
-		faults.Add("body.address", "has a space or a character that nobody sees")
+		faults.Add("body.address", "has a space or an invisible character")
 	}
 	for member, text := range map[string]string{"body.chainName": n.ChainName, "body.symbol": n.Symbol} {
 		if !countersign.VisibleASCII(text) {

@@ -112,7 +112,7 @@ func (k *keeper) count(ctx context.Context) error {
 		}
 	}
 	if k.dropped > 0 && now-k.warned >= keepWarned {
-		k.c.Log.Warn("refused callbacks were not kept: too many came at once that are refused for one reason", "number", k.dropped)
+		k.c.Log.Warn("refused callbacks were not kept: too many came at once for the same reason", "number", k.dropped)
 		k.dropped, k.warned = 0, now
 	}
 	k.mu.Unlock()

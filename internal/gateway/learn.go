@@ -42,7 +42,7 @@ func (g *Gateway) learn(w http.ResponseWriter, r *http.Request) {
 		status, refused = http.StatusUnauthorized, "none of its headers carries the callback API key"
 	}
 	if refused != "" {
-		g.c.Log.Warn("not learned from", "reason", refused, "facts", facts)
+		g.c.Log.Warn("a request was ignored while learning", "reason", refused, "facts", facts)
 		http.Error(w, refused, status)
 		return
 	}
@@ -58,11 +58,11 @@ func (g *Gateway) learn(w http.ResponseWriter, r *http.Request) {
 	}
 	response, err2 := countersign.Response{APIKey: c.APIKey, ErrCode: countersign.CodeInternal, Message: learnMessage}.Marshal()
 	if err != nil || err2 != nil {
-		g.c.Log.Error("a callback was not kept to learn from", "error", err)
+		g.c.Log.Error("a callback was not kept for learning", "error", err)
 		http.Error(w, "not kept", http.StatusServiceUnavailable)
 		return
 	}
-	g.c.Log.Info("a callback was kept to learn from", "type", int(seen.Type), "id", seen.ID, "opened", seen.Err == nil)
+	g.c.Log.Info("a callback was kept for learning", "type", int(seen.Type), "id", seen.ID, "opened", seen.Err == nil)
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(response)
 }

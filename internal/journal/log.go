@@ -196,7 +196,7 @@ func (l *Log) Hold(ctx context.Context) (Held, error) {
 	if errors.Is(err, ErrBroken) {
 		l.c.Log.Error("alarm", "kind", client.AlarmAuditBroken, "error", err.Error())
 		if err := l.c.DB.RaiseAlarm(ctx, client.Alarm{Kind: client.AlarmAuditBroken, First: db.MillisOf(l.c.Now())}); err != nil {
-			l.c.Log.Error("the alarm was not kept", "error", err.Error())
+			l.c.Log.Error("the alarm audit_broken was not kept", "error", err.Error())
 		}
 	}
 	if err != nil {

@@ -135,7 +135,7 @@ func FactsOf(r *http.Request, keys []countersign.APIKey) (facts []client.Fact, k
 		fact := client.Fact{Member: factHeader, Came: strictjson.Printable(name)}
 		carried := func(k countersign.APIKey) bool { return k.Equal(countersign.APIKey(r.Header[name][0])) }
 		if len(r.Header[name]) == 1 && slices.ContainsFunc(keys, carried) {
-			fact.Cause, known = "it carries the API key", true
+			fact.Cause, known = "carries the API key", true
 		}
 		facts = append(facts, fact)
 	}

@@ -204,7 +204,7 @@ func (f fit) notes(file *strings.Builder, list []Finding) {
 	}
 	slices.Sort(unchecked)
 	for _, name := range slices.Compact(unchecked) {
-		note("callbacks had the header %s, which the gateway will not check: if it carries the API key, give what it "+
+		note("callbacks had the header %s, which the gateway will not check: if carries the API key, give what it "+
 			"must be with --callback-api-key", name)
 	}
 }

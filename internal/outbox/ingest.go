@@ -344,7 +344,7 @@ func (o *Outbox) addWorks(ctx context.Context, t *db.Tx, batch []newRow, inserte
 			first := slices.Min(slices.Collect(maps.Values(of)))
 			t.Later(func(ctx context.Context) {
 				if _, err := o.wakeLanes(ctx, lane, merchants, first, now); err != nil && !errors.Is(err, db.ErrClosed) {
-					o.Log().Warn("lanes were not woken", "error", err)
+					o.Log().Warn("lanes with new callbacks could not be woken", "error", err)
 				}
 			})
 			continue

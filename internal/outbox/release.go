@@ -168,7 +168,7 @@ func (o *Outbox) ReleaseMany(ctx context.Context, list []ReleaseRequest, approve
 }
 
 // errNamedAgain is the result of an item whose withdrawal an earlier item of the list has named.
-var errNamedAgain = fmt.Errorf("the withdrawal is %w: the list names it before", db.ErrInvalid)
+var errNamedAgain = fmt.Errorf("the withdrawal is %w: an earlier item names it", db.ErrInvalid)
 
 // releasing is a ReleaseRequest with what was read for it.
 type releasing struct {

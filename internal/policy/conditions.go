@@ -113,9 +113,9 @@ func (f *reader) conditions(s section, effect Effect) (list []condition) {
 			name, entries := f.list(s, key)
 			for _, e := range entries {
 				if !countersign.Legible(e) {
-					s.fail(key, "the list %s has %q, which has a character that nobody sees", name, cut(e, 60))
+					s.fail(key, "the list %s has %q, which has an invisible character", name, cut(e, 60))
 				}
-				if doubt := fmt.Sprintf("%s: %s has %q, which is in no known form of an address: only this spelling counts", s.where, name, cut(e, 60)); !countersign.KnownAddress(e) {
+				if doubt := fmt.Sprintf("%s: %s has %q, which is not an address of a known form: it matches only in exactly this spelling", s.where, name, cut(e, 60)); !countersign.KnownAddress(e) {
 					f.doubts = append(f.doubts, doubt)
 				}
 			}
@@ -218,7 +218,7 @@ func riskOf(r *Request) (int, error) {
 	}
 	n, err := strconv.ParseUint(text, 10, 8)
 	if err != nil || n > 100 {
-		return 0, errors.New("label " + riskLabel + " is no number from 0 to 100")
+		return 0, errors.New("label " + riskLabel + " is not a number from 0 to 100")
 	}
 	return int(n), nil
 }

@@ -96,7 +96,7 @@ func readNamed(top section) *reader {
 }
 
 // oldForm is the error for a condition in the old expression language.
-const oldForm = `is not read: each condition is a key of its own, and all of them must hold, such as symbol = ["USDT"], chain-not = ["TRON"], ` +
+const oldForm = `is not a key here: write each condition as a key of its own, and all of them must hold, such as symbol = ["USDT"], chain-not = ["TRON"], ` +
 	`amount-above = "1000", address-in = "LIST", hours-not = "HOURS", risk-max = 40, age-min = "30m", label.tier = ["gold"]; "or" is a second rule (docs/merchant/policy.md)`
 
 func (p *Rules) readRules(f *reader, top section) {
@@ -130,7 +130,7 @@ func (p *Rules) readLimits(f *reader, top section) {
 		}}}, f.conditions(s, Deny)...)
 		switch per := s.text("per"); {
 		case per != "" && l.window == 0:
-			s.fail("per", "has no meaning without window: an order alone is of one user")
+			s.fail("per", "needs window: a single order has one user")
 		case per != "" && per != "tenant" && per != "all":
 			s.fail("per", "%q is neither tenant nor all", cut(per, 40))
 		default:

@@ -89,7 +89,7 @@ func (s section) known(keys ...string) {
 	for _, k := range s.keys() {
 		if !slices.Contains(keys, k) {
 			slices.Sort(keys)
-			s.fail(k, "is no key here; there are %s", strings.Join(keys, ", "))
+			s.fail(k, "is not a key here; the keys are %s", strings.Join(keys, ", "))
 		}
 	}
 }
@@ -135,7 +135,7 @@ func (s section) number(key string, least, most, absent int) int {
 	}
 	n, ok := s.m[key].(int64)
 	if !ok || n < int64(least) || n > int64(most) {
-		s.fail(key, "is no whole number from %d to %d, without quotes", least, most)
+		s.fail(key, "is not a whole number from %d to %d, without quotes", least, most)
 	}
 	return int(n)
 }
@@ -148,7 +148,7 @@ func (s section) approvals(key string, e Effect, absent int) int {
 		return n
 	}
 	if s.has(key) && s.where != "" {
-		s.fail(key, "has no meaning without ask: nobody approves what is allowed or denied")
+		s.fail(key, "applies only to ask: nobody approves what is allowed or denied")
 	}
 	return 0
 }
@@ -159,7 +159,7 @@ func (s section) texts(key string) []string {
 	for i, v := range list {
 		var ok bool
 		if out[i], ok = v.(string); !ok {
-			s.fail(key, "has an entry, number %d, that is not a text in quotes", i+1)
+			s.fail(key, "has entry %d, which is not a text in quotes", i+1)
 		}
 	}
 	return out
@@ -173,7 +173,7 @@ func (s section) table(key string) section {
 func (s section) tables(key string, most int) []section {
 	list := value[[]map[string]any](s, key, "is not a list of tables: write [[%s]] above each", key)
 	if len(list) > most {
-		s.fail(key, "are more than %d", most)
+		s.fail(key, "has more than %d entries", most)
 	}
 	out, seen := make([]section, len(list)), map[string]bool{}
 	for i, m := range list {
@@ -202,7 +202,7 @@ func (s section) effect(key string, allowed ...Effect) Effect {
 		}
 		words = append(words, e.String())
 	}
-	s.fail(key, "%q is none of %s", cut(text, 40), strings.Join(words, ", "))
+	s.fail(key, "%q is not one of %s", cut(text, 40), strings.Join(words, ", "))
 	return Deny
 }
 
@@ -235,7 +235,7 @@ func (s section) span(key string) time.Duration {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < time.Second || d > maxWindow {
-		s.fail(key, `%q is no length of time from "1s" to "%.0fh", such as "24h"`, cut(text, 40), maxWindow.Hours())
+		s.fail(key, `%q is not a length of time from "1s" to "%.0fh", such as "24h"`, cut(text, 40), maxWindow.Hours())
 	}
 	return d
 }
@@ -244,11 +244,11 @@ func (s section) span(key string) time.Duration {
 func (s section) zone(key string) *time.Location {
 	text := s.text(key)
 	if text == "Local" {
-		s.fail(key, "is of the machine: name the zone, such as Europe/Berlin")
+		s.fail(key, `"Local" is not a zone of its own: name one, such as Europe/Berlin`)
 	}
 	zone, err := time.LoadLocation(text)
 	if err != nil {
-		s.fail(key, "%q is no time zone, such as Europe/Berlin", cut(text, 40))
+		s.fail(key, "%q is not a time zone such as Europe/Berlin", cut(text, 40))
 	}
 	return zone
 }

@@ -124,7 +124,7 @@ func unsentFor(status int, location, message string) *client.Problem {
 func unfit(row *Row) (p *client.Problem) {
 	switch {
 	case !slices.Contains(kinds, row.Kind):
-		return unsent("kind", "is none of "+strings.Join(kinds, ", "))
+		return unsent("kind", "is not one of "+strings.Join(kinds, ", "))
 	case row.Body == nil:
 		return unsent("body", fmt.Sprintf("has %d bytes; at most %d are sent", row.Length, maxBody))
 	case !json.Valid(row.Body) || !bytes.HasPrefix(bytes.TrimLeft(row.Body, " \t\r\n"), []byte("{")):

@@ -31,7 +31,7 @@ func (s *state) set(part string, err error) {
 	if err == nil {
 		if _, failed := s.failed[part]; failed {
 			delete(s.failed, part)
-			s.log.Info("works again", "part", part)
+			s.log.Info("a part of the relay works again", "part", part)
 		}
 		return
 	}
@@ -40,7 +40,7 @@ func (s *state) set(part string, err error) {
 		s.log.Error("decisions are stopped; docs/provider/relay.md says how to go on", "error", err.Error())
 		return
 	}
-	s.log.Warn("does not work; it is tried again", "part", part, "error", err.Error())
+	s.log.Warn("a part of the relay failed; it is tried again", "part", part, "error", err.Error())
 }
 
 // why returns why some parts do not work, or "" if all do.

@@ -322,7 +322,7 @@ func (t *turn) account() {
 	t.r.metrics.permits.Add(float64(len(t.permits)))
 	for _, f := range t.refused {
 		t.r.metrics.refusals.WithLabelValues(kindLabel(f.row.Kind)).Inc()
-		t.r.c.Log.Warn("refused", "row", f.row.ID, "kind", kindLabel(f.row.Kind), "merchant", f.row.Merchant, "problem", f.problem.Error())
+		t.r.c.Log.Warn("the service refused a row", "row", f.row.ID, "kind", kindLabel(f.row.Kind), "merchant", f.row.Merchant, "problem", f.problem.Error())
 	}
 }
 

@@ -100,7 +100,7 @@ func (r *Reader) Object(visit func(name string) error) error {
 	for {
 		r.space()
 		if r.peek() != '"' {
-			return r.syntax("no member name")
+			return r.syntax("a member name is missing")
 		}
 		from := r.pos
 		name, err := r.str()
@@ -132,7 +132,7 @@ func (r *Reader) Object(visit func(name string) error) error {
 			r.close()
 			return nil
 		default:
-			return r.syntax("no comma or closing brace")
+			return r.syntax("a comma or closing brace is missing")
 		}
 	}
 }
@@ -162,7 +162,7 @@ func (r *Reader) Array(visit func(index int) error) error {
 			r.close()
 			return nil
 		default:
-			return r.syntax("no comma or closing bracket")
+			return r.syntax("a comma or closing bracket is missing")
 		}
 	}
 }
@@ -188,7 +188,7 @@ func (r *Reader) Value() (raw string, err error) {
 func (r *Reader) End() error {
 	r.space()
 	if r.pos != len(r.src) {
-		return r.syntax("more after the value")
+		return r.syntax("more follows the value")
 	}
 	return nil
 }

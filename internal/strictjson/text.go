@@ -19,7 +19,7 @@ func (r *Reader) str() (string, error) {
 		r.plain()
 		switch {
 		case r.pos == len(r.src):
-			return "", r.syntax("string without end")
+			return "", r.syntax("a string does not end")
 		case r.src[r.pos] == '"':
 			rest := r.src[from:r.pos]
 			r.pos++
@@ -28,7 +28,7 @@ func (r *Reader) str() (string, error) {
 			}
 			return string(append(text, rest...)), nil
 		case r.src[r.pos] != '\\':
-			return "", r.syntax("control character in a string")
+			return "", r.syntax("a control character is in a string")
 		}
 		if text == nil {
 			text = make([]byte, 0, 64)

@@ -371,7 +371,7 @@ func number(cursor string) (int64, error) {
 
 func place(seq int64) string { return strconv.FormatInt(seq, 10) }
 
-var errCursor = api.Invalid(api.At("query.cursor", "is not from a list of this kind"))
+var errCursor = api.Invalid(api.At("query.cursor", "is not a cursor of this list"))
 
 // readCursor reads the place in each source. A source that is not in a cursor has ended.
 func readCursor(text string) (map[string]string, error) {

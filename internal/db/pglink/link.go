@@ -207,7 +207,7 @@ func (l *Links) accept(k *link, is timeline) error {
 			_ = old.Close()
 		}
 		if len(left) > 0 {
-			l.log.Warn("another server takes writes now; left the one before it", "connections", len(left))
+			l.log.Warn("another database server takes writes now; connections to the earlier one were closed", "connections", len(left))
 		}
 	}()
 	if l.last.after(is) {
