@@ -40,7 +40,7 @@ func moveAgain(t *testing.T, data, to string, flags ...string) {
 		t.Fatal(err)
 	}
 	status, _, errOut := shell(t, "", append([]string{"migrate", "--move", "--data", data, "--db", to}, flags...)...)
-	if status != exitFailed || !strings.Contains(errOut, "the database has rows already") {
+	if status != exitFailed || !strings.Contains(errOut, "the database already has other rows") {
 		t.Errorf("over another database: status %d %s", status, errOut)
 	}
 }

@@ -240,7 +240,7 @@ func TestProfileInSettings(t *testing.T) {
 	if got := start(); !strings.Contains(got, "Wait is not between 0 and 1m30s") {
 		t.Errorf("from the file: %s", got)
 	}
-	if got := start("--hold-wait", "5s", "--api-key-header", "a b"); !strings.Contains(got, "Header is no name") {
+	if got := start("--hold-wait", "5s", "--api-key-header", "a b"); !strings.Contains(got, "Profile.Header is not the name of a header") {
 		t.Errorf("a flag before the file: %s", got)
 	}
 	if got := start("--hold-wait", "5s", "--hold", "sometimes"); !strings.Contains(got, "--hold") {
