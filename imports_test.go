@@ -23,10 +23,9 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/internal/bodies":     {},
 	"countersign/envelope":            {others: []string{"filippo.io/bigmod", "github.com/dunglas/httpsfv"}},
 	"countersign/internal/db": {
-		ours:   []string{"countersign/client", "countersign/internal/db/pglink"},
+		ours:   []string{"countersign/client"},
 		others: []string{"github.com/jackc/pgx/v5", "modernc.org/sqlite", "golang.org/x/sys"},
 	},
-	"countersign/internal/db/pglink":        {others: []string{"github.com/jackc/pgx/v5"}},
 	"countersign/internal/lab/dbtest":       {others: []string{"github.com/go-sql-driver/mysql", "github.com/google/go-cmp", "github.com/jackc/pgx/v5", "modernc.org/sqlite"}},
 	"countersign/internal/lab/dbtest/ready": {ours: []string{"countersign/client", "countersign/internal/db", "countersign/internal/lab/dbtest"}, others: []string{"github.com/jackc/pgx/v5"}},
 	"countersign/internal/journal": {
@@ -65,17 +64,14 @@ var house = map[string]struct{ ours, others []string }{
 	},
 	"countersign/internal/gateway": {
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/internal/journal", "countersign/internal/bodies", "countersign/internal/book", "countersign/internal/api",
-			"countersign/internal/db", "countersign/internal/learn", "countersign/internal/policy", "countersign/internal/signed", "countersign/internal/strictjson", "countersign/internal/tasks"},
-		others: []string{"github.com/danielgtaylor/huma/v2", "golang.org/x/time"},
+			"countersign/internal/db", "countersign/internal/policy", "countersign/internal/signed", "countersign/internal/strictjson", "countersign/internal/tasks"},
+		others: []string{"github.com/BurntSushi/toml", "github.com/danielgtaylor/huma/v2", "golang.org/x/time"},
 	},
 	"countersign/internal/reconcile": {ours: []string{"countersign", "countersign/client", "countersign/internal/book", "countersign/internal/db", "countersign/internal/outbox",
 		"countersign/internal/strictjson"}},
 	"countersign/internal/relay": {
-		ours:   []string{"countersign/client", "countersign/internal/db", "countersign/internal/db/pglink", "countersign/internal/strictjson"},
+		ours:   []string{"countersign/client", "countersign/internal/db", "countersign/internal/strictjson"},
 		others: []string{"github.com/jackc/pgx/v5", "github.com/prometheus/client_golang"},
-	},
-	"countersign/internal/learn": {
-		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/internal/strictjson"}, others: []string{"github.com/BurntSushi/toml"},
 	},
 	"countersign/examples/go": {
 		ours: []string{"countersign", "countersign/envelope", "countersign/merchant", "countersign/merchant/sqlinbox"}, others: []string{"modernc.org/sqlite"},
@@ -91,7 +87,7 @@ var house = map[string]struct{ ours, others []string }{
 	},
 	"countersign/internal/demo": {
 		ours: []string{"countersign", "countersign/client", "countersign/conformance", "countersign/countersigntest", "countersign/envelope", "countersign/merchant",
-			"countersign/internal/book", "countersign/internal/daemon", "countersign/internal/db", "countersign/internal/learn", "countersign/internal/policy",
+			"countersign/internal/book", "countersign/internal/daemon", "countersign/internal/db", "countersign/internal/gateway", "countersign/internal/policy",
 			"countersign/internal/outbox"},
 	},
 	"countersign/internal/bench": {
@@ -104,7 +100,7 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/cmd/countersign": {
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/conformance", "countersign/countersigntest", "countersign/merchant", "countersign/internal/admin", "countersign/internal/journal",
 			"countersign/internal/api", "countersign/internal/bench", "countersign/internal/daemon", "countersign/internal/demo", "countersign/internal/gateway", "countersign/internal/policy",
-			"countersign/internal/learn", "countersign/internal/reconcile", "countersign/internal/relay", "countersign/internal/signed"},
+			"countersign/internal/reconcile", "countersign/internal/relay", "countersign/internal/signed"},
 		others: []string{"github.com/alecthomas/kong", "github.com/BurntSushi/toml"},
 	},
 }

@@ -13,7 +13,7 @@ import (
 	"countersign/conformance"
 	"countersign/countersigntest"
 	"countersign/internal/daemon"
-	"countersign/internal/learn"
+	"countersign/internal/gateway"
 )
 
 type listenCmd struct {
@@ -85,7 +85,7 @@ func (c *listenCmd) Run(std streams) error {
 		return err
 	}
 	defer m.Close()
-	shown := &learn.Shower{Reader: learn.Reader{Key: cmp.Or(config.RequestKey, config.Key), Padding: config.Padding, Field: config.BodyField}, Next: m, Out: std.out}
+	shown := &gateway.Shower{CallbackReader: gateway.CallbackReader{Key: cmp.Or(config.RequestKey, config.Key), Padding: config.Padding, Field: config.BodyField}, Next: m, Out: std.out}
 	log := std.warnings()
 	ctx, stop := untilSignal(log)
 	defer stop()

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"countersign/envelope"
-	"countersign/internal/learn"
+	"countersign/internal/gateway"
 )
 
 type openCmd struct {
@@ -32,7 +32,7 @@ func (c *openCmd) Run(std streams) error {
 		return err
 	}
 	if c.Explain {
-		found := learn.Reader{Key: key, Padding: padding}.Read(body)
+		found := gateway.CallbackReader{Key: key, Padding: padding}.Read(body)
 		fmt.Fprint(std.out, found)
 		if found.Err != nil {
 			return errNotOpened

@@ -13,8 +13,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
-
-	"countersign/internal/db/pglink"
 )
 
 // postgresDB is a connection pool, and a bell that notifies nodes of each other's commits.
@@ -26,7 +24,7 @@ type postgresDB struct {
 	log   *slog.Logger
 	hub   *hub
 	bell  *bell
-	link  *pglink.Links
+	link  *Links
 	schema
 	closed atomic.Bool
 	damage *damage
@@ -80,33 +78,33 @@ func apply(list []string) func(context.Context, *pgx.Conn) error {
 // PoolConfig returns the configuration of a pool for any PostgreSQL database, which need not belong to an End. It has
 // this package's rules for TLS, and its connections leave a server that died or was replaced. If the Links are
 // Several, their Watch must run.
-func PoolConfig(url string, log *slog.Logger) (*pgxpool.Config, *pglink.Links, error) {
+func PoolConfig(url string, log *slog.Logger) (*pgxpool.Config, *Links, error) {
 	c, err := pgxpool.ParseConfig(url)
 	if err != nil || !isPostgres(url) {
 		// The cause may repeat the URL, which may hold a password.
 		return nil, nil, errors.New("the database URL is not valid: write postgres://user:password@host/database?option=value")
 	}
-	if !pglink.SaysTLS(url) {
-		pglink.VerifyRemote(c.ConnConfig)
+	if !saysTLS(url) {
+		verifyRemote(c.ConnConfig)
 	}
 	if !strings.Contains(url, "pool_ping_timeout") {
-		c.PingTimeout = pglink.Stalled // for a connection that was idle
+		c.PingTimeout = stalled // for a connection that was idle
 	}
 	if c.ConnConfig.ConnectTimeout == 0 && !strings.Contains(url, "connect_timeout") {
-		c.ConnConfig.ConnectTimeout = pglink.ConnectTimeout(c.ConnConfig)
+		c.ConnConfig.ConnectTimeout = connectTimeout(c.ConnConfig)
 	}
-	l := pglink.New(c.ConnConfig, log)
-	c.BeforeConnect = l.BeforeConnect
+	l := newLinks(c.ConnConfig, log)
+	c.BeforeConnect = l.beforeConnect
 	return c, l, nil
 }
 
 // ExplainConnect adds to the error of a first connection to url what to write in the URL, if PoolConfig's rules for
 // TLS caused the error.
 func ExplainConnect(url string, err error) error {
-	if pglink.SaysTLS(url) {
+	if saysTLS(url) {
 		return err
 	}
-	return pglink.ExplainTLS(err)
+	return explainTLS(err)
 }
 
 // openPostgres connects and brings the schema up to date.
@@ -233,11 +231,11 @@ func (db *postgresDB) try(ctx context.Context, fn func(context.Context, *Tx) err
 		}
 		return nil, db.explain(err)
 	}
-	pglink.ForgetWarning(conn.Conn().PgConn())
+	forgetWarning(conn.Conn().PgConn())
 	if err := begun.Commit(ctx); err != nil {
 		return nil, fmt.Errorf("committing: %w", db.explain(err))
 	}
-	if warning := pglink.Warning(conn.Conn().PgConn()); warning != "" {
+	if warning := commitWarning(conn.Conn().PgConn()); warning != "" {
 		// The server was made to stop waiting for its standby. It reports the transaction as committed, but a
 		// failover would undo it.
 		return nil, fmt.Errorf("committing: %w: %s", ErrUnavailable, warning)

@@ -12,8 +12,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
-
-	"countersign/internal/db/pglink"
 )
 
 // bellChannel is the PostgreSQL channel on which nodes notify each other.
@@ -26,7 +24,7 @@ const bellChannel = "countersign"
 // a time.
 type bell struct {
 	pool  *pgxpool.Pool
-	links *pglink.Links
+	links *Links
 	hub   *hub
 	log   *slog.Logger
 	self  string // the sender, so that a node skips its own notifications
@@ -38,7 +36,7 @@ type bell struct {
 	done   sync.WaitGroup
 }
 
-func newBell(pool *pgxpool.Pool, l *pglink.Links, h *hub, log *slog.Logger) *bell {
+func newBell(pool *pgxpool.Pool, l *Links, h *hub, log *slog.Logger) *bell {
 	ctx, cancel := context.WithCancel(context.Background())
 	begun := make(chan struct{})
 	b := &bell{pool: pool, links: l, hub: h, log: log, self: rand.Text(), cancel: cancel,

@@ -22,7 +22,7 @@ import (
 	"countersign/envelope"
 	"countersign/internal/daemon"
 	"countersign/internal/db"
-	"countersign/internal/learn"
+	"countersign/internal/gateway"
 )
 
 //go:embed try.html
@@ -202,7 +202,7 @@ type tap struct {
 	got strings.Builder
 }
 
-// Write is for learn.Shower.
+// Write is for gateway.Shower.
 func (t *tap) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -220,7 +220,7 @@ func (t *tap) said() string {
 // wrap wraps the merchant's handler. It shows what the page sends, but not the service's own callbacks, which go on
 // meanwhile.
 func (t *tap) wrap(key *envelope.Key, next http.Handler) http.Handler {
-	shown := &learn.Shower{Reader: learn.Reader{Key: key}, Next: next, Out: t}
+	shown := &gateway.Shower{CallbackReader: gateway.CallbackReader{Key: key}, Next: next, Out: t}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("User-Agent") == conformance.UserAgent {
 			shown.ServeHTTP(w, r)

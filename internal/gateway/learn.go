@@ -12,13 +12,12 @@ import (
 	"countersign/internal/api"
 	"countersign/internal/book"
 	"countersign/internal/db"
-	"countersign/internal/learn"
 	"countersign/merchant"
 )
 
 // reader returns a reader of the provider's callbacks with the settings that the gateway was started with.
-func (c *Config) reader() learn.Reader {
-	return learn.Reader{Key: c.Callbacks.Key, Padding: c.Callbacks.Padding, Field: c.Callbacks.Profile.BodyField}
+func (c *Config) reader() CallbackReader {
+	return CallbackReader{Key: c.Callbacks.Key, Padding: c.Callbacks.Padding, Field: c.Callbacks.Profile.BodyField}
 }
 
 // learnMessage is the message to the provider.
@@ -29,7 +28,7 @@ const learnMessage = "learning: nothing was booked; send it again later"
 // what opens are remembered, so that nobody can join them once the settings are right (PROTOCOL.md, B7).
 func (g *Gateway) learn(w http.ResponseWriter, r *http.Request) {
 	c := &g.c.Callbacks
-	facts, known := learn.FactsOf(r, c.CallbackAPIKeys)
+	facts, known := requestFacts(r, c.CallbackAPIKeys)
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(merchant.DefaultBodyTimeout))
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, envelope.MaxBody))
 	status, refused := http.StatusOK, ""
@@ -69,7 +68,7 @@ func (g *Gateway) learn(w http.ResponseWriter, r *http.Request) {
 
 // learned sums up the callbacks that came while the gateway learned.
 func (a *server) learned(c *api.Call, _ api.None, _ api.None) (client.Learned, error) {
-	var list []learn.Finding
+	var list []Finding
 	for before, more := int64(0), true; more; more = before > 0 {
 		page, next, err := a.lists.RefusedList(c.R.Context(), client.RefusedFilter{State: client.RefusedOpen, Reason: client.RefusalLearning}, 100, before)
 		if err != nil {
@@ -85,5 +84,5 @@ func (a *server) learned(c *api.Call, _ api.None, _ api.None) (client.Learned, e
 		before = next
 	}
 	slices.Reverse(list) // the first that came first
-	return learn.Sum(list), nil
+	return sumUp(list), nil
 }

@@ -17,7 +17,6 @@ import (
 
 	"countersign/client"
 	"countersign/internal/db"
-	"countersign/internal/db/pglink"
 )
 
 // Config is what a Relay needs.
@@ -87,7 +86,7 @@ func DDL(decisions bool) string {
 type Relay struct {
 	c       Config
 	pool    *pgxpool.Pool
-	links   *pglink.Links
+	links   *db.Links
 	metrics *metrics
 	state   state
 	wake    chan struct{} // buffered 1
@@ -121,7 +120,7 @@ func New(c Config) (*Relay, error) {
 }
 
 // connect makes a pool, which connects when it is used.
-func connect(url string, idle time.Duration, log *slog.Logger) (*pgxpool.Pool, *pglink.Links, error) {
+func connect(url string, idle time.Duration, log *slog.Logger) (*pgxpool.Pool, *db.Links, error) {
 	c, links, err := db.PoolConfig(url, log)
 	if err != nil {
 		return nil, nil, fmt.Errorf("--from: %w", err)

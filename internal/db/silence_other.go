@@ -1,6 +1,6 @@
 //go:build !linux
 
-package pglink
+package db
 
 import "syscall"
 

@@ -1,7 +1,4 @@
-// Package pglink connects to the one of several PostgreSQL servers that takes writes. It never returns to a server
-// that was replaced, leaves a silent server once another has taken over, and detects commits that the standby may not
-// have.
-package pglink
+package db
 
 import (
 	"context"
@@ -18,9 +15,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Stalled is how long a server may take to answer. After that, the other hosts of the URL are asked whether one of
+// stalled is how long a server may take to answer. After that, the other hosts of the URL are asked whether one of
 // them takes writes now.
-const Stalled = 1500 * time.Millisecond
+const stalled = 1500 * time.Millisecond
 
 const (
 	connectSeveral = 2 * time.Second  // limit for one of several hosts: the next may take writes
@@ -38,7 +35,7 @@ type Links struct {
 	log    *slog.Logger
 
 	mu   sync.Mutex
-	open map[*link]bool
+	open map[*serverLink]bool
 	used string   // host:port of the last server that took writes; tried first
 	last timeline // the latest that was seen
 }
@@ -61,23 +58,23 @@ func newTimeline(system, file string) timeline {
 // after reports whether the server of t took over from the server of o.
 func (t timeline) after(o timeline) bool { return t.system == o.system && t.number > o.number }
 
-// link is one connection.
-type link struct {
+// serverLink is one connection.
+type serverLink struct {
 	net.Conn
 	l     *Links
 	host  string       // and port, as the URL has them
 	at    timeline     // of its server; zero until it is known. Guarded by l.mu
-	asked atomic.Int64 // when it was last written to, in nanoseconds after base; 0 if something was read since
+	asked atomic.Int64 // when it was last written to, in nanoseconds after startOfClock; 0 if something was read since
 }
 
-// base is the zero of the monotonic times that are stored as numbers.
-var base = time.Now()
+// startOfClock is the zero of the monotonic times that are stored as numbers.
+var startOfClock = time.Now()
 
-// New returns the Links of a pool with the configuration c, and completes c. Each connection of the pool must go
+// newLinks returns the Links of a pool with the configuration c, and completes c. Each connection of the pool must go
 // through BeforeConnect.
-func New(c *pgx.ConnConfig, log *slog.Logger) *Links {
+func newLinks(c *pgx.ConnConfig, log *slog.Logger) *Links {
 	l := &Links{
-		config: c, log: log, open: map[*link]bool{},
+		config: c, log: log, open: map[*serverLink]bool{},
 		dialer: net.Dialer{
 			KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3},
 			Control:         limitSilence,
@@ -86,8 +83,8 @@ func New(c *pgx.ConnConfig, log *slog.Logger) *Links {
 	return l
 }
 
-// ConnectTimeout returns how long one attempt to connect to a server of c may take, if the URL has no connect_timeout.
-func ConnectTimeout(c *pgx.ConnConfig) time.Duration {
+// connectTimeout returns how long one attempt to connect to a server of c may take, if the URL has no connect_timeout.
+func connectTimeout(c *pgx.ConnConfig) time.Duration {
 	if several(c) {
 		return connectSeveral
 	}
@@ -103,8 +100,8 @@ func several(c *pgx.ConnConfig) bool {
 	})
 }
 
-// BeforeConnect is the function of that name of the pool. It makes the connection dial through l.
-func (l *Links) BeforeConnect(_ context.Context, c *pgx.ConnConfig) error {
+// beforeConnect is the function of that name of the pool. It makes the connection dial through l.
+func (l *Links) beforeConnect(_ context.Context, c *pgx.ConnConfig) error {
 	l.prepare(c, true)
 	return nil
 }
@@ -143,7 +140,7 @@ func (l *Links) prepare(c *pgx.ConnConfig, usedFirst bool) {
 		}
 		return found, err
 	}
-	var dialled *link // of the host that is being tried
+	var dialled *serverLink // of the host that is being tried
 	var connected atomic.Bool
 	c.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if connected.Load() {
@@ -153,7 +150,7 @@ func (l *Links) prepare(c *pgx.ConnConfig, usedFirst bool) {
 		if err != nil {
 			return nil, err
 		}
-		dialled = &link{Conn: conn, l: l, host: addr}
+		dialled = &serverLink{Conn: conn, l: l, host: addr}
 		if ip, port, err := net.SplitHostPort(addr); err == nil && names[ip] != "" {
 			dialled.host = net.JoinHostPort(names[ip], port)
 		}
@@ -179,7 +176,7 @@ const timelineSQL = `SELECT system_identifier, pg_walfile_name(pg_current_wal_in
 
 // validate checks every new connection, host by host. It refuses a server that takes no writes. It also refuses a
 // primary that was replaced and came back, because its writes would be lost.
-func (l *Links) validate(ctx context.Context, conn *pgconn.PgConn, k *link) error {
+func (l *Links) validate(ctx context.Context, conn *pgconn.PgConn, k *serverLink) error {
 	if err := pgconn.ValidateConnectTargetSessionAttrsReadWrite(ctx, conn); err != nil {
 		return err
 	}
@@ -198,8 +195,8 @@ var errReplaced = errors.New("the server was replaced: its timeline is an earlie
 
 // accept returns an error for a server whose timeline is before the latest of its cluster. A server with a later
 // timeline ends the connections to the servers before it.
-func (l *Links) accept(k *link, is timeline) error {
-	var left []*link
+func (l *Links) accept(k *serverLink, is timeline) error {
+	var left []*serverLink
 	l.mu.Lock()
 	defer func() {
 		l.mu.Unlock()
@@ -232,22 +229,22 @@ func (l *Links) accept(k *link, is timeline) error {
 // warned is the key of a connection's last warning.
 const warned = "warned"
 
-// Warning returns the last warning that the server sent on a connection since ForgetWarning. It returns "" if there
+// commitWarning returns the last warning that the server sent on a connection since forgetWarning. It returns "" if there
 // was none. A COMMIT with a warning did not wait for the standby.
-func Warning(conn *pgconn.PgConn) string {
+func commitWarning(conn *pgconn.PgConn) string {
 	w, _ := conn.CustomData()[warned].(string)
 	return w
 }
 
-// ForgetWarning deletes the last warning of a connection.
-func ForgetWarning(conn *pgconn.PgConn) { delete(conn.CustomData(), warned) }
+// forgetWarning deletes the last warning of a connection.
+func forgetWarning(conn *pgconn.PgConn) { delete(conn.CustomData(), warned) }
 
-func (k *link) Write(p []byte) (int, error) {
-	k.asked.CompareAndSwap(0, max(1, int64(time.Since(base))))
+func (k *serverLink) Write(p []byte) (int, error) {
+	k.asked.CompareAndSwap(0, max(1, int64(time.Since(startOfClock))))
 	return k.Conn.Write(p)
 }
 
-func (k *link) Read(p []byte) (int, error) {
+func (k *serverLink) Read(p []byte) (int, error) {
 	n, err := k.Conn.Read(p)
 	if n > 0 {
 		k.asked.Store(0)
@@ -255,7 +252,7 @@ func (k *link) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (k *link) Close() error {
+func (k *serverLink) Close() error {
 	k.l.mu.Lock()
 	delete(k.l.open, k)
 	k.l.mu.Unlock()
@@ -289,9 +286,9 @@ func (l *Links) Watch(ctx context.Context) {
 	}
 }
 
-// silent reports whether a server has not answered for Stalled.
+// silent reports whether a server has not answered for stalled.
 func (l *Links) silent() bool {
-	before := int64(time.Since(base) - Stalled)
+	before := int64(time.Since(startOfClock) - stalled)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for k := range l.open {

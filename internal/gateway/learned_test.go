@@ -1,4 +1,4 @@
-package learn
+package gateway
 
 import (
 	"bytes"
@@ -58,12 +58,12 @@ func plaintext(t testing.TB, bound bool) string {
 
 // TestFits: what each body shows, and the settings that fit it.
 func TestFits(t *testing.T) {
-	public := Reader{Key: pair().Public(), Field: "data"}
-	private := Reader{Key: pair(), Field: "data"}
+	public := CallbackReader{Key: pair().Public(), Field: "data"}
+	private := CallbackReader{Key: pair(), Field: "data"}
 	bound, unbound := plaintext(t, true), plaintext(t, false)
 	sealed := func(plain string) []byte { return seal(t, pair(), envelope.PKCS1v15, plain) }
 	for name, c := range map[string]struct {
-		reader Reader
+		reader CallbackReader
 		body   []byte
 		shows  []string
 		fits   string
@@ -75,12 +75,12 @@ func TestFits(t *testing.T) {
 		"form field":       {public, []byte("msg=" + queryEscape(string(sealed(bound)))), []string{"form field, in msg"}, "--body-field msg"},
 		"data field":       {public, []byte("data=" + queryEscape(string(sealed(bound)))), []string{", form field\n"}, "the defaults"},
 		"OAEP":             {private, seal(t, pair().Public(), envelope.OAEP, bound), []string{"the private part opens OAEP blocks"}, "--oaep"},
-		"as it is set": {Reader{Key: pair(), Padding: envelope.OAEP, Field: "msg"}, []byte("msg=" + queryEscape(string(seal(t, pair().Public(), envelope.OAEP, bound)))),
+		"as it is set": {CallbackReader{Key: pair(), Padding: envelope.OAEP, Field: "msg"}, []byte("msg=" + queryEscape(string(seal(t, pair().Public(), envelope.OAEP, bound)))),
 			[]string{"form field, in msg"}, "--oaep --body-field msg"},
 		"no transaction": {public, sealed(strings.Replace(unbound, `"txId"`, `"txid"`, 1)), []string{`member "txId" is missing; no setting changes that`}, "--provider other"},
 		"twice":          {public, sealed(strings.Replace(unbound, `"txId"`, `"symbol":"X","txId"`, 1)), []string{`"symbol" occurs twice`}, ""},
 		"not JSON":       {public, sealed("hello"), []string{"refused    "}, ""},
-		"another pair":   {Reader{Key: countersigntest.NewService(t).MerchantKey(), Field: "data"}, sealed(bound), []string{"result", "try"}, ""},
+		"another pair":   {CallbackReader{Key: countersigntest.NewService(t).MerchantKey(), Field: "data"}, sealed(bound), []string{"result", "try"}, ""},
 		"two fields":     {public, []byte(`{"a":"` + string(sealed(bound)) + `","b":"` + string(sealed(bound)) + `"}`), []string{"result     body: not a known body form"}, ""},
 		"nothing":        {public, nil, []string{"result     body: nothing there"}, ""},
 	} {
@@ -96,7 +96,7 @@ func TestFits(t *testing.T) {
 			t.Errorf("%s fits %s, want %s\n%s", name, got, c.fits, f)
 		}
 		var settings map[string]any
-		if _, err := toml.Decode(Sum([]Finding{seen}).Settings, &settings); err != nil {
+		if _, err := toml.Decode(sumUp([]Finding{seen}).Settings, &settings); err != nil {
 			t.Errorf("%s: the file is no TOML: %v", name, err)
 		} else if got := settings["gateway"].(map[string]any)["notify-path"]; f.Type == countersign.TypeDeposited && got != seen.Path {
 			t.Errorf("%s: the file has %q", name, got)
@@ -136,7 +136,7 @@ func queryEscape(s string) string {
 // came is what a callback shows that came to a path.
 func came(t testing.TB, path, plain string) Finding {
 	t.Helper()
-	return Reader{Key: pair().Public(), Field: "data"}.Seen(seal(t, pair(), envelope.PKCS1v15, plain), []client.Fact{{Member: factPath, Came: path}})
+	return CallbackReader{Key: pair().Public(), Field: "data"}.Seen(seal(t, pair(), envelope.PKCS1v15, plain), []client.Fact{{Member: factPath, Came: path}})
 }
 
 // deposit is one of a provider that does not bind.
@@ -167,7 +167,7 @@ func TestOnePath(t *testing.T) {
 	for _, typ := range []countersign.Type{countersign.TypeDeposited, countersign.TypeRequestWithdraw} {
 		list = append(list, Finding{Type: typ, Binding: countersign.BindingHolds, Path: "/hook"})
 	}
-	got := Sum(list)
+	got := sumUp(list)
 	wants(t, got.Settings, "2 callbacks, of which 1 would be refused.\n#   1  type 2: its path is that of the other types, /hook\n", "notify-path = \"/hook\"\n")
 	wants(t, got.Note, "go to a URL of their own")
 	if strings.Contains(got.Settings, "withdraw-path") {
@@ -186,7 +186,7 @@ func TestSum(t *testing.T) {
 		came(t, withdraw, `{"type":2,"callBackId":"w-1","requestUUID":"7c0f1b52-9f0e-4a53-9d4b-4a1c2b7d9e10"}`),
 		came(t, notify, `{"type":9,"requestUUID":"7c0f1b52-9f0e-4a53-9d4b-4a1c2b7d9e10"}`),
 	}
-	got := Sum(list)
+	got := sumUp(list)
 	wants(t, got.Settings, "# What this provider does: 7 callbacks, of which 5 would be refused.\n#   2  type 1: member \"txId\" is missing (such as bad-1, bad-2?[31m)\n",
 		"#   1  type 9: unknown callback type: 9\n", "\n[gateway.profile]\nprovider = \"other\"\n")
 	wants(t, got.Note, "We received 7 different callbacks from you, and our end must refuse 5 of them.",
@@ -196,7 +196,7 @@ func TestSum(t *testing.T) {
 // TestMixed: what differs from what one setting says for all callbacks would be refused, and a body
 // that does not open, too. What may be forged, or may be the fault of a key here, is not in the note.
 func TestMixed(t *testing.T) {
-	r := Reader{Key: pair().Public(), Field: "data"}
+	r := CallbackReader{Key: pair().Public(), Field: "data"}
 	bound := came(t, "/b", plaintext(t, true))
 	with := func(header string) Finding { s := came(t, "/b", deposit(t, "a")); s.APIKey = header; return s }
 	in := func(field string) Finding {
@@ -214,7 +214,7 @@ func TestMixed(t *testing.T) {
 		"no seal": {[]Finding{bound, r.Seen([]byte("AAAA"), nil)}, "#   1  does not open: ", false},
 		"none":    {[]Finding{bound}, "1 callbacks, of which 0 would be refused.\n", false},
 	} {
-		if got := Sum(c.list); !strings.Contains(got.Settings, c.want) || (got.Note != "") != c.note {
+		if got := sumUp(c.list); !strings.Contains(got.Settings, c.want) || (got.Note != "") != c.note {
 			t.Errorf("%s: %s\nnote: %q", name, got.Settings, got.Note)
 		}
 	}
@@ -223,7 +223,7 @@ func TestMixed(t *testing.T) {
 // TestBoundAndNot: a callback that is not bound makes binding optional only where no bound one came.
 func TestBoundAndNot(t *testing.T) {
 	splice := strings.Replace(plaintext(t, true), `"deposit-1"`, `"deposit-2"`, 1)
-	got := Sum([]Finding{came(t, notify, splice), came(t, notify, plaintext(t, true)), came(t, notify, plaintext(t, false)), came(t, notify, splice)}).Settings
+	got := sumUp([]Finding{came(t, notify, splice), came(t, notify, plaintext(t, true)), came(t, notify, plaintext(t, false)), came(t, notify, splice)}).Settings
 	wants(t, got, "not bound to it, as that of 1 others is")
 	if strings.Contains(got, "provider =") || strings.Contains(got, "binding =") {
 		t.Error(got)
@@ -235,12 +235,12 @@ func TestURLSafeOnly(t *testing.T) {
 	var list []Finding
 	for n := range 6 {
 		body := strings.NewReplacer("+", "-", "/", "_", "=", "").Replace(string(seal(t, pair(), envelope.PKCS1v15, deposit(t, fmt.Sprint("d-", n)))))
-		s := Reader{Key: pair().Public(), Field: "data"}.Seen([]byte(body), nil)
+		s := CallbackReader{Key: pair().Public(), Field: "data"}.Seen([]byte(body), nil)
 		if list = append(list, s); strings.Contains(s.String(), "OAEP") || strings.Contains(s.String(), "--service-key") {
 			t.Errorf("%v", s)
 		}
 	}
-	got := Sum(append(list, Reader{Key: pair().Public(), Field: "data"}.Seen([]byte("\x1f\x8b\x08"), nil)))
+	got := sumUp(append(list, CallbackReader{Key: pair().Public(), Field: "data"}.Seen([]byte("\x1f\x8b\x08"), nil)))
 	if strings.Count(got.Settings, "does not open") != 2 {
 		t.Error(got.Settings)
 	}
@@ -251,7 +251,7 @@ func TestURLSafeOnly(t *testing.T) {
 // TestStrayCallback: one callback that is not as the others does not become the setting, in
 // whatever order they come, and the provider is asked to mend that one alone.
 func TestStrayCallback(t *testing.T) {
-	r := Reader{Key: pair().Public(), Field: "data"}
+	r := CallbackReader{Key: pair().Public(), Field: "data"}
 	for last := range 7 {
 		var list []Finding
 		for n := range 7 {
@@ -265,20 +265,20 @@ func TestStrayCallback(t *testing.T) {
 		if got := fits(list); got != "--notify-path /usual --api-key-header X-usual --binding off --body-field usual --provider other" {
 			t.Errorf("stray number %d: %s", last, got)
 		}
-		got := Sum(list)
+		got := sumUp(list)
 		wants(t, got.Settings, "7 callbacks, of which 1 would be refused", "its path is /stray, that of others /usual (such as d-"+fmt.Sprint(last)+")")
 	}
 }
 
-// TestFactsOf: names of headers are kept and no values; where no API key is given, what may carry it is named.
-func TestFactsOf(t *testing.T) {
+// TestRequestFacts: names of headers are kept and no values; where no API key is given, what may carry it is named.
+func TestRequestFacts(t *testing.T) {
 	r := httptest.NewRequest(http.MethodPost, "/x", nil)
 	r.Header.Set("X-Api-Key", "S3CRET")
 	r.Header.Set("Accept", "x")
 	for _, key := range []countersign.APIKey{"S3CRET", "other"} {
-		facts, known := FactsOf(r, []countersign.APIKey{key})
-		s := Reader{Key: pair().Public(), Field: "data"}.Seen(seal(t, pair(), envelope.PKCS1v15, plaintext(t, true)), facts)
-		got := Sum([]Finding{s, s}).Settings
+		facts, known := requestFacts(r, []countersign.APIKey{key})
+		s := CallbackReader{Key: pair().Public(), Field: "data"}.Seen(seal(t, pair(), envelope.PKCS1v15, plaintext(t, true)), facts)
+		got := sumUp([]Finding{s, s}).Settings
 		wants(t, fmt.Sprint(facts, got))
 		if s.Path != "/x" || known != (key == "S3CRET") || (s.APIKey != "") != known || strings.Contains(got, "callbacks had the header X-Api-Key, which the gateway will not check") == known {
 			t.Errorf("key %s: %+v\n%s", key.Reveal(), facts, got)
@@ -292,11 +292,11 @@ func FuzzRead(f *testing.F) {
 	for _, seed := range []string{``, `{"type":1}`, `{"type":1,"requestUUID":"\u001b[31m","a\u202eb":{}}`, plaintext(f, true), plaintext(f, false), "\xff", `[]`} {
 		f.Add([]byte(seed))
 	}
-	reader := Reader{Key: pair().Public(), Field: "data"}
+	reader := CallbackReader{Key: pair().Public(), Field: "data"}
 	f.Fuzz(func(t *testing.T, plain []byte) {
 		texts := []string{reader.Read(plain).String()}
 		if body, err := envelope.Seal(pair(), envelope.PKCS1v15, plain); err == nil {
-			sum := Sum([]Finding{reader.Seen(body, nil)})
+			sum := sumUp([]Finding{reader.Seen(body, nil)})
 			texts = append(texts, reader.Read(body).String(), sum.Settings, sum.Note)
 		}
 		for _, text := range texts {

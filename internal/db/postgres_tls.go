@@ -1,4 +1,4 @@
-package pglink
+package db
 
 import (
 	"crypto/tls"
@@ -12,9 +12,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// SaysTLS reports whether a database URL itself sets its use of TLS. Settings in the environment do not count,
+// saysTLS reports whether a database URL itself sets its use of TLS. Settings in the environment do not count,
 // because a reader of the URL does not see them.
-func SaysTLS(raw string) bool {
+func saysTLS(raw string) bool {
 	raw, _, _ = strings.Cut(raw, "#")
 	_, query, _ := strings.Cut(raw, "?")
 	values, err := url.ParseQuery(query)
@@ -22,10 +22,10 @@ func SaysTLS(raw string) bool {
 	return err == nil && len(said) > 0 && !slices.Contains(said, "")
 }
 
-// VerifyRemote makes every server of c that is not on this machine prove the name in the URL by a certificate, as
+// verifyRemote makes every server of c that is not on this machine prove the name in the URL by a certificate, as
 // sslmode=verify-full does. pgx's own default falls back to no TLS at all, so an attacker on the network could read
 // everything and answer for the server.
-func VerifyRemote(c *pgx.ConnConfig) {
+func verifyRemote(c *pgx.ConnConfig) {
 	hosts := append([]*pgconn.FallbackConfig{{Host: c.Host, Port: c.Port, TLSConfig: c.TLSConfig}}, c.Fallbacks...)
 	asked := &tls.Config{} // with the URL's authorities and certificates, the same for all hosts
 	for _, h := range hosts {
@@ -59,8 +59,8 @@ func onThisMachine(h *pgconn.FallbackConfig) bool {
 	return err == nil && ip.Unmap().IsLoopback() || strings.EqualFold(h.Host, "localhost")
 }
 
-// ExplainTLS adds to err what to write in the URL, if VerifyRemote is why a server cannot be reached.
-func ExplainTLS(err error) error {
+// explainTLS adds to err what to write in the URL, if verifyRemote is why a server cannot be reached.
+func explainTLS(err error) error {
 	// pgx has no type for a server that refuses TLS. Errors of package tls begin with these texts.
 	if text := err.Error(); !strings.Contains(text, "tls error") && !strings.Contains(text, "tls: ") {
 		return err

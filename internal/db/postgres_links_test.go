@@ -1,4 +1,4 @@
-package pglink
+package db
 
 import (
 	"context"
@@ -34,9 +34,9 @@ func TestTimelines(t *testing.T) {
 		{"a name that is too short counts as the lowest", of("a", "00000002"), newTimeline("a", "0000"), true, false},
 		{"a name without digits likewise", of("a", "00000002"), newTimeline("a", "no digits at all"), true, false},
 	} {
-		l := New(config(t, "postgres://u@db1,db2/x"), slog.New(slog.DiscardHandler))
+		l := newLinks(parseConfig(t, "postgres://u@db1,db2/x"), slog.New(slog.DiscardHandler))
 		l.last = c.was
-		links := map[string]*link{"old": {at: c.was}, "new": {}, "unknown": {}} // the last is dialled, and not known yet
+		links := map[string]*serverLink{"old": {at: c.was}, "new": {}, "unknown": {}} // the last is dialled, and not known yet
 		for _, k := range links {
 			var there net.Conn
 			k.Conn, there = net.Pipe()
@@ -62,7 +62,7 @@ func TestTimelines(t *testing.T) {
 	}
 }
 
-func config(t *testing.T, url string) *pgx.ConnConfig {
+func parseConfig(t *testing.T, url string) *pgx.ConnConfig {
 	t.Helper()
 	c, err := pgx.ParseConfig(url)
 	if err != nil {
@@ -79,15 +79,15 @@ func TestSeveral(t *testing.T) {
 		"postgres://u@db1:5432,db1:5433/x":     true,
 		"postgres://u@db1,db1/x?sslmode=allow": false,
 	} {
-		c := config(t, url)
-		if got := New(c, nil).Several(); got != several {
+		c := parseConfig(t, url)
+		if got := newLinks(c, nil).Several(); got != several {
 			t.Errorf("%s: several %v", url, got)
 		}
 		want := connectOne
 		if several {
 			want = connectSeveral
 		}
-		if got := ConnectTimeout(c); got != want {
+		if got := connectTimeout(c); got != want {
 			t.Errorf("%s: connecting may take %v, want %v", url, got, want)
 		}
 	}
@@ -102,7 +102,7 @@ func TestUsedServer(t *testing.T) {
 		"db2:5432":      {{"db2", "10.0.0.1", "10.0.0.3"}, {"10.0.0.1", "10.0.0.3", "db2"}},
 		"10.0.0.3:5433": {{"10.0.0.1", "db2", "10.0.0.3"}, {"10.0.0.1", "db2", "10.0.0.3"}}, // another port
 	} {
-		l := New(config(t, "postgres://u@10.0.0.1,db2,10.0.0.3/x?sslmode=disable"), nil)
+		l := newLinks(parseConfig(t, "postgres://u@10.0.0.1,db2,10.0.0.3/x?sslmode=disable"), nil)
 		l.used = used
 		for n, first := range []bool{true, false} {
 			conn := l.config.Copy()
@@ -127,7 +127,7 @@ func TestDials(t *testing.T) {
 	}
 	defer server.Close()
 	_, port, _ := net.SplitHostPort(server.Addr().String())
-	l := New(config(t, "postgres://u@db/x"), nil)
+	l := newLinks(parseConfig(t, "postgres://u@db/x"), nil)
 	conn := l.config.Copy()
 	conn.LookupFunc = func(context.Context, string) ([]string, error) { return []string{"127.0.0.1"}, nil }
 	l.prepare(conn, true)
@@ -138,7 +138,7 @@ func TestDials(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if host := got.(*link).host; host != "db:"+port || len(l.open) != 1 {
+	if host := got.(*serverLink).host; host != "db:"+port || len(l.open) != 1 {
 		t.Errorf("host %s, %d connections are known", host, len(l.open))
 	}
 	got.Close()
@@ -155,9 +155,9 @@ func TestDials(t *testing.T) {
 
 // TestSilent: a server is silent that was asked long ago and has answered nothing since.
 func TestSilent(t *testing.T) {
-	defer func(was time.Time) { base = was }(base)
-	base = base.Add(-time.Hour)
-	long, short := int64(time.Since(base)-10*Stalled), int64(time.Since(base)+time.Hour)
+	defer func(was time.Time) { startOfClock = was }(startOfClock)
+	startOfClock = startOfClock.Add(-time.Hour)
+	long, short := int64(time.Since(startOfClock)-10*stalled), int64(time.Since(startOfClock)+time.Hour)
 	for _, c := range []struct {
 		name            string
 		asked           int64
@@ -168,9 +168,9 @@ func TestSilent(t *testing.T) {
 		{"asked long ago", long, false, true},
 		{"answered", long, true, false},
 	} {
-		l := New(config(t, "postgres://u@db/x"), nil)
+		l := newLinks(parseConfig(t, "postgres://u@db/x"), nil)
 		here, there := net.Pipe()
-		k := &link{Conn: here, l: l}
+		k := &serverLink{Conn: here, l: l}
 		l.open[k] = true
 		k.asked.Store(c.asked)
 		if c.answers {

@@ -1,4 +1,4 @@
-package pglink
+package db
 
 import (
 	"context"
@@ -58,8 +58,8 @@ func TestRemoteServersProveTheirNames(t *testing.T) {
 			if err != nil {
 				t.Fatal(c.url, err)
 			}
-			if !SaysTLS(c.url) {
-				VerifyRemote(config)
+			if !saysTLS(c.url) {
+				verifyRemote(config)
 			}
 			if got := strings.Join(tlsOf(config), " "); got != strings.Join(c.want, " ") {
 				t.Errorf("%s with PGSSLMODE=%q: %s, want %s", c.url, env, got, strings.Join(c.want, " "))
@@ -133,8 +133,8 @@ func TestServerWithoutProofIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		config.LookupFunc = func(_ context.Context, _ string) ([]string, error) { return []string{"127.0.0.1"}, nil }
-		if !SaysTLS(raw) {
-			VerifyRemote(config)
+		if !saysTLS(raw) {
+			verifyRemote(config)
 		}
 		_, err = pgx.ConnectConfig(t.Context(), config)
 		if err == nil {
@@ -143,7 +143,7 @@ func TestServerWithoutProofIsRefused(t *testing.T) {
 		if told.Load() != c.trusted {
 			t.Errorf("%s: the server was told who connects: %v, want %v (%v)", c.name, told.Load(), c.trusted, err)
 		}
-		if hint := strings.Contains(ExplainTLS(err).Error(), "sslrootcert=FILE"); hint != c.hint {
+		if hint := strings.Contains(explainTLS(err).Error(), "sslrootcert=FILE"); hint != c.hint {
 			t.Errorf("%s: the error says what to write: %v, want %v: %v", c.name, hint, c.hint, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package learn
+package gateway
 
 import (
 	"bytes"
@@ -24,7 +24,7 @@ func TestShower(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	server := httptest.NewServer(&Shower{Reader: Reader{Key: s.MerchantKey()}, Next: m, Out: &out})
+	server := httptest.NewServer(&Shower{CallbackReader: CallbackReader{Key: s.MerchantKey()}, Next: m, Out: &out})
 	to := countersigntest.ToURLs(server.URL+merchant.DefaultNotifyPath, server.URL+merchant.DefaultWithdrawPath, nil)
 	if r := s.Deliver(t.Context(), to, countersigntest.Deposit(1)); r.Err != nil {
 		t.Error(r.Err)

@@ -1,4 +1,4 @@
-package learn
+package gateway
 
 import (
 	"cmp"
@@ -138,10 +138,10 @@ func (f fit) faults(s Finding) (out []fault) {
 	return out
 }
 
-// Sum returns what callbacks, in the order of their arrival, show together: the settings that fit, as a file for
+// sumUp returns what callbacks, in the order of their arrival, show together: the settings that fit, as a file for
 // gateway --config, and a note to the provider about what no setting mends, empty if there is nothing. Both contain
 // identifiers of callbacks, but no other values and no secrets.
-func Sum(list []Finding) client.Learned {
+func sumUp(list []Finding) client.Learned {
 	fit, found, refused := fitOf(list), map[fault][]string{}, 0
 	for _, s := range list {
 		why := fit.faults(s)

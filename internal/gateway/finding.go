@@ -1,6 +1,4 @@
-// Package learn finds out what a provider, the service at the other end, does and which settings of the gateway fit it,
-// from the callbacks that it sends.
-package learn
+package gateway
 
 import (
 	"bytes"
@@ -23,15 +21,15 @@ import (
 	"countersign/merchant"
 )
 
-// Reader reads a provider's callbacks.
-type Reader struct {
+// CallbackReader reads a provider's callbacks.
+type CallbackReader struct {
 	Key     *envelope.Key // opens requests
 	Padding envelope.Padding
 	Field   string // see merchant.Profile.BodyField
 }
 
 // Finding is what one callback shows: its body, in the form, the padding and the field in which it opens, if any, and
-// what FactsOf kept of the request.
+// what requestFacts kept of the request.
 type Finding struct {
 	envelope.Explanation
 	Padding envelope.Padding
@@ -48,7 +46,7 @@ type Finding struct {
 }
 
 // Read returns what body shows.
-func (r Reader) Read(body []byte) Finding {
+func (r CallbackReader) Read(body []byte) Finding {
 	field, found := cmp.Or(r.Field, merchant.DefaultBodyField), body
 	inner, form, err := envelope.UnwrapField(body, field)
 	if other := otherField(body); err != nil && other != "" {
@@ -124,9 +122,9 @@ var usualHeaders = strings.Fields("Accept Accept-Charset Accept-Encoding Accept-
 	"Content-Encoding Content-Length Content-Type Cookie Date Expect Forwarded Keep-Alive Origin Pragma Referer Te " +
 	"Traceparent Tracestate Transfer-Encoding Upgrade User-Agent Via X-Real-Ip")
 
-// FactsOf returns what is kept of a request besides its body, without the values of headers, and whether a header
+// requestFacts returns what is kept of a request besides its body, without the values of headers, and whether a header
 // carries one of keys.
-func FactsOf(r *http.Request, keys []countersign.APIKey) (facts []client.Fact, known bool) {
+func requestFacts(r *http.Request, keys []countersign.APIKey) (facts []client.Fact, known bool) {
 	facts = []client.Fact{{Member: factPath, Came: strictjson.Printable(r.URL.Path)}}
 	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
 		if slices.Contains(usualHeaders, name) || strings.HasPrefix(name, "X-Forwarded-") || len(facts) > 20 {
@@ -143,7 +141,7 @@ func FactsOf(r *http.Request, keys []countersign.APIKey) (facts []client.Fact, k
 }
 
 // Seen reads one callback, of which facts were kept.
-func (r Reader) Seen(body []byte, facts []client.Fact) Finding {
+func (r CallbackReader) Seen(body []byte, facts []client.Fact) Finding {
 	f := r.Read(body)
 	for _, fact := range facts {
 		switch {
@@ -160,7 +158,7 @@ func (r Reader) Seen(body []byte, facts []client.Fact) Finding {
 
 // Shower shows each callback as it comes, and lets Next answer it.
 type Shower struct {
-	Reader
+	CallbackReader
 	Next http.Handler
 	Out  io.Writer // gets the plaintexts, but no API key. One goroutine at a time writes to it
 

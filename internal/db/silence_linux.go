@@ -1,4 +1,4 @@
-package pglink
+package db
 
 import "syscall"
 
