@@ -58,7 +58,7 @@ func (c *relayRunCmd) Run(std streams) error {
 	if len(nodes) == 0 {
 		return errors.New("--to is empty: give the URL of the service's API")
 	}
-	r, err := relay.New(relay.Config{From: c.From, Service: nodes[0], Others: nodes[1:], Decisions: c.Decisions, Build: daemon.BuildInfo(), Log: log})
+	r, err := relay.New(relay.Config{From: c.From, Nodes: nodes, Decisions: c.Decisions, Build: daemon.BuildInfo(), Log: log})
 	if err != nil {
 		return err
 	}

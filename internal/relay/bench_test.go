@@ -69,7 +69,7 @@ func BenchmarkWhole(b *testing.B) {
 			for i := range rows {
 				rows[i] = []any{kindWithdrawal, withdrawal(fmt.Sprint("m", i%8), fmt.Sprint("w-", i))}
 			}
-			r := start(b, Config{From: c.url, Service: s.client(&http.Transport{}), Decisions: true})
+			r := start(b, Config{From: c.url, Nodes: []*client.Service{s.client(&http.Transport{})}, Decisions: true})
 			b.ResetTimer()
 			if _, err := c.conn.CopyFrom(context.Background(), pgx.Identifier{"countersign_outbox"}, []string{"kind", "body"}, pgx.CopyFromRows(rows)); err != nil {
 				b.Fatal(err)

@@ -76,26 +76,26 @@ func (r *Relay) carry(ctx context.Context) {
 	for ctx.Err() == nil {
 		began := time.Now()
 		done, err := r.turn(ctx)
+		var wait time.Duration
 		var down *downError
 		switch {
 		case errors.As(err, &down):
 			r.state.set(partCore, nil)
 			r.state.set(partService, down.err)
-			failures++
-			sleep(ctx, max(pauseAfter(failures, r.c.lastPause), min(down.wait, longestHold)))
-			continue
+			wait = min(down.wait, longestHold)
 		case err != nil && ctx.Err() == nil:
 			r.state.set(partCore, err)
-			failures++
-			sleep(ctx, pauseAfter(failures, r.c.lastPause))
+		default:
+			failures = 0
+			r.state.set(partCore, nil)
+			r.state.set(partService, nil)
+			if done == 0 { // else more may have come meanwhile
+				r.rest(ctx, began)
+			}
 			continue
 		}
-		failures = 0
-		r.state.set(partCore, nil)
-		r.state.set(partService, nil)
-		if done == 0 { // else more may have come meanwhile
-			r.rest(ctx, began)
-		}
+		failures++
+		sleep(ctx, max(pauseAfter(failures, r.c.lastPause), wait))
 	}
 }
 
@@ -105,12 +105,10 @@ func (r *Relay) rest(ctx context.Context, began time.Time) {
 	if _, first := r.held.now(began); !first.IsZero() {
 		wait = min(wait, max(time.Until(first), 0))
 	}
-	t := time.NewTimer(wait)
-	defer t.Stop()
 	select {
 	case <-ctx.Done():
 	case <-r.wake:
-	case <-t.C:
+	case <-time.After(wait):
 	}
 }
 
@@ -154,18 +152,12 @@ func (r *Relay) turn(ctx context.Context) (done int, err error) {
 // keepAwake keeps the database from ending tx as idle while requests are under way. Its result must be called before tx
 // is used.
 func (r *Relay) keepAwake(ctx context.Context, tx pgx.Tx) (end func()) {
-	stop, ended := make(chan struct{}), make(chan struct{})
+	until, stop := context.WithCancel(ctx)
+	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		tick := time.NewTicker(r.c.idle / 4)
-		defer tick.Stop()
-		for {
-			select {
-			case <-stop:
-				return
-			case <-tick.C:
-			}
-			ping, cancel := context.WithTimeout(ctx, r.c.idle)
+		for sleep(until, r.c.idle/4) {
+			ping, cancel := context.WithTimeout(ctx, r.c.idle) // not until: to break it off would end tx
 			_, err := tx.Exec(ping, `SELECT 1`)
 			cancel()
 			if err != nil {
@@ -173,7 +165,7 @@ func (r *Relay) keepAwake(ctx context.Context, tx pgx.Tx) (end func()) {
 			}
 		}
 	}()
-	return func() { close(stop); <-ended }
+	return func() { stop(); <-ended }
 }
 
 func (r *Relay) begin(ctx context.Context) (pgx.Tx, error) {
@@ -262,7 +254,8 @@ func (r *Relay) settle(ctx context.Context, tx pgx.Tx, t *turn) error {
 		b.Queue(`SET LOCAL synchronous_commit = off`)
 	}
 	for _, p := range t.permits {
-		b.Queue(permitSQL, p.row.Merchant, p.row.about.callBackID, p.withdrawal, p.claim, p.permit, p.body, p.note, p.answer)
+		w := p.issued.Withdrawal
+		b.Queue(permitSQL, w.Merchant, w.CallBackID, w.ID, p.claim, p.issued.Permit.Reveal(), p.body, p.issued.Note, p.answer)
 	}
 	if len(t.permits) > 0 {
 		b.Queue(`NOTIFY countersign_permits`)

@@ -81,7 +81,7 @@ func (r *Relay) writeDecisions(ctx context.Context) error {
 	}
 	asked := time.Now()
 	call, cancel := context.WithTimeout(ctx, followFor+callTimeout)
-	part, err := askFor(call, r, func(ctx context.Context, api *client.Service) (client.Decisions, error) {
+	part, err := ask(call, r, func(ctx context.Context, api *client.Service) (client.Decisions, error) {
 		return api.Decisions(ctx, client.FeedOptions{After: after, Limit: page, Wait: followFor})
 	})
 	cancel()
@@ -168,7 +168,7 @@ func (r *Relay) checkFeed(ctx context.Context, after int64, list []client.Decisi
 			continue
 		}
 		call, cancel := context.WithTimeout(ctx, callTimeout)
-		self, err := askFor(call, r, func(ctx context.Context, api *client.Service) (client.Self, error) { return api.Self(ctx) })
+		self, err := ask(call, r, func(ctx context.Context, api *client.Service) (client.Self, error) { return api.Self(ctx) })
 		cancel()
 		switch {
 		case err != nil:

@@ -108,7 +108,7 @@ func TestTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := start(t, Config{From: c.url, Service: clientOf(t, s.front.URL, made.Secret.Reveal())})
+	r := start(t, Config{From: c.url, Nodes: []*client.Service{clientOf(t, s.front.URL, made.Secret.Reveal())}})
 	c.insert(kindWithdrawal, withdrawal("other", "w-1")) // the role may not
 	c.insert(kindDeposit, deposit("shop", "d-1"))
 	until(t, "the deposit goes", func() bool { return len(s.told("shop")) == 1 && c.waiting() == "1" })
@@ -190,14 +190,14 @@ func TestDatabaseGoesAway(t *testing.T) {
 // A start without the table says what to do; one without the database waits for it.
 func TestWithoutTheTable(t *testing.T) {
 	api := clientOf(t, "http://127.0.0.1:1", "x")
-	r, err := New(Config{From: dbtest.Postgres(t), Service: api})
+	r, err := New(Config{From: dbtest.Postgres(t), Nodes: []*client.Service{api}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Run(t.Context()); !errors.Is(err, ErrNoTable) || !strings.Contains(err.Error(), "relay ddl") {
 		t.Errorf("without the table: %v", err)
 	}
-	if r, err = New(Config{From: "postgres://nobody:secret@127.0.0.1:1/core", Service: api}); err != nil {
+	if r, err = New(Config{From: "postgres://nobody:secret@127.0.0.1:1/core", Nodes: []*client.Service{api}}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -208,7 +208,7 @@ func TestWithoutTheTable(t *testing.T) {
 	if why := r.state.why(partCore, partNotices); !strings.Contains(why, "refused") || strings.Contains(why, "secret") {
 		t.Errorf("why: %s", why)
 	}
-	for _, bad := range []Config{{}, {From: "x", Service: api}, {From: "mysql://x", Service: api}, {From: "postgres:///x"}} {
+	for _, bad := range []Config{{}, {From: "x", Nodes: []*client.Service{api}}, {From: "mysql://x", Nodes: []*client.Service{api}}, {From: "postgres:///x"}} {
 		if _, err := New(bad); err == nil {
 			t.Errorf("%+v is taken", bad.From)
 		}
@@ -264,7 +264,7 @@ func TestRights(t *testing.T) {
 		u.RawQuery = q.Encode()
 		return u.String()
 	}
-	start(t, Config{From: as(name), Service: clientOf(t, s.front.URL, s.token), Decisions: true})
+	start(t, Config{From: as(name), Nodes: []*client.Service{clientOf(t, s.front.URL, s.token)}, Decisions: true})
 	conn, err := pgx.Connect(t.Context(), as("core_"+name))
 	if err != nil {
 		t.Fatal(err)

@@ -322,7 +322,7 @@ func start(t testing.TB, c Config) *running {
 // relay runs a relay from c to the place before the API of s.
 func (s *service) relay(c *core) *running {
 	s.t.Helper()
-	return start(s.t, Config{From: c.url, Service: clientOf(s.t, s.front.URL, s.token), Decisions: true})
+	return start(s.t, Config{From: c.url, Nodes: []*client.Service{clientOf(s.t, s.front.URL, s.token)}, Decisions: true})
 }
 
 // deposit is a valid deposit.

@@ -23,7 +23,7 @@ func TestRefusedOutcomeWaits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := New(Config{From: "postgres://127.0.0.1:1/x", Service: api})
+	r, err := New(Config{From: "postgres://127.0.0.1:1/x", Nodes: []*client.Service{api}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ func child() bool {
 	var r *Relay
 	if err == nil {
 		idle, _ := time.ParseDuration(os.Getenv(childIdle))
-		r, err = New(Config{From: os.Getenv(childFrom), Service: api, Decisions: true, poll: 200 * time.Millisecond, batch: 20, idle: idle})
+		r, err = New(Config{From: os.Getenv(childFrom), Nodes: []*client.Service{api}, Decisions: true, poll: 200 * time.Millisecond, batch: 20, idle: idle})
 	}
 	if err == nil {
 		err = r.Run(context.Background())

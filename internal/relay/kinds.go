@@ -33,29 +33,16 @@ var kinds = []string{kindDeposit, kindWithdrawal, kindAddress, kindRelease, kind
 var paths = map[string]string{kindDeposit: "/v1/deposits", kindWithdrawal: "/v1/withdrawals", kindAddress: "/v1/addresses",
 	kindRelease: "/v1/withdrawals/release", kindOutcome: "/v1/withdrawals/outcome"}
 
-// group is how rows of a kind are sent.
-type group int
+// kindReport stands for all kinds of rows that are about one withdrawal, which are sent together.
+const kindReport = "report"
 
-const (
-	deposits    group = iota // many in one request
-	withdrawals              // likewise
-	addresses                // one by one, those of one merchant in their order
-	reports                  // those about one withdrawal in their order; see sendReports
-)
-
-// groups in the order in which a turn sends them.
-var groups = []group{deposits, withdrawals, addresses, reports}
-
-func groupOf(kind string) group {
+// groupOf returns what a row of a kind is sent with: rows of the same kind, or all reports.
+func groupOf(kind string) string {
 	switch kind {
-	case kindDeposit:
-		return deposits
-	case kindWithdrawal:
-		return withdrawals
-	case kindAddress:
-		return addresses
+	case kindDeposit, kindWithdrawal, kindAddress:
+		return kind
 	}
-	return reports
+	return kindReport
 }
 
 // about is what a row about one withdrawal says.
@@ -82,10 +69,10 @@ func aboutOf(row Row) (*about, *client.Problem) {
 	o, err := strictjson.ParseObject(row.Body, maxBody)
 	var bad *strictjson.Error
 	if errors.As(err, &bad) {
-		return nil, unsent(bad.Where("body"), bad.Problem)
+		return nil, wrong(bad.Where("body"), bad.Problem)
 	}
 	if err != nil {
-		return nil, unsent("body", err.Error())
+		return nil, wrong("body", err.Error())
 	}
 	a := &about{}
 	var rest []string
@@ -94,7 +81,7 @@ func aboutOf(row Row) (*about, *client.Problem) {
 		case "merchant": // the row's column has it
 		case "callBackId":
 			if json.Unmarshal([]byte(raw), &a.callBackID) != nil {
-				return nil, unsent("body.callBackId", "is not a text")
+				return nil, wrong("body.callBackId", "is not a text")
 			}
 		default:
 			rest = append(rest, string(row.Body[m.From:m.End]))
@@ -102,34 +89,35 @@ func aboutOf(row Row) (*about, *client.Problem) {
 	}
 	switch {
 	case row.Merchant == "":
-		return nil, unsent("body.merchant", "is missing, or is no merchant's id")
+		return nil, wrong("body.merchant", "is missing, or is no merchant's id")
 	case a.callBackID == "":
-		return nil, unsent("body.callBackId", "is missing; it names the withdrawal that the row is about")
+		return nil, wrong("body.callBackId", "is missing; it names the withdrawal that the row is about")
 	}
 	a.rest = json.RawMessage("{" + strings.Join(rest, ",") + "}")
 	return a, nil
 }
 
 // unsent returns the problem of a row that the relay does not send.
-func unsent(location, message string) *client.Problem {
-	return unsentFor(http.StatusUnprocessableEntity, location, message)
-}
-
-func unsentFor(status int, location, message string) *client.Problem {
+func unsent(status int, location, message string) *client.Problem {
 	return &client.Problem{Title: http.StatusText(status), Status: status,
 		Detail: "the relay did not send it", Faults: []client.Fault{{Location: location, Message: message}}}
+}
+
+// wrong is unsent for what is wrong in the row itself.
+func wrong(location, message string) *client.Problem {
+	return unsent(http.StatusUnprocessableEntity, location, message)
 }
 
 // unfit returns why a row cannot be sent at all, or nil. It sets the row's about.
 func unfit(row *Row) (p *client.Problem) {
 	switch {
 	case !slices.Contains(kinds, row.Kind):
-		return unsent("kind", "is not one of "+strings.Join(kinds, ", "))
+		return wrong("kind", "is not one of "+strings.Join(kinds, ", "))
 	case row.Body == nil:
-		return unsent("body", fmt.Sprintf("has %d bytes; at most %d are sent", row.Length, maxBody))
+		return wrong("body", fmt.Sprintf("has %d bytes; at most %d are sent", row.Length, maxBody))
 	case !json.Valid(row.Body) || !bytes.HasPrefix(bytes.TrimLeft(row.Body, " \t\r\n"), []byte("{")):
-		return unsent("body", "is not a JSON object")
-	case groupOf(row.Kind) == reports:
+		return wrong("body", "is not a JSON object")
+	case groupOf(row.Kind) == kindReport:
 		row.about, p = aboutOf(*row)
 	}
 	return p
@@ -137,11 +125,10 @@ func unfit(row *Row) (p *client.Problem) {
 
 // permit is a permit to write into the core's database.
 type permit struct {
-	row                       Row
-	withdrawal, claim, permit string
-	body                      string // JSON without the permit
-	note                      string // signed
-	answer                    []byte // JSON signed by the merchant; nil: it does not sign
+	issued *client.Permit
+	claim  string
+	body   []byte // JSON: the details and the withdrawal
+	answer []byte // JSON: signed by the merchant; nil: it does not sign
 }
 
 // permitSQL keeps the permit of a withdrawal. It changes a row only if the service lost the permit in a restore.
@@ -169,18 +156,11 @@ func permitOf(row Row, issued *client.Permit) (permit, error) {
 		Details    client.Details    `json:"details"`
 		Withdrawal client.Withdrawal `json:"withdrawal"`
 	}{issued.Details, issued.Withdrawal})
-	p := permit{row: row, withdrawal: issued.Withdrawal.ID, claim: asked.Holder, permit: issued.Permit.Reveal(), body: string(shown), note: issued.Note}
+	p := permit{issued: issued, claim: asked.Holder, body: shown}
 	if err == nil && issued.Answer != nil {
 		p.answer, err = json.Marshal(issued.Answer)
 	}
 	return p, err
-}
-
-// keep notes permits, which are written at the end of the turn.
-func (t *turn) keep(list ...permit) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.permits = append(t.permits, list...)
 }
 
 // errNoPermits is returned because a relay without --decisions does not write permits.
@@ -189,12 +169,9 @@ var errNoPermits = errors.New("a row asks for a permit: run the relay with --dec
 // judgeReport is judge for a row about one withdrawal. It looks into a conflict: some end by themselves or by a person,
 // and some come from a node that is behind.
 func (t *turn) judgeReport(ctx context.Context, row Row, err error) verdict {
-	var none *missingError
-	missing := errors.As(err, &none)
 	p := problemOf(err)
 	switch {
-	case missing:
-		p = none.problem()
+	case p == missing:
 	case p == nil:
 		return judge(err)
 	case p.Status == http.StatusGone && p.Detail != "":
@@ -206,11 +183,11 @@ func (t *turn) judgeReport(ctx context.Context, row Row, err error) verdict {
 	}
 	w, err := t.r.withdrawal(ctx, row)
 	switch {
-	case errors.As(err, &none) && missing:
+	case problemOf(err) == missing && p == missing:
 		return verdict{result: refused, problem: p}
-	case err != nil && !errors.As(err, &none) && judge(err).result == down:
+	case problemOf(err) != missing && judge(err).result == down:
 		return judge(err)
-	case err != nil || missing || w.Restored: // a person must first say what became of a restored one
+	case err != nil || p == missing || w.Restored: // a person must first say what became of a restored one
 		return verdict{result: hold}
 	}
 	switch w.State {
@@ -229,27 +206,19 @@ func (t *turn) judgeReport(ctx context.Context, row Row, err error) verdict {
 	return verdict{result: refused, problem: p}
 }
 
-// missingError means that the service does not have the withdrawal of a row.
-type missingError struct{ merchant, callBackID string }
-
-func (e *missingError) Error() string {
-	return "the service has no withdrawal " + e.callBackID + " of merchant " + e.merchant
-}
-
-func (e *missingError) problem() *client.Problem {
-	return unsentFor(http.StatusNotFound, "body.callBackId", "names no withdrawal that the service has")
-}
+// missing is the error of a row whose withdrawal the service does not have.
+var missing = unsent(http.StatusNotFound, "body.callBackId", "names no withdrawal that the service has")
 
 // withdrawal returns the withdrawal that a row is about, as the service has it now.
 func (r *Relay) withdrawal(ctx context.Context, row Row) (client.Withdrawal, error) {
 	f := client.WithdrawalFilter{Merchant: row.Merchant, CallBackID: row.about.callBackID}
-	return askFor(ctx, r, func(ctx context.Context, api *client.Service) (client.Withdrawal, error) {
+	return ask(ctx, r, func(ctx context.Context, api *client.Service) (client.Withdrawal, error) {
 		page, err := api.Withdrawals(ctx, f, client.PageOptions{Limit: 1})
 		switch {
 		case err != nil:
 			return client.Withdrawal{}, err
 		case len(page.Withdrawals) == 0:
-			return client.Withdrawal{}, &missingError{row.Merchant, row.about.callBackID}
+			return client.Withdrawal{}, missing
 		}
 		return page.Withdrawals[0], nil
 	})

@@ -387,7 +387,7 @@ func TestNodes(t *testing.T) {
 			} else {
 				defer server.CloseClientConnections() // Close would wait for calls that stand still
 			}
-			r := start(t, Config{From: c.url, Service: clientOf(t, server.URL, s.token), Others: []*client.Service{clientOf(t, s.url, s.token)},
+			r := start(t, Config{From: c.url, Nodes: []*client.Service{clientOf(t, server.URL, s.token), clientOf(t, s.url, s.token)},
 				Decisions: true, probe: 50 * time.Millisecond})
 			defer r.stop()
 			c.insert(kindDeposit, deposit("shop", "d-"+name))
@@ -423,7 +423,7 @@ func TestNodeIsBehind(t *testing.T) {
 		fmt.Fprint(w, body)
 		return true
 	}, nil)
-	r := start(t, Config{From: c.url, Service: clientOf(t, s.front.URL, s.token), Others: []*client.Service{s.admin}, Decisions: true})
+	r := start(t, Config{From: c.url, Nodes: []*client.Service{clientOf(t, s.front.URL, s.token), s.admin}, Decisions: true})
 	c.insert(kindWithdrawal, withdrawal("shop", "w-1"))
 	c.decided("w-1", "confirmed")
 	r.nodes.at.Store(0)
@@ -450,7 +450,7 @@ func TestOneRelayWorks(t *testing.T) {
 	kill := s.spawn(c)
 	c.insert(kindDeposit, deposit("shop", "d-1"))
 	<-reached
-	second, err := New(Config{From: c.url, Service: s.admin})
+	second, err := New(Config{From: c.url, Nodes: []*client.Service{s.admin}})
 	if err != nil {
 		t.Fatal(err)
 	}

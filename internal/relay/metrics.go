@@ -15,11 +15,11 @@ import (
 
 // metrics are the numbers of a relay. Labels are words of fixed lists, never merchants.
 type metrics struct {
-	registry                 *prometheus.Registry
-	carried, refusals, calls *prometheus.CounterVec
-	lag                      prometheus.Histogram
-	decided, permits         prometheus.Counter
-	active, stopped          prometheus.Gauge
+	registry          *prometheus.Registry
+	carried, refusals *prometheus.CounterVec
+	lag               prometheus.Histogram
+	decided           prometheus.Counter
+	active, stopped   prometheus.Gauge
 }
 
 func newMetrics(r *Relay) *metrics {
@@ -33,11 +33,9 @@ func newMetrics(r *Relay) *metrics {
 		registry: prometheus.NewRegistry(),
 		carried:  counters("carried_total", "Rows that the service has acknowledged, by kind.", "kind"),
 		refusals: counters("refusals_total", "Rows that the service has refused, by kind.", "kind"),
-		calls:    counters("calls_total", "Calls of the service that carry rows, by result.", "result"),
 		lag: prometheus.NewHistogram(prometheus.HistogramOpts{Name: nameOf("lag_seconds"),
 			Help: "Seconds from a row's insertion to the service's acknowledgement.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 20)}),
 		decided: prometheus.NewCounter(prometheus.CounterOpts{Name: nameOf("decisions_total"), Help: "Decisions written into the core's database by this process."}),
-		permits: prometheus.NewCounter(prometheus.CounterOpts{Name: nameOf("permits_total"), Help: "Permits written into the core's database by this process."}),
 		active:  gauge("active", "1 if this process works on the table; 0 while another one does."),
 		stopped: gauge("decisions_stopped", "1 if decisions are stopped, because the feed is not the one that was read before."),
 	}
@@ -45,7 +43,7 @@ func newMetrics(r *Relay) *metrics {
 		m.carried.WithLabelValues(k)
 		m.refusals.WithLabelValues(k)
 	}
-	m.registry.MustRegister(m.carried, m.refusals, m.calls, m.lag, m.decided, m.permits, m.active, m.stopped, scrape{r},
+	m.registry.MustRegister(m.carried, m.refusals, m.lag, m.decided, m.active, m.stopped, scrape{r},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if r.c.Build != nil {
 		m.registry.MustRegister(r.c.Build)
@@ -63,9 +61,11 @@ func kindLabel(kind string) string {
 	return "other"
 }
 
-func (m *metrics) called(v verdict) {
-	m.calls.WithLabelValues([...]string{down: "down", hold: "hold", refused: "refused", taken: "taken"}[v.result]).Inc()
-}
+// countSQL returns how many rows wait, for how many seconds the oldest does, and how many were refused.
+const countSQL = `
+SELECT (SELECT count(*) FROM countersign_outbox WHERE refused IS NULL)::float8,
+	GREATEST((SELECT extract(epoch FROM clock_timestamp() - min(created)) FROM countersign_outbox WHERE refused IS NULL), 0)::float8,
+	(SELECT count(*) FROM countersign_outbox WHERE refused IS NOT NULL)::float8`
 
 // scrape reads what is held, and from the database what several relays share.
 type scrape struct{ *Relay }
@@ -78,23 +78,16 @@ func (s scrape) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(prometheus.NewDesc(nameOf(name), help, nil, nil), prometheus.GaugeValue, v)
 	}
 	held, _ := s.held.now(time.Now())
-	each := 0.0
-	for _, key := range held {
-		if strings.Contains(key, "/") {
-			each++
-		}
-	}
-	gauge("held_merchants", "Merchants whose rows wait for another try of this process, while it carries those of others.", float64(len(held))-each)
-	gauge("held_withdrawals", "Withdrawals whose rows wait for another try of this process, such as a release while the service is frozen.", each)
+	merchants := slices.DeleteFunc(held, func(key string) bool { return strings.Contains(key, "/") }) // of a withdrawal
+	gauge("held_merchants", "Merchants whose rows wait for another try of this process, while it carries those of others.", float64(len(merchants)))
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	n, err := count(ctx, s.pool)
-	up := 0.0
-	if err == nil {
+	var up, waiting, oldest, refused float64
+	if s.pool.QueryRow(ctx, countSQL).Scan(&waiting, &oldest, &refused) == nil {
 		up = 1
-		gauge("waiting_rows", "Rows that wait to be carried.", float64(n.Waiting))
-		gauge("oldest_waiting_seconds", "Seconds since the oldest waiting row was inserted; 0 if none waits.", n.Oldest)
-		gauge("refused_rows", "Rows that the service has refused and that are kept.", float64(n.Refused))
+		gauge("waiting_rows", "Rows that wait to be carried.", waiting)
+		gauge("oldest_waiting_seconds", "Seconds since the oldest waiting row was inserted; 0 if none waits.", oldest)
+		gauge("refused_rows", "Rows that the service has refused and that are kept.", refused)
 	}
 	gauge("database_up", "1 if the core's database could be read for these numbers.", up)
 }

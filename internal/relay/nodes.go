@@ -3,7 +3,6 @@ package relay
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -11,7 +10,7 @@ import (
 	"countersign/client"
 )
 
-// nodes are the nodes of the service. One is asked until it does not answer, then the next.
+// nodes are Config.Nodes and the one that is asked.
 type nodes struct {
 	list []*client.Service
 	at   atomic.Int64
@@ -24,36 +23,27 @@ const defaultProbe = 3 * time.Second
 
 // ask makes a call of the service. If a node cannot be reached, cannot work, or may be behind, it asks the others:
 // repeating a call changes nothing.
-func (r *Relay) ask(ctx context.Context, call func(context.Context, *client.Service) error) (err error) {
+func ask[T any](ctx context.Context, r *Relay, call func(context.Context, *client.Service) (T, error)) (out T, err error) {
 	n := &r.nodes
 	at := n.at.Load()
 	for i := range int64(len(n.list)) {
-		said := n.watched(ctx, n.list[(at+i)%int64(len(n.list))], call)
+		got, said := watched(ctx, n, n.list[(at+i)%int64(len(n.list))], call)
 		switch {
 		case said == nil || ctx.Err() != nil || !isAway(said) && !mayBeBehind(said):
 			if i > 0 && ctx.Err() == nil && n.at.CompareAndSwap(at, at+i) {
 				r.c.Log.Warn("a node of the service does not answer or is behind; the next is asked", "node", at%int64(len(n.list))+1, "error", err.Error())
 			}
-			return said
+			return got, said
 		case err == nil || mayBeBehind(said): // an answer counts for more than none
 			err = said
 		}
 	}
-	return err
-}
-
-// askFor is ask for a call that returns a value.
-func askFor[T any](ctx context.Context, r *Relay, call func(context.Context, *client.Service) (T, error)) (out T, err error) {
-	err = r.ask(ctx, func(ctx context.Context, api *client.Service) (err error) {
-		out, err = call(ctx, api)
-		return err
-	})
 	return out, err
 }
 
 // post is ask for a call whose body is written already.
 func (r *Relay) post(ctx context.Context, path string, body []byte) (json.RawMessage, error) {
-	return askFor(ctx, r, func(ctx context.Context, api *client.Service) (json.RawMessage, error) {
+	return ask(ctx, r, func(ctx context.Context, api *client.Service) (json.RawMessage, error) {
 		return api.Call(ctx, http.MethodPost, path, body)
 	})
 }
@@ -70,14 +60,13 @@ func isAway(err error) bool {
 // mayBeBehind reports whether the error may come from a node that reads from a replaced database server, and so does
 // not know what another node does.
 func mayBeBehind(err error) bool {
-	var none *missingError
 	p := problemOf(err)
-	return errors.As(err, &none) || p != nil && len(p.Faults) == 0 && (p.Status == http.StatusNotFound || p.Status == http.StatusConflict)
+	return p == missing || p != nil && len(p.Faults) == 0 && (p.Status == http.StatusNotFound || p.Status == http.StatusConflict)
 }
 
 // watched makes a call of a node. If there is another node, the call ends once this one also fails the test (see
 // probe).
-func (n *nodes) watched(ctx context.Context, api *client.Service, call func(context.Context, *client.Service) error) error {
+func watched[T any](ctx context.Context, n *nodes, api *client.Service, call func(context.Context, *client.Service) (T, error)) (T, error) {
 	if len(n.list) == 1 {
 		return call(ctx, api)
 	}

@@ -23,10 +23,9 @@ import (
 type Config struct {
 	// From is the URL of the core's PostgreSQL. Required.
 	From string
-	// Service is where rows go and decisions come from. Required.
-	Service *client.Service
-	// Others are other nodes of the same service. They are asked if one does not answer.
-	Others []*client.Service
+	// Nodes are the nodes of the service, where rows go and decisions come from. One is asked until it does not answer,
+	// then the next. Required.
+	Nodes []*client.Service
 	// Decisions writes decisions, and the permits that rows ask for, into the core's database.
 	Decisions bool
 	// poll is how often the table is looked at without a notification. 0: defaultPoll.
@@ -100,8 +99,8 @@ func New(c Config) (*Relay, error) {
 	switch {
 	case c.From == "":
 		return nil, errors.New("relay: Config.From is missing")
-	case c.Service == nil:
-		return nil, errors.New("relay: Config.Service is missing")
+	case len(c.Nodes) == 0:
+		return nil, errors.New("relay: Config.Nodes is missing")
 	}
 	c.poll, c.batch = cmp.Or(c.poll, defaultPoll), cmp.Or(c.batch, maxBatch)
 	c.lastPause, c.longestHold, c.idle = cmp.Or(c.lastPause, lastPause), cmp.Or(c.longestHold, longestHold), cmp.Or(c.idle, idleTime)
@@ -109,7 +108,7 @@ func New(c Config) (*Relay, error) {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	r := &Relay{c: c, wake: make(chan struct{}, 1), held: held{most: c.longestHold, until: map[string]pause{}, parked: map[int64]string{}}}
-	r.nodes.list, r.nodes.probe = append([]*client.Service{c.Service}, c.Others...), cmp.Or(c.probe, defaultProbe)
+	r.nodes.list, r.nodes.probe = c.Nodes, cmp.Or(c.probe, defaultProbe)
 	r.state.log, r.state.failed = c.Log, map[string]string{}
 	var err error
 	if r.pool, r.links, err = connect(c.From, c.idle, c.Log); err != nil {
@@ -163,9 +162,8 @@ func (r *Relay) Run(ctx context.Context) error {
 func (r *Relay) checkTables(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, sqlTimeout)
 	defer cancel()
-	look := `SELECT id, kind, body, created, merchant, refused, problem FROM countersign_outbox LIMIT 0`
 	ddl := "countersign relay ddl"
-	_, err := r.pool.Exec(ctx, look)
+	_, err := r.pool.Exec(ctx, `SELECT id, kind, body, created, merchant, refused, problem FROM countersign_outbox LIMIT 0`)
 	if err == nil && r.c.Decisions {
 		ddl += " --decisions"
 		_, err = r.pool.Exec(ctx, `SELECT d.seq, r.decisions, p.answer FROM countersign_decisions d, countersign_relay r, countersign_permits p LIMIT 0`)
@@ -179,10 +177,8 @@ func (r *Relay) checkTables(ctx context.Context) error {
 
 // sleep waits. It returns false if ctx ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 		return false

@@ -21,7 +21,7 @@ import (
 func TestBothKinds(t *testing.T) {
 	c := newCore(t)
 	s := newService(t, "", "shop")
-	start(t, Config{From: c.url, Service: clientOf(t, s.front.URL, s.token), Decisions: true})
+	start(t, Config{From: c.url, Nodes: []*client.Service{clientOf(t, s.front.URL, s.token)}, Decisions: true})
 	long := `{"merchant": "shop", "trackingId": "d-2", "tenantUserId": "65515", "chainName": "ETH", "symbol": "WETH", "amount": "7.4000000000000000000000000000001000", "txId": "0xec",
 				"txIndex": 5, "fromAddress": "", "toAddress": "0x70", "riskLevelFrom": 44, "riskLevelTo": 40}`
 	c.insert(kindDeposit, deposit("shop", "d-1"))

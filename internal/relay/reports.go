@@ -82,7 +82,7 @@ func (t *turn) reported(ctx context.Context, list []Row, results []outcomeOfRow)
 		}
 		err := error(itemProblem(r.problem, i))
 		if r.problem.Status == http.StatusNotFound {
-			err = &missingError{row.Merchant, row.about.callBackID}
+			err = missing
 		}
 		places <- struct{}{}
 		looks.Go(func() {
@@ -96,13 +96,16 @@ func (t *turn) reported(ctx context.Context, list []Row, results []outcomeOfRow)
 		})
 	}
 	looks.Wait()
-	t.keep(permits...)
+	t.mu.Lock()
+	t.permits = append(t.permits, permits...) // written at the end of the turn
+	t.mu.Unlock()
 	t.note(took, verdict{result: taken}, nil)
 }
 
 // outcomeOfRow is the result of one row of several: a problem, or that it was taken.
 type outcomeOfRow struct {
 	permit  *permit // of a release that was taken
+	ended   bool    // an outcome was taken, of this row's withdrawal
 	problem *client.Problem
 }
 
@@ -122,32 +125,26 @@ func readResults(kind string, list []Row, out json.RawMessage) ([]outcomeOfRow, 
 		return nil, nil
 	}
 	var results []outcomeOfRow
-	var about []client.Withdrawal
 	for i, r := range answer.Releases.Releases {
 		one := outcomeOfRow{problem: r.Error}
-		if r.Issued == nil || r.Error != nil || i >= len(list) {
-			results, about = append(results, one), append(about, client.Withdrawal{})
-			continue
+		if r.Issued != nil && r.Error == nil && i < len(list) {
+			p, err := permitOf(list[i], r.Issued)
+			if err != nil {
+				return nil, err
+			}
+			one.permit = &p
 		}
-		p, err := permitOf(list[i], r.Issued)
-		if err != nil {
-			return nil, err
-		}
-		one.permit = &p
-		results, about = append(results, one), append(about, r.Issued.Withdrawal)
+		results = append(results, one)
 	}
 	for _, r := range answer.ReportedOutcomes.Outcomes {
-		one, w := outcomeOfRow{problem: r.Error}, client.Withdrawal{}
-		if r.Ended != nil && r.Error == nil {
-			w = r.Ended.Withdrawal
-		}
-		results, about = append(results, one), append(about, w)
+		i := len(results)
+		results = append(results, outcomeOfRow{problem: r.Error, ended: r.Ended != nil && i < len(list) && list[i].isAbout(r.Ended.Withdrawal)})
 	}
 	if len(results) != len(list) {
 		return nil, fmt.Errorf("the answer to %d rows of kind %s has %d results", len(list), kind, len(results))
 	}
 	for i, r := range results {
-		if r.problem == nil && (!list[i].isAbout(about[i]) || (kind == kindRelease) != (r.permit != nil)) {
+		if r.problem == nil && (kind != kindRelease || r.permit == nil) && (kind != kindOutcome || !r.ended) {
 			return nil, fmt.Errorf("the answer to rows of kind %s has no result of %s", kind, list[i].key())
 		}
 	}

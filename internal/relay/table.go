@@ -13,24 +13,6 @@ import (
 	"countersign/internal/db"
 )
 
-// counts are the numbers about the table.
-type counts struct {
-	Waiting int64   // rows to be carried
-	Oldest  float64 // seconds since the oldest of them was inserted; 0: there is none
-	Refused int64   // rows that were refused and are kept
-}
-
-const countSQL = `
-SELECT (SELECT count(*) FROM countersign_outbox WHERE refused IS NULL),
-	COALESCE((SELECT extract(epoch FROM clock_timestamp() - min(created)) FROM countersign_outbox WHERE refused IS NULL), 0)::float8,
-	(SELECT count(*) FROM countersign_outbox WHERE refused IS NOT NULL)`
-
-func count(ctx context.Context, pool *pgxpool.Pool) (n counts, err error) {
-	err = pool.QueryRow(ctx, countSQL).Scan(&n.Waiting, &n.Oldest, &n.Refused)
-	n.Oldest = max(n.Oldest, 0)
-	return n, err
-}
-
 // Table is the table of a core's database, for a person's commands. Close closes it.
 type Table struct{ pool *pgxpool.Pool }
 

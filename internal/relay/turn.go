@@ -36,7 +36,7 @@ type turn struct {
 	failed  map[string]error // by merchant
 	stopped map[string]error // by the key of a withdrawal
 	parked  []Row            // rows of withdrawals that are held, or were stopped
-	down    *downError       // nil: the service can be used
+	down    error            // a *downError; nil: the service can be used
 	end     time.Time        // no request begins after it
 }
 
@@ -78,22 +78,13 @@ func newTurn(r *Relay, rows []Row, at time.Time) *turn {
 func (t *turn) send(ctx context.Context, end time.Time) error {
 	t.end = end
 	for len(t.waiting) > 0 && !t.over(ctx) {
-		for _, g := range groups {
-			list := t.leading(g)
-			switch g {
-			case deposits, withdrawals:
-				t.sendMany(ctx, list)
-			case reports:
-				t.sendReports(ctx, list)
-			default:
-				t.sendSingly(ctx, list)
-			}
+		for _, kind := range []string{kindDeposit, kindWithdrawal} {
+			t.sendMany(ctx, t.leading(kind))
 		}
+		t.sendSingly(ctx, t.leading(kindAddress))
+		t.sendReports(ctx, t.leading(kindReport))
 	}
-	if t.down != nil {
-		return t.down
-	}
-	return nil
+	return t.down
 }
 
 // over reports whether no further request may begin.
@@ -103,10 +94,10 @@ func (t *turn) over(ctx context.Context) bool {
 
 // leading takes the first rows of each merchant, up to one of another group, and returns them in the order of their
 // ids.
-func (t *turn) leading(g group) []Row {
+func (t *turn) leading(group string) []Row {
 	var list []Row
 	for m, rows := range t.waiting {
-		n := slices.IndexFunc(rows, func(row Row) bool { return groupOf(row.Kind) != g })
+		n := slices.IndexFunc(rows, func(row Row) bool { return groupOf(row.Kind) != group })
 		if n < 0 {
 			n = len(rows)
 		}
@@ -147,7 +138,7 @@ func (t *turn) sendTogether(ctx context.Context, list []Row) {
 	}
 	kind := list[0].Kind
 	if kind == kindRelease && !t.r.c.Decisions {
-		t.settle(list, verdict{result: hold}, errNoPermits)
+		t.note(list, verdict{result: hold}, errNoPermits)
 		return
 	}
 	bodies := make([][]byte, len(list))
@@ -165,10 +156,9 @@ func (t *turn) sendTogether(ctx context.Context, list []Row) {
 	v := judge(err)
 	switch {
 	case results != nil:
-		t.r.metrics.called(v)
 		t.reported(ctx, list, results)
 	case len(list) == 1 || !v.split:
-		t.settle(list, v, err)
+		t.note(list, v, err)
 	default:
 		splitRows(list, err, func(part []Row) { t.sendTogether(ctx, part) })
 	}
@@ -234,7 +224,7 @@ func (t *turn) sendOne(ctx context.Context, row Row) {
 		}
 		return err
 	})
-	t.settle([]Row{row}, v, err)
+	t.note([]Row{row}, v, err)
 }
 
 // call makes one call of the service, which the end of ctx does not interrupt.
@@ -256,12 +246,7 @@ func (t *turn) isDown() bool {
 	return t.down != nil
 }
 
-// settle notes what became of rows that were sent together.
-func (t *turn) settle(list []Row, v verdict, err error) {
-	t.note(list, v, err)
-	t.r.metrics.called(v)
-}
-
+// note notes what became of rows that were sent together.
 func (t *turn) note(list []Row, v verdict, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -319,7 +304,6 @@ func (t *turn) account() {
 		t.r.metrics.carried.WithLabelValues(row.Kind).Inc()
 		t.r.metrics.lag.Observe((row.Age + time.Since(t.began)).Seconds())
 	}
-	t.r.metrics.permits.Add(float64(len(t.permits)))
 	for _, f := range t.refused {
 		t.r.metrics.refusals.WithLabelValues(kindLabel(f.row.Kind)).Inc()
 		t.r.c.Log.Warn("the service refused a row", "row", f.row.ID, "kind", kindLabel(f.row.Kind), "merchant", f.row.Merchant, "problem", f.problem.Error())
