@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	"countersign"
 	"countersign/client"
+	"countersign/internal/book"
 )
 
 // compare compares a service with what its merchants booked and with the orders of a gateway. It reads the merchant's
@@ -20,21 +22,23 @@ func (c Config) compare(ctx context.Context, s service) (ends *Index, err error)
 	if c.There != nil && c.Merchant == "" {
 		return nil, errors.New("give --merchant: the merchant that the gateway is at the service")
 	}
-	b, done, err := c.read(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	if err := c.compareDeposits(ctx, s, b); err != nil {
-		return nil, err
-	}
-	if b.gateway != nil {
-		err = c.confirmed(ctx, s, b)
+	if c.There != nil {
+		c.Booked, err = c.spool(ctx)
+		defer os.Remove(c.Booked)
 	}
 	if err != nil {
 		return nil, err
 	}
-	err = Lines(b.orders, func(l Line) error {
+	if err := c.compareDeposits(ctx, s); err != nil {
+		return nil, err
+	}
+	if c.There != nil {
+		err = c.confirmed(ctx, s)
+	}
+	if err != nil {
+		return nil, err
+	}
+	err = Lines(c.Booked, func(l Line) error {
 		if _, other := orderID(l); !other && (l.Is|endOf(client.OrderState(l.State)))&ended != 0 {
 			ends.Add(c.merchant(l), l.CallBackID, "", 0)
 		}
@@ -45,23 +49,31 @@ func (c Config) compare(ctx context.Context, s service) (ends *Index, err error)
 }
 
 // compareDeposits compares deposits with what the merchants booked.
-func (c Config) compareDeposits(ctx context.Context, s service, b books) error {
+func (c Config) compareDeposits(ctx context.Context, s service) error {
 	merchants := map[string]bool{c.Merchant: true} // whose books are read
-	x, err := c.indexBooked(b, merchants)
+	x, err := c.index(c.Booked, trackingID, func(l Line) (string, flags) {
+		merchants[c.merchant(l)] = true
+		if c.There == nil {
+			l.Is = 0
+		}
+		return book.SumOf(l.Symbol, l.Amount), l.Is
+	})
 	if err != nil {
 		return err
 	}
-	if x.Twice() > 0 {
-		if err := c.Report(Finding{Finding: BookedTwice, Count: x.Twice()}); err != nil {
-			return err
-		}
+	if err := c.twice(x); err != nil {
+		return err
 	}
-	err = s.deposits(ctx, c.only(b), func(d client.SentDeposit) error {
-		f := Finding{Merchant: d.Merchant, TrackingID: d.TrackingID, State: string(d.State), Here: Sum(d.Symbol, d.Amount)}
+	only := "" // the one merchant that is compared; empty: all
+	if c.There != nil {
+		only = c.Merchant
+	}
+	err = s.deposits(ctx, only, func(d client.SentDeposit) error {
+		f := Finding{Merchant: d.Merchant, TrackingID: d.TrackingID, State: string(d.State), Here: book.SumOf(d.Symbol, d.Amount)}
 		sent := d.State == client.CallbackAccepted || d.Repeated
 		is, found, agrees := x.Match(d.Merchant, d.TrackingID, f.Here)
-		if sent && !found && b.gateway != nil {
-			if is, found, agrees, err = lookUp(ctx, b.gateway, d, f.Here); err != nil {
+		if sent && !found && c.There != nil {
+			if is, found, agrees, err = lookUp(ctx, c.There, d, f.Here); err != nil {
 				return err
 			}
 		}
@@ -87,8 +99,8 @@ func (c Config) compareDeposits(ctx context.Context, s service, b books) error {
 		return err
 	}
 	// The amount of a purged deposit is no longer known. A gateway may have purged it too.
-	err = s.purged(ctx, c.only(b), func(merchant, id string) error {
-		if _, found, _ := x.Match(merchant, id, ""); found || b.gateway != nil {
+	err = s.purged(ctx, only, func(merchant, id string) error {
+		if _, found, _ := x.Match(merchant, id, ""); found || c.There != nil {
 			return nil
 		}
 		return c.Report(Finding{Finding: SentNotBooked, Merchant: merchant, TrackingID: id, State: string(client.CallbackAccepted)})
@@ -96,37 +108,18 @@ func (c Config) compareDeposits(ctx context.Context, s service, b books) error {
 	if err != nil {
 		return err
 	}
-	return Lines(b.deposits, func(l Line) error {
+	return Lines(c.Booked, func(l Line) error {
 		if _, other := trackingID(l); other || x.Matched(c.merchant(l), l.TrackingID) {
 			return nil
 		}
-		return c.Report(Finding{Finding: BookedNotSent, Merchant: c.merchant(l), TrackingID: l.TrackingID, There: Sum(l.Symbol, l.Amount)})
-	})
-}
-
-// only returns the one merchant that is compared, or "" for all.
-func (c Config) only(b books) string {
-	if b.gateway != nil {
-		return c.Merchant
-	}
-	return ""
-}
-
-// indexBooked reads the deposits of b, and adds the merchants whose they are.
-func (c Config) indexBooked(b books, merchants map[string]bool) (*Index, error) {
-	return c.index(b.deposits, trackingID, true, func(l Line) (string, flags) {
-		merchants[c.merchant(l)] = true
-		if b.gateway == nil {
-			l.Is = 0
-		}
-		return Sum(l.Symbol, l.Amount), l.Is
+		return c.Report(Finding{Finding: BookedNotSent, Merchant: c.merchant(l), TrackingID: l.TrackingID, There: book.SumOf(l.Symbol, l.Amount)})
 	})
 }
 
 // lookUp asks a gateway for a deposit that came while its deposits were being read.
 func lookUp(ctx context.Context, api *client.Gateway, d client.SentDeposit, sum string) (is flags, found, agrees bool, err error) {
 	err = eachDeposit(ctx, api, client.DepositSearch{TrackingID: d.TrackingID}, func(l Line) error {
-		is, found, agrees = l.Is, true, sameSum(sumOf(Sum(l.Symbol, l.Amount)), sumOf(sum))
+		is, found, agrees = l.Is, true, sameSum(sumOf(book.SumOf(l.Symbol, l.Amount)), sumOf(sum))
 		return nil
 	})
 	if err != nil || found {
@@ -139,8 +132,8 @@ func lookUp(ctx context.Context, api *client.Gateway, d client.SentDeposit, sum 
 }
 
 // confirmed compares withdrawals with the orders of a gateway.
-func (c Config) confirmed(ctx context.Context, s service, b books) error {
-	x, err := c.index(b.orders, callBackID, true, func(l Line) (string, flags) { return l.sum(), l.Is })
+func (c Config) confirmed(ctx context.Context, s service) error {
+	x, err := c.index(c.Booked, orderID, func(l Line) (string, flags) { return l.sum(), l.Is })
 	if err != nil {
 		return err
 	}
@@ -148,7 +141,7 @@ func (c Config) confirmed(ctx context.Context, s service, b books) error {
 		f := Finding{Merchant: w.Merchant, CallBackID: w.CallBackID, State: string(w.State), Here: paid(w)}
 		is, found, agrees := x.Match(w.Merchant, w.CallBackID, f.Here)
 		if hasPermit(w) && is&confirmed == 0 { // it may have been confirmed since
-			o, err := b.gateway.Order(ctx, w.CallBackID)
+			o, err := c.There.Order(ctx, w.CallBackID)
 			if err != nil && !errors.Is(err, client.ErrNotFound) {
 				return err
 			}
@@ -170,10 +163,10 @@ func (c Config) confirmed(ctx context.Context, s service, b books) error {
 	if err != nil {
 		return err
 	}
-	return Lines(b.orders, func(l Line) error {
+	return Lines(c.Booked, func(l Line) error {
 		f := Finding{Merchant: c.Merchant, CallBackID: l.CallBackID, There: l.sum()}
-		switch {
-		case x.Matched(c.Merchant, l.CallBackID):
+		switch _, other := orderID(l); {
+		case other || x.Matched(c.Merchant, l.CallBackID):
 			return nil
 		case l.Is&executed != 0:
 			f.Finding = ExecutedUnknown
@@ -192,12 +185,12 @@ func (c Config) added(ctx context.Context, s service) error {
 	if c.Added == "" {
 		return nil
 	}
-	x, err := c.index(c.Added, coreID, true, nil)
+	x, err := c.index(c.Added, coreID, nil)
 	if err != nil {
 		return err
 	}
 	err = s.deposits(ctx, "", func(d client.SentDeposit) error {
-		f := Finding{Finding: AmountDiffers, Merchant: d.Merchant, TrackingID: d.TrackingID, State: string(d.State), Here: Sum(d.Symbol, d.Amount)}
+		f := Finding{Finding: AmountDiffers, Merchant: d.Merchant, TrackingID: d.TrackingID, State: string(d.State), Here: book.SumOf(d.Symbol, d.Amount)}
 		if _, found, agrees := x.Match(d.Merchant, "deposit "+d.TrackingID, f.Here); found && !agrees {
 			return c.Report(f)
 		}
@@ -222,7 +215,7 @@ func (c Config) added(ctx context.Context, s service) error {
 		if id, _ := coreID(l); x.Matched(c.merchant(l), id) {
 			return nil
 		}
-		f := Finding{Finding: AddedUnknown, Merchant: c.merchant(l), CallBackID: l.CallBackID, There: Sum(l.Symbol, l.Amount)}
+		f := Finding{Finding: AddedUnknown, Merchant: c.merchant(l), CallBackID: l.CallBackID, There: book.SumOf(l.Symbol, l.Amount)}
 		if l.CallBackID == "" {
 			f.TrackingID = l.TrackingID
 		}
@@ -243,7 +236,7 @@ func coreID(l Line) (id string, other bool) {
 
 // sum returns what both sides must agree on for a withdrawal.
 func (l Line) sum() string {
-	if s := Sum(l.Symbol, l.Amount); s != "" && l.Address != "" {
+	if s := book.SumOf(l.Symbol, l.Amount); s != "" && l.Address != "" {
 		return s + " " + l.Address
 	}
 	return ""

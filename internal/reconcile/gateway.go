@@ -23,14 +23,13 @@ func Gateway(ctx context.Context, b *book.Book, c Config) (ended bool, err error
 	if err := c.checkOrders(ctx, b); err != nil {
 		return false, err
 	}
-	x, err := c.index(c.Booked, trackingID, false, nil)
+	c.alone = true
+	x, err := c.index(c.Booked, trackingID, nil)
 	if err != nil {
 		return false, err
 	}
-	if x.Twice() > 0 {
-		if err := c.Report(Finding{Finding: BookedTwice, Count: x.Twice()}); err != nil {
-			return false, err
-		}
+	if err := c.twice(x); err != nil {
+		return false, err
 	}
 	said, err := c.said(x)
 	if err != nil {
@@ -154,7 +153,7 @@ func (c Config) lost(ctx context.Context, b *book.Book, x *Index) error {
 		if c.Settle {
 			list = append(list, l.booked())
 		}
-		if err := c.Report(Finding{Finding: BookedNotSent, TrackingID: l.TrackingID, There: Sum(l.Symbol, l.Amount), Settled: c.Settle}); err != nil {
+		if err := c.Report(Finding{Finding: BookedNotSent, TrackingID: l.TrackingID, There: book.SumOf(l.Symbol, l.Amount), Settled: c.Settle}); err != nil {
 			return err
 		}
 		return keep(settleMost)
@@ -167,14 +166,14 @@ func (c Config) lost(ctx context.Context, b *book.Book, x *Index) error {
 // line is incomplete and could not be settled. The others are settled, and the epoch stays open until the line is
 // mended.
 func (c Config) orders(ctx context.Context, b *book.Book) (settled bool, err error) {
-	x, err := c.index(c.Booked, orderID, false, nil)
+	x, err := c.index(c.Booked, orderID, nil)
 	if err != nil {
 		return false, err
 	}
 	more, err := c.index(c.Booked, func(l Line) (string, bool) {
 		id, other := orderID(l)
 		return id, other || client.OrderState(l.State).Undecided()
-	}, false, nil)
+	}, nil)
 	if err != nil {
 		return false, err
 	}
@@ -207,7 +206,7 @@ func (c Config) orders(ctx context.Context, b *book.Book) (settled bool, err err
 		if !c.Settle && x.Has("", o.CallBackID) {
 			return nil
 		}
-		return c.Report(Finding{Finding: NotSaid, CallBackID: o.CallBackID, State: string(o.State), Here: Sum(o.Symbol, o.Amount)})
+		return c.Report(Finding{Finding: NotSaid, CallBackID: o.CallBackID, State: string(o.State), Here: book.SumOf(o.Symbol, o.Amount)})
 	})
 }
 
@@ -220,7 +219,7 @@ func (c Config) order(ctx context.Context, b *book.Book, l Line, state client.Or
 		return err
 	}
 	if f.State = string(o.State); known {
-		f.Here = Sum(o.Symbol, o.Amount)
+		f.Here = book.SumOf(o.Symbol, o.Amount)
 	}
 	// The service reported it since the restore, which lost its confirmation.
 	unconfirmed := open && o.State == client.OrderExecuted && state == o.State && o.Confirmed == 0
@@ -267,7 +266,7 @@ func (c Config) booked(ctx context.Context, b *book.Book, x *Index) error {
 		for _, d := range list {
 			after = d.Seq
 			counts := d.State == client.DepositTaken || d.State == client.DepositCredited
-			f := Finding{TrackingID: d.TrackingID, State: string(d.State), Here: Sum(d.Symbol, d.Amount)}
+			f := Finding{TrackingID: d.TrackingID, State: string(d.State), Here: book.SumOf(d.Symbol, d.Amount)}
 			switch _, found, agrees := x.Match("", d.TrackingID, f.Here); {
 			case !found && counts:
 				f.Finding = SentNotBooked

@@ -87,9 +87,6 @@ func readLine(text []byte) (l Line, err error) {
 
 func present(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
-// Sum returns what both sides must agree on besides the identifier: the symbol and the amount, in one spelling.
-func Sum(symbol string, amount countersign.Amount) string { return book.SumOf(symbol, amount) }
-
 // checkEnd refuses a line whose state contradicts its members. What was not executed has no transaction. With without,
 // it has no permit either.
 func (l Line) checkEnd(without bool) error {
@@ -123,7 +120,7 @@ func (l Line) otherTx(known string) bool {
 
 // booked is a deposit that the application has booked.
 func (l Line) booked() book.Booked {
-	b := book.Booked{TrackingID: l.TrackingID, Sum: Sum(l.Symbol, l.Amount), TxIndex: -1}
+	b := book.Booked{TrackingID: l.TrackingID, Sum: book.SumOf(l.Symbol, l.Amount), TxIndex: -1}
 	b.Transfer, b.Payment = book.KeysOf(countersign.Deposit{TxID: l.TxID, ChainName: l.ChainName, Symbol: l.Symbol, Amount: l.Amount, ToAddress: cmp.Or(l.ToAddress, l.Address)})
 	if l.TxIndex != nil {
 		b.TxIndex = *l.TxIndex
@@ -188,7 +185,7 @@ const (
 // Index holds the identifiers of a file's lines, not the lines themselves.
 type Index struct {
 	entries []entry
-	twice   int
+	twice   int // lines that repeat the identifier of another
 }
 
 func keyOf(merchant, id string) (k key) {
@@ -219,9 +216,6 @@ func (x *Index) Sort() {
 	x.entries = slices.CompactFunc(x.entries, func(a, b entry) bool { return a.key == b.key })
 	x.twice = n - len(x.entries)
 }
-
-// Twice returns how many lines repeat the identifier of another.
-func (x *Index) Twice() int { return x.twice }
 
 func (x *Index) find(k key) *entry {
 	i, found := slices.BinarySearchFunc(x.entries, k, func(e entry, k key) int { return slices.Compare(e.key[:], k[:]) })

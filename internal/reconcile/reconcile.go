@@ -1,12 +1,14 @@
 package reconcile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 
 	"countersign"
 	"countersign/client"
+	"countersign/internal/book"
 	"countersign/internal/db"
 )
 
@@ -95,14 +97,16 @@ type Config struct {
 	// Report gets each finding. Required.
 	Report func(Finding) error
 	// Now is the time of the settlement. Required.
-	Now db.Millis
+	Now   db.Millis
+	alone bool // set by Gateway
 }
 
+// merchant returns whose line l is; a gateway has one merchant, whatever its file calls it.
 func (c Config) merchant(l Line) string {
-	if l.Merchant != "" {
-		return l.Merchant
+	if c.alone {
+		return ""
 	}
-	return c.Merchant
+	return cmp.Or(l.Merchant, c.Merchant)
 }
 
 var errNoMerchant = errors.New("merchant is missing: give it in the line, or --merchant")
@@ -144,7 +148,7 @@ func (l Line) checkOrder() error {
 
 // index reads a file. id returns the identifier of a line, or that the line is about something else. more returns what
 // else to keep of it; nil keeps the symbol and the amount.
-func (c Config) index(path string, id func(Line) (name string, other bool), merchants bool, more func(Line) (sum string, is flags)) (*Index, error) {
+func (c Config) index(path string, id func(Line) (name string, other bool), more func(Line) (sum string, is flags)) (*Index, error) {
 	x := &Index{}
 	err := Lines(path, func(l Line) error {
 		name, other := id(l)
@@ -153,31 +157,31 @@ func (c Config) index(path string, id func(Line) (name string, other bool), merc
 			return nil
 		case name == "":
 			return errors.New("the identifier is missing")
-		case merchants && c.merchant(l) == "":
+		case !c.alone && c.merchant(l) == "":
 			return errNoMerchant
 		}
-		sum, is := Sum(l.Symbol, l.Amount), flags(0)
+		sum, is := book.SumOf(l.Symbol, l.Amount), flags(0)
 		if more != nil {
 			sum, is = more(l)
 		}
-		x.Add(c.of(l, merchants), name, sum, is)
+		x.Add(c.merchant(l), name, sum, is)
 		return nil
 	})
 	x.Sort()
 	return x, err
 }
 
-func (c Config) of(l Line, merchants bool) string {
-	if merchants {
-		return c.merchant(l)
+// twice reports how many lines of a file repeat an identifier.
+func (c Config) twice(x *Index) error {
+	if x.twice == 0 {
+		return nil
 	}
-	return ""
+	return c.Report(Finding{Finding: BookedTwice, Count: x.twice})
 }
 
 // A file of what the merchant booked has orders and deposits; only deposits have a trackingId.
 func trackingID(l Line) (string, bool) { return l.TrackingID, l.TrackingID == "" && l.CallBackID != "" }
 func orderID(l Line) (string, bool)    { return l.CallBackID, l.TrackingID != "" }
-func callBackID(l Line) (string, bool) { return l.CallBackID, false }
 
 func (l Line) details() *countersign.Details {
 	if l.Address == "" || !l.Amount.IsSet() {

@@ -10,6 +10,7 @@ import (
 
 	"countersign"
 	"countersign/client"
+	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
 )
@@ -108,7 +109,7 @@ func (c Config) readExecuted(ctx context.Context, o *outbox.Outbox, open bool) (
 		case c.merchant(l) == "":
 			return errNoMerchant
 		}
-		sum := Sum(l.Symbol, l.Amount)
+		sum := book.SumOf(l.Symbol, l.Amount)
 		s[b].Add(c.merchant(l), l.CallBackID, sum, 0)
 		if b == done || b == failed {
 			s[permitted].Add(c.merchant(l), l.CallBackID, sum, 0)
@@ -149,7 +150,7 @@ func (c Config) executed(ctx context.Context, o *outbox.Outbox, is said, ends *I
 	err := o.EachWithdrawal(ctx, func(w outbox.Withdrawal) error {
 		f := Finding{Merchant: w.Merchant, CallBackID: w.CallBackID, State: string(w.State)}
 		if w.Details != nil {
-			f.Here = Sum(w.Details.Symbol, w.Details.Amount)
+			f.Here = book.SumOf(w.Details.Symbol, w.Details.Amount)
 		}
 		_, found, agrees := is[permitted].Match(w.Merchant, w.CallBackID, f.Here)
 		switch {
@@ -198,7 +199,7 @@ func (c Config) executed(ctx context.Context, o *outbox.Outbox, is said, ends *I
 		case is[nothing].Has(w.Merchant, w.CallBackID):
 			f.Finding, f.Settled = Reopened, c.Settle
 			if d := cmp.Or(w.Details, w.Ordered); d != nil {
-				f.Here = Sum(d.Symbol, d.Amount)
+				f.Here = book.SumOf(d.Symbol, d.Amount)
 			}
 			if c.Settle {
 				if err := o.ResumeWithdrawal(ctx, w.ID, string(client.ReasonRestored), true, c.Now); err != nil {
@@ -242,7 +243,7 @@ func (c Config) end(ctx context.Context, o *outbox.Outbox, l Line, open bool) er
 // settle reports a line whose withdrawal has no permit here, and records the permit. It also reports a withdrawal that
 // ended differently here.
 func (c Config) settle(ctx context.Context, o *outbox.Outbox, l Line, b became) error {
-	f := Finding{Merchant: c.merchant(l), CallBackID: l.CallBackID, There: Sum(l.Symbol, l.Amount)}
+	f := Finding{Merchant: c.merchant(l), CallBackID: l.CallBackID, There: book.SumOf(l.Symbol, l.Amount)}
 	w, err := o.WithdrawalByCallBackID(ctx, f.Merchant, l.CallBackID)
 	switch {
 	case errors.Is(err, db.ErrNotFound):

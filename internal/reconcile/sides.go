@@ -22,7 +22,7 @@ func paid(w client.Withdrawal) string {
 	if w.Details == nil {
 		return ""
 	}
-	return Sum(w.Details.Symbol, w.Details.Amount) + " " + w.Details.Address
+	return book.SumOf(w.Details.Symbol, w.Details.Amount) + " " + w.Details.Address
 }
 
 // hasPermit reports whether w has a permit and did not fail.
@@ -158,41 +158,27 @@ func (c Config) steady(ctx context.Context, api *client.Service, do func() error
 	return nil
 }
 
-// books are the merchant's side of a comparison, as files that can be read twice.
-type books struct {
-	deposits, orders string
-	gateway          *client.Gateway // where they come from; nil: the deposits are the application's file
-}
-
-// read returns the merchant's side. done removes its files.
-func (c Config) read(ctx context.Context) (b books, done func(), err error) {
-	if c.There == nil {
-		return books{deposits: c.Booked, orders: c.Booked}, func() {}, nil
-	}
-	dir, err := os.MkdirTemp("", "countersign-reconcile")
+// spool writes the deposits and orders of the gateway to a new file, which can be read twice.
+func (c Config) spool(ctx context.Context) (path string, err error) {
+	f, err := os.CreateTemp("", "countersign-reconcile")
 	if err != nil {
-		return b, nil, err
+		return "", err
 	}
-	done = func() { _ = os.RemoveAll(dir) }
-	b = books{dir + "/deposits", dir + "/orders", c.There}
-	err = spool(b.deposits, func(put func(Line) error) error { return eachDeposit(ctx, c.There, client.DepositSearch{}, put) })
-	if err == nil {
-		err = spool(b.orders, func(put func(Line) error) error {
-			for o, err := range c.There.AllOrders(ctx, client.OrderFilter{}) {
-				if err != nil {
-					return fmt.Errorf("orders of the gateway: %w", err)
-				}
-				if err := put(lineOf(o)); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+	defer func() { err = errors.Join(err, f.Close()) }()
+	w := bufio.NewWriter(f)
+	put := func(l Line) error { return json.NewEncoder(w).Encode(l) }
+	if err := eachDeposit(ctx, c.There, client.DepositSearch{}, put); err != nil {
+		return f.Name(), err
 	}
-	if err != nil {
-		done()
+	for o, err := range c.There.AllOrders(ctx, client.OrderFilter{}) {
+		if err != nil {
+			return f.Name(), fmt.Errorf("orders of the gateway: %w", err)
+		}
+		if err := put(lineOf(o)); err != nil {
+			return f.Name(), err
+		}
 	}
-	return b, done, err
+	return f.Name(), w.Flush()
 }
 
 func eachDeposit(ctx context.Context, api *client.Gateway, f client.DepositSearch, put func(Line) error) error {
@@ -239,19 +225,4 @@ func endOf(s client.OrderState) flags {
 		return ended
 	}
 	return 0
-}
-
-// spool writes lines to a new file.
-func spool(path string, each func(put func(Line) error) error) (err error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	w := bufio.NewWriter(f)
-	e := json.NewEncoder(w)
-	if err := each(func(l Line) error { return e.Encode(l) }); err != nil {
-		return err
-	}
-	return w.Flush()
 }
