@@ -195,7 +195,7 @@ func TestServiceActs(t *testing.T) {
 		}
 		b.fill(`form[action="/console/alarms/ack"] [name=note]`, "all looked at")
 		b.click(`form[action="/console/alarms/ack"] button`)
-		b.shows("All that were shown are acknowledged.")
+		b.shows("Acknowledged.")
 		if a, err := w.admin.Alarms(ctx, client.AlarmFilter{Merchant: "demo", State: client.AlarmAcked}, client.PageOptions{}); err != nil || len(a.Alarms) < 2 || a.Alarms[0].AckedNote != "all looked at" {
 			t.Errorf("acknowledged %+v, %v", a, err)
 		}

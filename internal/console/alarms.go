@@ -11,7 +11,7 @@ var alarmsSection = section{
 	nav:   navItem{"/console/alarms", "Alarms", "alarms"},
 	lists: []lister{alarmsList},
 	pages: []page{
-		{"POST /console/alarms/ack", post("acknowledged-all", func(v *visit, _ string) (any, error) {
+		{"POST /console/alarms/ack", post("acknowledged", func(v *visit, _ string) (any, error) {
 			for _, text := range v.r.PostForm["seq"] {
 				seq, err := strconv.ParseInt(text, 10, 64)
 				if err != nil {
@@ -23,14 +23,8 @@ var alarmsSection = section{
 			}
 			return nil, nil
 		})},
-		{"POST /console/alarms/{seq}/ack", post("acknowledged", func(v *visit, _ string) (any, error) {
-			return v.api.AckAlarm(v.r.Context(), v.seq(), client.Ack{Note: v.r.PostFormValue("note")})
-		})},
 	},
-	notices: map[string]string{
-		"acknowledged":     "Acknowledged.",
-		"acknowledged-all": "All that were shown are acknowledged.",
-	},
+	notices: map[string]string{"acknowledged": "Acknowledged."},
 }
 
 // allAlarms is the page's value of state for all states. Without a state it shows open alarms.

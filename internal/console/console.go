@@ -22,8 +22,8 @@ import (
 type Sealer interface {
 	Seal(ctx context.Context, plain []byte) ([]byte, error)
 	Open(ctx context.Context, sealed []byte) ([]byte, error)
-	// EndSession ends a session that would expire at until. It reports whether nobody had ended it before, on any node.
-	EndSession(ctx context.Context, id string, now, until time.Time) (first bool, err error)
+	// EndSession ends a session that would expire at until.
+	EndSession(ctx context.Context, id string, now, until time.Time) error
 	SessionEnded(ctx context.Context, id string) (bool, error)
 }
 
@@ -83,8 +83,6 @@ type section struct {
 type lister interface {
 	page() page
 	shape() table
-	path() string
-	searches(member string) bool
 }
 
 // all returns the pages of the section, lists first.

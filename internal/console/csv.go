@@ -15,11 +15,10 @@ import (
 	"countersign/client"
 )
 
-// The bounds on a list as CSV: its rows, and the pages of the API read for it, which may be empty if few entries match
-// the filter.
+// The bounds on a list as CSV: the pages of the API read for it, which may be empty if few entries match the filter. A
+// spreadsheet takes a million rows.
 const (
-	sheetRows  = 100_000
-	sheetPages = 2000
+	sheetPages = 1000
 	sheetPage  = 1000 // entries
 	sheetWrite = 30 * time.Second
 )
@@ -70,16 +69,15 @@ func writeSheet[P any](v *visit, read func(client.PageOptions) (P, error)) error
 	cols := columns(entriesOf(page).Type().Elem(), "", 0)
 	w := csv.NewWriter(v.w)
 	_ = w.Write(cols) // Flush returns its error
-	for rows, pages := 0, 1; ; pages++ {
+	for pages := 1; ; pages++ {
 		entries := entriesOf(page)
-		for i := 0; i < entries.Len() && rows < sheetRows; i, rows = i+1, rows+1 {
+		for i := range entries.Len() {
 			_ = w.Write(cells(entries.Index(i).Interface(), cols))
 		}
-		next := nextOf(page)
-		full := rows == sheetRows || pages == sheetPages
+		next, full := nextOf(page), pages == sheetPages
 		if next != nil && full {
 			row := make([]string, len(cols))
-			row[0] = fmt.Sprintf("There may be more: a file has at most %d rows of %d pages. Ask for a shorter time.", sheetRows, sheetPages)
+			row[0] = fmt.Sprintf("There may be more: a file has at most %d pages of %d rows. Ask for a shorter time.", sheetPages, sheetPage)
 			_ = w.Write(row)
 		}
 		_ = out.SetWriteDeadline(time.Now().Add(sheetWrite)) // a writer without deadlines is a test's

@@ -50,7 +50,7 @@ func TestSheetIsBounded(t *testing.T) {
 		pages, rows int
 		lines       int
 		more        bool
-	}{{1, 3, 4, false}, {sheetRows / 1000, 1000, sheetRows + 1, false}, {sheetRows/1000 + 1, 1000, sheetRows + 2, true}, {sheetPages, 0, 1, false}, {sheetPages + 1, 0, 2, true}} {
+	}{{1, 3, 4, false}, {sheetPages, 1, sheetPages + 1, false}, {sheetPages + 1, 1, sheetPages + 2, true}} {
 		body, err := write(c.pages, c.rows, false)
 		if lines := strings.Count(body, "\n"); err != nil || lines != c.lines || strings.Contains(body, "There may be more") != c.more {
 			t.Errorf("%d pages of %d: %d lines, %v", c.pages, c.rows, lines, err)

@@ -22,10 +22,8 @@ type noSealer struct{}
 func (noSealer) Seal(_ context.Context, plain []byte) ([]byte, error)  { return plain, nil }
 func (noSealer) Open(_ context.Context, sealed []byte) ([]byte, error) { return sealed, nil }
 
-func (noSealer) EndSession(context.Context, string, time.Time, time.Time) (bool, error) {
-	return true, nil
-}
-func (noSealer) SessionEnded(context.Context, string) (bool, error) { return false, nil }
+func (noSealer) EndSession(context.Context, string, time.Time, time.Time) error { return nil }
+func (noSealer) SessionEnded(context.Context, string) (bool, error)             { return false, nil }
 
 // bareConfig is a console without an end behind it.
 var bareConfig = console.Config{API: http404{}, Sealer: noSealer{}, Database: "none", Bodies: bodies.NewShares(0),

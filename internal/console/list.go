@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/url"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -103,11 +102,6 @@ func (t table) text() string {
 
 func (l *list[F, P]) shape() table { return l.table }
 
-// searches reports whether the list has a field for a member.
-func (l *list[F, P]) searches(member string) bool {
-	return slices.ContainsFunc(append(l.fields[:len(l.fields):len(l.fields)], l.folded...), func(f field) bool { return f.name == member })
-}
-
 func (l *list[F, P]) path() string { return cmp.Or(l.at, root+l.name) }
 
 func (l *list[F, P]) page() page {
@@ -122,7 +116,7 @@ func (l *list[F, P]) serve(v *visit) error {
 		return v.elsewhere()
 	}
 	q := v.r.URL.Query()
-	var at listSpan
+	var at *listSpan
 	if _, timed := membersOf(reflect.TypeFor[F]())["since"]; timed {
 		at = v.spanOf(q)
 	}
@@ -134,31 +128,28 @@ func (l *list[F, P]) serve(v *visit) error {
 		}
 		return v.render(l.name, view.Title, view)
 	}
-	if at.Wrong != "" { // a file cannot say so
+	if at != nil && at.Wrong != "" { // a file cannot say so
 		return refuse(at.Wrong)
 	}
 	return writeSheet(v, func(o client.PageOptions) (P, error) { return l.read(v, f, o) })
 }
 
 // view reads the page that the address asks for.
-func (l *list[F, P]) view(v *visit, f F, at listSpan) (view listView, err error) {
-	view = listView{Title: l.title, Hint: l.hint, Path: l.path(), Filter: f}
-	if _, timed := membersOf(reflect.TypeFor[F]())["since"]; timed {
-		view.Span = &at
-	}
+func (l *list[F, P]) view(v *visit, f F, at *listSpan) (view listView, err error) {
+	view = listView{Title: l.title, Hint: l.hint, Path: l.path(), Filter: f, Span: at}
 	view.Live = l.live && v.query("cursor") == ""
 	view.Fields, view.Folded = l.views(v, l.fields), l.views(v, l.folded)
-	view.Open = at != listSpan{}
+	view.Open = at != nil && *at != listSpan{}
 	var folded []string
 	for _, w := range view.Folded {
 		view.Open = view.Open || w.Value != ""
 		folded = append(folded, strings.ToLower(w.Label))
 	}
-	if view.Span != nil {
+	if at != nil {
 		folded = append(folded, "time")
 	}
 	view.Fold = strings.TrimSuffix(sentence(strings.Join(folded, ", ")), ".")
-	if at.Wrong != "" {
+	if at != nil && at.Wrong != "" {
 		return view, nil
 	}
 	page, err := l.read(v, f, client.PageOptions{Limit: pageSize, Cursor: v.query("cursor")})
@@ -207,25 +198,22 @@ func (l *list[F, P]) views(v *visit, fields []field) (views []fieldView) {
 }
 
 // valuesOf returns options for the values of an enumeration type, with "all" first, or nil for other types.
-func valuesOf(t reflect.Type) (options []option) {
+func valuesOf(t reflect.Type) []option {
 	values, is := t.MethodByName("Values")
 	if !is {
 		return nil
 	}
-	list := values.Func.Call([]reflect.Value{reflect.Zero(t)})[0]
-	for i := range list.Len() {
-		options = append(options, optionOf(list.Index(i).Interface()))
-	}
-	return append([]option{{Text: "all"}}, options...)
+	return optionsOf(values.Func.Call([]reflect.Value{reflect.Zero(t)})[0].Interface(), "all")
 }
 
-// optionsOf returns options for values. none names an empty option, which is left out if none is empty.
-func optionsOf[T any](values []T, none string) (options []option) {
+// optionsOf returns options for a slice of values. none names an empty option, which is left out if none is empty.
+func optionsOf(values any, none string) (options []option) {
 	if none != "" {
 		options = append(options, option{Text: none})
 	}
-	for _, value := range values {
-		options = append(options, optionOf(value))
+	list := reflect.ValueOf(values)
+	for i := range list.Len() {
+		options = append(options, optionOf(list.Index(i).Interface()))
 	}
 	return options
 }
@@ -259,7 +247,7 @@ func membersOf(filter reflect.Type) map[string]reflect.StructField {
 }
 
 // filterOf reads a filter from the parameters of an address or a form. A malformed number selects all.
-func filterOf[F any](q url.Values, at listSpan) (f F) {
+func filterOf[F any](q url.Values, at *listSpan) (f F) {
 	v := reflect.ValueOf(&f).Elem()
 	for name, m := range membersOf(reflect.TypeFor[F]()) {
 		switch text, member := strings.TrimSpace(q.Get(name)), v.FieldByIndex(m.Index); {

@@ -95,30 +95,27 @@ func (c *Console) fromProvider(w http.ResponseWriter, r *http.Request) {
 	c.drop(w, r, providerCookie, providerPath)
 	v, q := &visit{c: c, w: w, r: r}, r.URL.Query()
 	form := signInForm{Next: inside(s.Next)}
-	if !began {
-		form.Problem = "This sign-in did not begin in this browser, or began more than 10 minutes ago. Sign in again."
-		c.renderSignIn(w, r, http.StatusBadRequest, form)
-		return
-	}
-	if word := q.Get("error"); word != "" {
-		form.Problem = "The identity provider did not sign you in."
-		if errorWord.MatchString(word) {
-			form.Problem = "The identity provider did not sign you in (" + word + ")."
-		}
-		c.renderSignIn(w, r, http.StatusUnauthorized, form)
-		return
-	}
 	err := v.connect("")
-	var in client.SignedIn
-	if err == nil {
+	status, word := http.StatusUnauthorized, q.Get("error")
+	switch {
+	case !began:
+		status, form.Problem = http.StatusBadRequest, "This sign-in did not begin in this browser, or began more than 10 minutes ago. Sign in again."
+	case errorWord.MatchString(word):
+		form.Problem = "The identity provider did not sign you in (" + word + ")."
+	case word != "":
+		form.Problem = "The identity provider did not sign you in."
+	case err == nil:
+		var in client.SignedIn
 		in, err = v.api.FinishProvider(r.Context(), client.ProviderReturn{State: s.State, ReturnedState: q.Get("state"), Code: q.Get("code"), Issuer: q.Get("iss")})
-	}
-	if err == nil {
-		err = c.start(w, r, in.Secret)
+		if err == nil {
+			err = c.start(w, r, in.Secret)
+		}
 	}
 	if err != nil {
-		form.Problem = sentences(err)[0]
-		c.renderSignIn(w, r, statusOf(err), form)
+		status, form.Problem = statusOf(err), sentences(err)[0]
+	}
+	if form.Problem != "" {
+		c.renderSignIn(w, r, status, form)
 		return
 	}
 	if err := v.leadOn(http.StatusOK, leads{"Signed in", "You are signed in.", form.Next, "Go on"}); err != nil {

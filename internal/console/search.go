@@ -3,7 +3,6 @@ package console
 import (
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"countersign/client"
@@ -13,12 +12,8 @@ import (
 type searchPage struct {
 	Text  string
 	Found []client.Found
-	Most  int // as much as this was found: there may be more
-	Lists []listLink
+	More  bool // there may be more
 }
-
-// listLink is a link to the list of entries with the text in one member.
-type listLink struct{ Name, Path string }
 
 // search searches everything for a text. A single result is shown at once.
 func (v *visit) search() error {
@@ -35,9 +30,7 @@ func (v *visit) search() error {
 		http.Redirect(v.w, v.r, frame{}.PathOf(page.Found[0]), http.StatusSeeOther)
 		return nil
 	}
-	if len(page.Found) == client.MostFound {
-		page.Most, page.Lists = client.MostFound, v.listsOf(page.Text, result.Found)
-	}
+	page.More = len(page.Found) == client.MostFound
 	return v.render("search", "Search", page)
 }
 
@@ -60,19 +53,3 @@ func (f frame) Finds(example string) string {
 
 // PathOf returns the page of a search result.
 func (frame) PathOf(f client.Found) string { return foundPages[f.Kind] + url.PathEscape(f.ID) }
-
-// listsOf returns the lists that show all that was found: those with a field for the matching member.
-func (v *visit) listsOf(text string, found []client.Found) (links []listLink) {
-	for _, part := range v.c.end.sections {
-		for _, l := range part.lists {
-			for _, f := range found {
-				by := string(f.Matched)
-				link := listLink{string(f.Kind) + "s by " + by, l.path() + "?" + url.Values{by: {text}}.Encode()}
-				if foundPages[f.Kind] == l.path()+"/" && l.searches(by) && !slices.Contains(links, link) {
-					links = append(links, link)
-				}
-			}
-		}
-	}
-	return links
-}

@@ -87,10 +87,13 @@ func (v *visit) merchantMake() error {
 	if err != nil {
 		return err
 	}
-	return v.render("once", "Hand over to "+made.ID, once{
-		Back: "/console/merchants/" + made.ID, Warnings: made.Warnings,
-		Items: handOver(made.PublicKey, made.ResponsePublicKey, made.APIKey.Reveal(), made.CallbackAPIKey.Reveal()),
-	})
+	page := once{Back: "/console/merchants/" + made.ID, Warnings: made.Warnings, Items: []onceItem{
+		{"Request key", "opens what the service sends", "service.b64", made.PublicKey},
+		{"Response key", "seals the merchant's answers", "response.b64", made.ResponsePublicKey},
+		{"API key", "the member apiKey of every response", "api.key", made.APIKey.Reveal()},
+		{"Callback API key", "the header X-API-KEY of every request", "callback-api.key", made.CallbackAPIKey.Reveal()},
+	}}
+	return v.render("once", "Hand over to "+made.ID, page)
 }
 
 // settingsOf returns a merchant's settings as the values of a form.

@@ -23,24 +23,11 @@ var merchantsSection = section{
 		{"POST /console/merchants/{id}/test", (*visit).merchantTest},
 		{"GET /console/merchants/{id}/change", (*visit).merchantEdit},
 		{"POST /console/merchants/{id}/change", post("changed", (*visit).merchantChange)},
-		{"POST /console/merchants/{id}/rotation", (*visit).rotationStage},
-		{"POST /console/merchants/{id}/rotation/activate", post("activated", func(v *visit, id string) (any, error) {
-			return v.service.ActivateRotation(v.r.Context(), id, 0)
-		})},
-		{"POST /console/merchants/{id}/rotation/finish", post("finished", func(v *visit, id string) (any, error) {
-			return v.service.FinishRotation(v.r.Context(), id)
-		})},
-		{"POST /console/merchants/{id}/rotation/cancel", post("went-back", func(v *visit, id string) (any, error) {
-			return v.service.CancelRotation(v.r.Context(), id)
-		})},
 	},
 	notices: map[string]string{
-		"paused":    "Paused: callbacks are accepted and not sent.",
-		"resumed":   "Resumed.",
-		"changed":   "Changed. The next attempt uses it.",
-		"activated": "Activated: requests are sealed with the newer keys, and answers under the older ones still count.",
-		"finished":  "Finished: the older keys have ended.",
-		"went-back": "The newer keys have ended. The older ones seal, alone.",
+		"paused":  "Paused: callbacks are accepted and not sent.",
+		"resumed": "Resumed.",
+		"changed": "Changed. The next attempt uses it.",
 	},
 }
 

@@ -137,7 +137,7 @@ func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
 	var s session
 	if c.kept(r, sessionCookie, &s) {
 		c.endAtAPI(r, client.Secret(s.Token))
-		if _, err := c.Sealer.EndSession(r.Context(), s.ID, c.Now(), c.Now().Add(sessionLife)); err != nil {
+		if err := c.Sealer.EndSession(r.Context(), s.ID, c.Now(), c.Now().Add(sessionLife)); err != nil {
 			(&visit{c: c, w: w, r: r}).fail(err)
 			return
 		}

@@ -18,23 +18,16 @@ import (
 
 // functions are the functions that templates call.
 var functions = template.FuncMap{
-	"text":  text,
-	"id":    identifier,
-	"short": short,
-	"when":  when,
-	"from":  relative,
-	"due": func(t client.Time) string {
-		if left := relative(t); strings.HasPrefix(left, "in ") {
-			return left
-		}
-		return "now"
-	},
+	"text":   text,
+	"id":     identifier,
+	"short":  short,
+	"when":   when,
+	"from":   relative,
 	"state":  state,
 	"number": number,
 	"path":   url.PathEscape,
 	"pretty": pretty,
 	"static": staticURL,
-	"formID": formID,
 	"code": func(errCode *int64) int64 { // of a settled callback; absent: 0
 		if errCode == nil {
 			return 0
@@ -162,17 +155,13 @@ func state(v any) template.HTML {
 	return template.HTML(`<span class="state ` + look + `">` + visible(strings.ReplaceAll(s, "_", " ")) + "</span>")
 }
 
-// number returns a whole number with separators.
+// number returns a count with separators.
 func number(v any) string {
 	s := strconv.FormatInt(reflect.ValueOf(v).Int(), 10)
-	sign := ""
-	if s[0] == '-' {
-		sign, s = "-", s[1:]
-	}
 	for i := len(s) - 3; i > 0; i -= 3 {
 		s = s[:i] + "," + s[i:]
 	}
-	return sign + s
+	return s
 }
 
 // pretty returns JSON with one member a line. Numbers keep their digits.

@@ -17,8 +17,8 @@ type listSpan struct {
 }
 
 // spanOf reads the fields since and until of a search.
-func (v *visit) spanOf(q url.Values) listSpan {
-	s := listSpan{Since: strings.TrimSpace(q.Get("since")), Until: strings.TrimSpace(q.Get("until"))}
+func (v *visit) spanOf(q url.Values) *listSpan {
+	s := &listSpan{Since: strings.TrimSpace(q.Get("since")), Until: strings.TrimSpace(q.Get("until"))}
 	var err error
 	if s.since, err = moment(s.Since, v.c.Now()); err == nil {
 		s.until, err = moment(s.Until, v.c.Now())

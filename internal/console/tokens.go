@@ -58,9 +58,6 @@ type tokenForm struct {
 }
 
 func (v *visit) tokenMake() error {
-	if err := v.posted(); err != nil {
-		return err
-	}
 	in := client.NewToken{Name: v.form("name"), Role: client.Role(v.form("role")), Merchants: strings.Fields(v.form("merchants"))}
 	days, err := v.number("days", "number of days")
 	if err != nil {

@@ -28,8 +28,9 @@ func (s consoleSealer) Open(_ context.Context, sealed []byte) ([]byte, error) {
 	return s.d.OpenText(consoleRecord, "cookie", sealed)
 }
 
-func (s consoleSealer) EndSession(ctx context.Context, id string, now, until time.Time) (bool, error) {
-	return s.d.EndSession(ctx, id, db.MillisOf(now), db.MillisOf(until))
+func (s consoleSealer) EndSession(ctx context.Context, id string, now, until time.Time) error {
+	_, err := s.d.EndSession(ctx, id, db.MillisOf(now), db.MillisOf(until))
+	return err
 }
 
 func (s consoleSealer) SessionEnded(ctx context.Context, id string) (bool, error) {
