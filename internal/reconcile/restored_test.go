@@ -4,21 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
 	"countersign"
 	"countersign/client"
-	"countersign/envelope"
 	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
 	"countersign/merchant"
 )
-
-func newOrder(id string) client.NewOrder {
-	return client.NewOrder{CallBackID: id, TenantUserID: "user"}.Paying(details)
-}
 
 func stateOf(t *testing.T, b *book.Book, id string) client.OrderState {
 	t.Helper()
@@ -36,17 +33,8 @@ func confirm(b *book.Book, id string, at db.Millis, ceilings ...book.Ceiling) er
 func TestOrdersFromBefore(t *testing.T) {
 	ends := map[string]string{"declined": "declined", "cancelled": "cancelled", "ended": "ended", "executed": "executed", "open": "open"}
 	onEachDatabase(t, book.End(), func(t *testing.T, p *place) {
-		b := book.New(p.db(false), book.Config{})
-		for id := range ends {
-			must2(b.AddOrder(ctx, newOrder(id), "", start))(t)
-		}
-		must2(b.AddOrder(ctx, newOrder("nobody says"), "", start))(t)
-		b = book.New(p.restore(p.backup()), book.Config{})
-		must(b.Restored(ctx, 0, start+100))(t)
-		ids := []string{"nobody says"}
-		for id := range ends {
-			ids = append(ids, id)
-		}
+		ids := append(slices.Collect(maps.Keys(ends)), "nobody says")
+		b := restoredBook(t, p, ids...)
 		refused := func(id string, at db.Millis) {
 			t.Helper()
 			if err := confirm(b, id, at); !errors.Is(err, db.ErrConflict) {
@@ -72,8 +60,8 @@ func TestOrdersFromBefore(t *testing.T) {
 		for id, state := range ends {
 			said = append(said, Line{CallBackID: id, State: state, TxID: map[bool]string{true: "tx"}[state == "executed"]})
 		}
-		found, report := gather()
-		if ended := must(Gateway(ctx, b, Config{Booked: lines(t, said...), Settle: true, Report: report, Now: start + 200}))(t); !ended {
+		found, ended := reconcileGateway(t, b, true, start+200, said...)
+		if !ended {
 			t.Error("the epoch is still open")
 		}
 		for id, state := range ends {
@@ -91,7 +79,7 @@ func TestOrdersFromBefore(t *testing.T) {
 			t.Errorf("what nothing became of: %v", err)
 		}
 		left := 0
-		for _, f := range *found {
+		for _, f := range found {
 			if !f.Settled && f.Finding == NotSaid && f.CallBackID == "nobody says" {
 				left++
 			} else if !f.Settled {
@@ -99,7 +87,7 @@ func TestOrdersFromBefore(t *testing.T) {
 			}
 		}
 		if left != 1 {
-			t.Errorf("found %+v", *found)
+			t.Errorf("found %+v", found)
 		}
 		refused("nobody says", start+220)
 		must(b.ResumeOrder(ctx, "nobody says", "a", "", start+230))(t)
@@ -107,10 +95,8 @@ func TestOrdersFromBefore(t *testing.T) {
 			t.Errorf("after a person looked: %v", err)
 		}
 		// It is quiet from now on, and a later settle changes no end.
-		*found = nil
-		must(Gateway(ctx, b, Config{Booked: lines(t, said...), Report: report, Now: start + 300}))(t)
-		if len(*found) != 0 {
-			t.Errorf("found again: %+v", *found)
+		if found, _ := reconcileGateway(t, b, false, start+300, said...); len(found) != 0 {
+			t.Errorf("found again: %+v", found)
 		}
 	})
 }
@@ -118,16 +104,11 @@ func TestOrdersFromBefore(t *testing.T) {
 // A later settle decides what an earlier one left.
 func TestLaterSettle(t *testing.T) {
 	onEachDatabase(t, book.End(), func(t *testing.T, p *place) {
-		b := book.New(p.db(false), book.Config{})
-		must2(b.AddOrder(ctx, newOrder("order"), "", start))(t)
-		b = book.New(p.restore(p.backup()), book.Config{})
-		must(b.Restored(ctx, 0, start+100))(t)
-		_, report := gather()
-		must(Gateway(ctx, b, Config{Booked: lines(t), Settle: true, Report: report, Now: start + 200}))(t)
-		found, report := gather()
-		must(Gateway(ctx, b, Config{Booked: lines(t, Line{CallBackID: "order", State: "cancelled"}), Settle: true, Report: report, Now: start + 300}))(t)
-		if got := stateOf(t, b, "order"); got != client.OrderCancelled || len(*found) != 1 || !(*found)[0].Settled {
-			t.Errorf("it is %s; found %+v", got, *found)
+		b := restoredBook(t, p, "order")
+		reconcileGateway(t, b, true, start+200)
+		found, _ := reconcileGateway(t, b, true, start+300, Line{CallBackID: "order", State: "cancelled"})
+		if got := stateOf(t, b, "order"); got != client.OrderCancelled || len(found) != 1 || !found[0].Settled {
+			t.Errorf("it is %s; found %+v", got, found)
 		}
 	})
 }
@@ -135,18 +116,13 @@ func TestLaterSettle(t *testing.T) {
 // What was confirmed after the backup, or may have been, uses up the limits of a window.
 func TestLimitsAfterRestore(t *testing.T) {
 	onEachDatabase(t, book.End(), func(t *testing.T, p *place) {
-		b := book.New(p.db(false), book.Config{})
-		must2(b.AddOrder(ctx, newOrder("confirmed since"), "", start))(t)
-		must2(b.AddOrder(ctx, newOrder("perhaps"), "", start))(t)
-		b = book.New(p.restore(p.backup()), book.Config{})
-		must(b.Restored(ctx, 0, start+100))(t)
+		b := restoredBook(t, p, "confirmed since", "perhaps")
 		must2(b.AddOrder(ctx, newOrder("new"), "", start+110))(t)
 		within := func(max string) book.Ceiling { return book.Ceiling{Since: start, Max: amount(max)} }
 		if err := confirm(b, "new", start+120, within("1000")); !errors.Is(err, db.ErrConflict) {
 			t.Errorf("confirming before it is reconciled gives %v", err)
 		}
-		_, report := gather()
-		must(Gateway(ctx, b, Config{Booked: lines(t, Line{CallBackID: "confirmed since", State: "confirmed"}), Settle: true, Report: report, Now: start + 200}))(t)
+		reconcileGateway(t, b, true, start+200, Line{CallBackID: "confirmed since", State: "confirmed"})
 		if err := confirm(b, "new", start+210, within("7.4")); !errors.Is(err, book.ErrChanged) { // 3 orders of 2.5
 			t.Errorf("beyond the limit: %v", err)
 		}
@@ -167,10 +143,7 @@ func TestLimitsCountWhatWasExecuted(t *testing.T) {
 }
 
 func testExecutedSince(t *testing.T, p *place, said bool) {
-	b := book.New(p.db(false), book.Config{})
-	must2(b.AddOrder(ctx, newOrder("executed since"), "", start))(t)
-	b = book.New(p.restore(p.backup()), book.Config{})
-	must(b.Restored(ctx, 0, start+100))(t)
+	b := restoredBook(t, p, "executed since")
 	o := must(b.Order(ctx, "executed since"))(t)
 	done := &countersign.WithdrawalDone{Head: countersign.Head{TrackingID: "done", TenantUserID: o.TenantUserID}, CallBackID: o.CallBackID, TxID: "tx",
 		ToAddress: o.Address, ChainName: o.ChainName, Symbol: o.Symbol, Amount: o.Amount}
@@ -179,20 +152,16 @@ func testExecutedSince(t *testing.T, p *place, said bool) {
 	}
 	must2(b.AddOrder(ctx, newOrder("new"), "", start+120))(t)
 	if said { // the application knows when it was confirmed
-		_, report := gather()
 		line := Line{CallBackID: "executed since", State: "executed", TxID: "tx", Confirmed: client.Time(start + 105)}
-		must(Gateway(ctx, b, Config{Booked: lines(t, line), Settle: true, Report: report, Now: start + 200}))(t)
+		reconcileGateway(t, b, true, start+200, line)
 		if o := must(b.Order(ctx, "executed since"))(t); o.Confirmed != start+105 || o.State != client.OrderExecuted {
 			t.Errorf("it is %s, confirmed at %d", o.State, o.Confirmed)
 		}
-		found, report := gather() // a comparison is quiet from now on
-		must(Gateway(ctx, b, Config{Booked: lines(t, line), Report: report, Now: start + 205}))(t)
-		if len(*found) != 0 {
-			t.Errorf("found again: %+v", *found)
+		if found, _ := reconcileGateway(t, b, false, start+205, line); len(found) != 0 { // a comparison is quiet from now on
+			t.Errorf("found again: %+v", found)
 		}
 	} else {
-		_, report := gather()
-		must(Gateway(ctx, b, Config{Booked: lines(t), Settle: true, Report: report, Now: start + 200}))(t)
+		reconcileGateway(t, b, true, start+200)
 	}
 	for _, user := range []string{"", o.TenantUserID} {
 		within := func(max string, since db.Millis) book.Ceiling {
@@ -229,12 +198,11 @@ func TestOldAnswerWaits(t *testing.T) {
 		if c := must(b.Claim(ctx, ask))(t); c.Reply.Code != countersign.CodeNotKnownYet {
 			t.Errorf("before it is reconciled: %+v", c)
 		}
-		_, report := gather()
-		must(Gateway(ctx, b, Config{Booked: lines(t), Settle: true, Report: report, Now: start + 200}))(t)
+		reconcileGateway(t, b, true, start+200)
 		if c := must(b.Claim(ctx, ask))(t); c.Reply.Code != countersign.CodeNotKnownYet {
 			t.Errorf("while nobody says what became of it: %+v", c)
 		}
-		must(Gateway(ctx, b, Config{Booked: lines(t, Line{CallBackID: "order", State: "confirmed"}), Settle: true, Report: report, Now: start + 300}))(t)
+		reconcileGateway(t, b, true, start+300, Line{CallBackID: "order", State: "confirmed"})
 		if c := must(b.Claim(ctx, ask))(t); c.Reply.Code != countersign.CodeAccepted {
 			t.Errorf("afterwards: %+v", c)
 		}
@@ -286,8 +254,7 @@ func TestBookedStaysBooked(t *testing.T) {
 		must(b.Claim(ctx, transferOf("a copy", 5, "7.4", start+110)))(t) // the amount of what is lost, under another index
 		line := Line{TrackingID: "lost", Symbol: "USDT", Amount: amount("7.40"), TxID: "tx", ChainName: "TRON", ToAddress: "TTo", TxIndex: &index}
 		whole := []any{Line{TrackingID: "first"}, Line{TrackingID: "credited since"}, line}
-		_, report := gather()
-		must(Gateway(ctx, b, Config{Booked: lines(t, whole...), Settle: true, Report: report, Now: start + 200}))(t)
+		reconcileGateway(t, b, true, start+200, whole...)
 		must(b.Claim(ctx, transferTold("a third name", 3, start+210)))(t)
 		lost := transferTold("lost", 3, start+220)
 		must(b.Claim(ctx, lost))(t)
@@ -305,13 +272,11 @@ func TestBookedStaysBooked(t *testing.T) {
 		check("after the first reconcile")
 		b = book.New(p.restore(p.backup()), book.Config{})
 		must(b.Restored(ctx, 0, start+300))(t)
-		must(Gateway(ctx, b, Config{Booked: lines(t, whole[:2]...), Settle: true, Report: report, Now: start + 400}))(t)
+		reconcileGateway(t, b, true, start+400, whole[:2]...)
 		check("after a second whose file lacks a line")
 		// The names of what does not count were said: a comparison is quiet about them.
-		found, report := gather()
-		must(Gateway(ctx, b, Config{Booked: lines(t, append(whole, Line{TrackingID: "another index"})...), Report: report, Now: start + 500}))(t)
-		if len(*found) != 0 {
-			t.Errorf("found again: %+v", *found)
+		if found, _ := reconcileGateway(t, b, false, start+500, append(whole, Line{TrackingID: "another index"})...); len(found) != 0 {
+			t.Errorf("found again: %+v", found)
 		}
 	})
 }
@@ -319,7 +284,6 @@ func TestBookedStaysBooked(t *testing.T) {
 // What became of a withdrawal after the backup stands: it is neither confirmed, released
 // nor cancelled before it is reconciled, and after that only as the core or a person says.
 func TestWithdrawalsFromBefore(t *testing.T) {
-	key := must(envelope.GenerateKey(1024))(t)
 	type says struct {
 		core, merchant string // states; empty: they do not say it
 		want           client.WithdrawalState
@@ -340,20 +304,17 @@ func TestWithdrawalsFromBefore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEachDatabase(t, outbox.End(), func(t *testing.T, p *place) {
-				o := outbox.New(p.db(false))
-				addShop(t, o, key)
-				withdrawalSteps[0](t, o)
-				confirmed := strings.HasPrefix(name, "confirmed")
-				if confirmed {
-					withdrawalSteps[1](t, o)
+				n := 1
+				if strings.HasPrefix(name, "confirmed") {
+					n = answered
 				}
-				o = outbox.New(p.restore(p.backup()))
-				must(o.Restored(ctx, 0, start+650))(t)
-				w := must(o.WithdrawalByCallBackID(ctx, "shop", "order"))(t)
+				steps(t, p, n)
+				o := again(t, p)
+				w := order(t, o)
 				nothing := func(when string, at db.Millis) {
 					t.Helper()
 					answer(t, o, at)
-					if got := must(o.WithdrawalByCallBackID(ctx, "shop", "order"))(t); got.State != w.State {
+					if got := order(t, o); got.State != w.State {
 						t.Errorf("%s: %s, then %s", when, w.State, got.State)
 					}
 					if got, err := release(t, o, "execution"); !errors.Is(err, db.ErrConflict) {
@@ -377,13 +338,14 @@ func TestWithdrawalsFromBefore(t *testing.T) {
 				if s.merchant != "" {
 					merchant = append(merchant, Line{Merchant: "shop", CallBackID: "order", State: s.merchant})
 				}
-				found, report := gather()
-				config := Config{Executed: lines(t, core...), Booked: lines(t, merchant...), Settle: true, Report: report, Now: start + 800}
+				var found []Finding
+				config := Config{Executed: lines(t, core...), Booked: lines(t, merchant...), Settle: true, Report: into(&found), Now: start + 800}
 				if ended := must(Service(ctx, o, config))(t); !ended {
 					t.Error("the epoch is still open")
 				}
-				if got := must(o.WithdrawalByCallBackID(ctx, "shop", "order"))(t); got.State != s.want {
-					t.Errorf("it is %s; found %+v", got.State, *found)
+				got := order(t, o)
+				if got.State != s.want {
+					t.Errorf("it is %s; found %+v", got.State, found)
 				}
 				// Who reads the decisions is not told otherwise than before.
 				decision := map[client.WithdrawalState]countersign.Decision{client.WithdrawalAwaiting: "", client.WithdrawalBlocked: countersign.DecisionConfirmed}
@@ -391,11 +353,11 @@ func TestWithdrawalsFromBefore(t *testing.T) {
 				if !undecided {
 					want = countersign.Decision(s.want)
 				}
-				if got := must(o.WithdrawalByCallBackID(ctx, "shop", "order"))(t); got.Decision != want {
+				if got.Decision != want {
 					t.Errorf("its decision is %q, not %q", got.Decision, want)
 				}
-				if len(*found) != 1 || (*found)[0].Finding != s.finding || (*found)[0].Settled == (s.finding == NotSaid) {
-					t.Errorf("found %+v", *found)
+				if len(found) != 1 || found[0].Finding != s.finding || found[0].Settled == (s.finding == NotSaid) {
+					t.Errorf("found %+v", found)
 				}
 				if s.finding == NotSaid {
 					nothing("while nobody says it", start+20_000)
@@ -403,6 +365,9 @@ func TestWithdrawalsFromBefore(t *testing.T) {
 				}
 				if s.finding == NotSaid || s.finding == Reopened {
 					answer(t, o, start+60_000)
+					for _, step := range withdrawalSteps[answered : released-1] {
+						step(t, o)
+					}
 					if _, err := release(t, o, "execution"); err != nil {
 						t.Errorf("in the end: %v", err)
 					}
@@ -415,17 +380,13 @@ func TestWithdrawalsFromBefore(t *testing.T) {
 // A withdrawal that is lost and that the core had cancelled is not asked for again.
 func TestLostAndCancelled(t *testing.T) {
 	onEachDatabase(t, outbox.End(), func(t *testing.T, p *place) {
-		o := outbox.New(p.db(false))
-		addShop(t, o, must(envelope.GenerateKey(1024))(t))
-		o = outbox.New(p.restore(p.backup()))
-		must(o.Restored(ctx, 0, start+650))(t)
-		_, report := gather()
-		file := lines(t, Line{Merchant: "shop", CallBackID: "order", TenantUserID: "user", State: "cancelled", Address: details.Address, ChainName: details.ChainName,
+		steps(t, p, 0)
+		o := again(t, p)
+		reconcileService(t, o, true, start+660, Line{Merchant: "shop", CallBackID: "order", TenantUserID: "user", State: "cancelled", Address: details.Address, ChainName: details.ChainName,
 			Symbol: details.Symbol, Amount: details.Amount})
-		must(Service(ctx, o, Config{Executed: file, Settle: true, Report: report, Now: start + 660}))(t)
 		withdrawalSteps[0](t, o) // the core adds it again
 		answer(t, o, start+700)
-		if got := must(o.WithdrawalByCallBackID(ctx, "shop", "order"))(t); got.State != client.WithdrawalCancelled {
+		if got := order(t, o); got.State != client.WithdrawalCancelled {
 			t.Errorf("it is %s", got.State)
 		}
 	})
@@ -435,15 +396,11 @@ func TestLostAndCancelled(t *testing.T) {
 // epoch stays open until it is mended. A state that nobody knows settles nothing.
 func TestOrderLinesThatLack(t *testing.T) {
 	onEachDatabase(t, book.End(), func(t *testing.T, p *place) {
-		b := book.New(p.db(false), book.Config{})
-		must2(b.AddOrder(ctx, newOrder("declined"), "", start))(t)
-		b = book.New(p.restore(p.backup()), book.Config{})
-		must(b.Restored(ctx, 0, start+100))(t)
+		b := restoredBook(t, p, "declined")
 		good, lost := Line{CallBackID: "declined", State: "declined"}, Line{CallBackID: "lost", State: "confirmed"}
-		settle := func(said ...any) (bool, []Finding, error) {
-			found, report := gather()
-			ended, err := Gateway(ctx, b, Config{Booked: lines(t, said...), Settle: true, Report: report, Now: start + 200})
-			return ended, *found, err
+		settle := func(said ...any) (ended bool, found []Finding, err error) {
+			ended, err = Gateway(ctx, b, Config{Booked: lines(t, said...), Settle: true, Report: into(&found), Now: start + 200})
+			return ended, found, err
 		}
 		if ended, _, err := settle(good, Line{CallBackID: "x", State: "gone"}); ended || err == nil || !strings.Contains(err.Error(), `state "gone" is not known`) || stateOf(t, b, "declined") != client.OrderOpen {
 			t.Fatalf("an unknown state: %v, %v, and the other is %s", ended, err, stateOf(t, b, "declined"))
@@ -465,4 +422,63 @@ func TestOrderLinesThatLack(t *testing.T) {
 // alone is the vote of a policy that one approval satisfies.
 func alone(context.Context, db.Querier, []db.Approval) (keep, enough bool, err error) {
 	return true, true, nil
+}
+
+// TestApprovalsOfOrders restores an order at the gateway, which two persons approve, from between the two. What the
+// application says was confirmed is not approved again.
+func TestApprovalsOfOrders(t *testing.T) {
+	approve := func(b *book.Book, by string, at db.Millis) (book.Order, error) {
+		return b.ApproveOrder(ctx, "order", db.Approval{Token: by, Name: by, At: at},
+			func(_ context.Context, _ db.Querier, given []db.Approval) (keep, enough bool, err error) {
+				again := slices.ContainsFunc(given, func(a db.Approval) bool { return a.Token == by })
+				return !again, !again && len(given) == 1, nil
+			})
+	}
+	for _, said := range []string{"open", "confirmed"} {
+		onEachDatabase(t, book.End(), func(t *testing.T, p *place) {
+			b := book.New(p.db(false), book.Config{})
+			must2(b.AddOrder(ctx, newOrder("order"), "", start))(t)
+			if o := must(approve(b, "ann", start+10))(t); o.State.Undecided() != true || o.State == client.OrderApproved {
+				t.Fatalf("one approval gives %s", o.State)
+			}
+			backup := p.backup()
+			b = book.New(p.db(false), book.Config{})
+			if o := must(approve(b, "bob", start+20))(t); o.State != client.OrderApproved {
+				t.Fatalf("two approvals give %s", o.State)
+			}
+			b = book.New(p.restore(backup), book.Config{})
+			must(b.Restored(ctx, 0, start+100))(t)
+			if _, err := approve(b, "bob", start+110); !errors.Is(err, db.ErrConflict) {
+				t.Errorf("approved before it was reconciled: %v", err)
+			}
+			line := Line{CallBackID: "order", State: said}
+			if said == "confirmed" {
+				line.TxID = "tx"
+			}
+			if _, ended := reconcileGateway(t, b, true, start+200, line); !ended {
+				t.Fatal("the epoch is still open")
+			}
+			if said == "confirmed" {
+				if o, err := approve(b, "bob", start+300); !errors.Is(err, db.ErrConflict) {
+					t.Errorf("what was confirmed is approved: %s, %v", o.State, err)
+				}
+				return
+			}
+			if o := must(b.Order(ctx, "order"))(t); o.Restored {
+				must(b.ResumeOrder(ctx, "order", "a", "", start+210))(t)
+			}
+			for i := range 2 {
+				if o := must(approve(b, "ann", start+300+db.Millis(i)))(t); o.State == client.OrderApproved {
+					t.Errorf("one person approved twice: %s", o.State)
+				}
+			}
+			list := must(b.OrderApprovals(ctx, b, must(b.Order(ctx, "order"))(t)))(t)
+			if len(list) != 1 || list[0].Token != "ann" || list[0].At != start+10 {
+				t.Errorf("%+v", list)
+			}
+			if o := must(approve(b, "bob", start+310))(t); o.State != client.OrderApproved {
+				t.Errorf("two approvals give %s", o.State)
+			}
+		})
+	}
 }

@@ -7,7 +7,6 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/envelope"
 	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
@@ -120,7 +119,6 @@ func (c *chain) books() string {
 // step of a deposit's way, after no step more, one, or all, and goes on. The deposit is
 // credited once, and what an end has lost is named.
 func TestEveryStepOfADeposit(t *testing.T) {
-	key := must(envelope.GenerateKey(1024))(t)
 	for _, end := range []string{"service", "gateway"} {
 		for backed := range len(depositSteps) + 1 {
 			for done := max(backed, 1); done <= len(depositSteps); done++ {
@@ -135,9 +133,9 @@ func TestEveryStepOfADeposit(t *testing.T) {
 						continue // each step has one of the two at least
 					}
 					t.Run(fmt.Sprintf("%s, backup after %d of %d, early %v", end, backed, done, early), func(t *testing.T) {
-						t.Run("sqlite", func(t *testing.T) { testDepositStep(newChain(t, "sqlite"), end, backed, done, early, key) })
+						t.Run("sqlite", func(t *testing.T) { testDepositStep(newChain(t, "sqlite"), end, backed, done, early) })
 						if postgres {
-							t.Run("postgres", func(t *testing.T) { testDepositStep(newChain(t, "postgres"), end, backed, done, early, key) })
+							t.Run("postgres", func(t *testing.T) { testDepositStep(newChain(t, "postgres"), end, backed, done, early) })
 						}
 					})
 				}
@@ -151,9 +149,9 @@ func newChain(t *testing.T, kind string) *chain {
 		now: start, read: map[client.FeedName]int64{}}
 }
 
-func testDepositStep(c *chain, end string, backed, done int, early bool, key *envelope.Key) {
+func testDepositStep(c *chain, end string, backed, done int, early bool) {
 	t := c.t
-	addShop(t, c.outbox(), key)
+	addShop(t, c.outbox())
 	c.book()
 	place := map[string]*place{"service": c.service, "gateway": c.gateway}[end]
 	for _, step := range depositSteps[:backed] {
@@ -176,8 +174,8 @@ func testDepositStep(c *chain, end string, backed, done int, early bool, key *en
 		c.goOn()
 	}
 
-	found, report := gather()
-	config := Config{Booked: c.books(), Settle: true, Report: report, Now: c.later()}
+	var found []Finding
+	config := Config{Booked: c.books(), Settle: true, Report: into(&found), Now: c.later()}
 	if end == "gateway" {
 		if ended := must(Gateway(ctx, c.book(), config))(t); !ended {
 			t.Error("the epoch is still open")
@@ -193,13 +191,13 @@ func testDepositStep(c *chain, end string, backed, done int, early bool, key *en
 	c.goOn()
 
 	if c.credited != 1 {
-		t.Errorf("credited %d times; found %+v", c.credited, *found)
+		t.Errorf("credited %d times; found %+v", c.credited, found)
 	}
-	if bookedBefore && !knew && !early && !named(*found, BookedNotSent) {
-		t.Errorf("what the %s lost is not named: %+v", end, *found)
+	if bookedBefore && !knew && !early && !named(found, BookedNotSent) {
+		t.Errorf("what the %s lost is not named: %+v", end, found)
 	}
-	if end == "gateway" && done >= 4 && !bookedBefore && !knew && !named(*found, SentNotBooked) {
-		t.Errorf("what the service will not tell again is not named: %+v", *found)
+	if end == "gateway" && done >= 4 && !bookedBefore && !knew && !named(found, SentNotBooked) {
+		t.Errorf("what the service will not tell again is not named: %+v", found)
 	}
 	list := must2(c.outbox().SentDeposits(ctx, []string{"shop"}, "", 10))
 	if all, _ := list(t); len(all) != 1 || all[0].State != client.CallbackAccepted || all[0].Repeated {

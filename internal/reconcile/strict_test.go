@@ -7,9 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"countersign"
 	"countersign/client"
-	"countersign/envelope"
 	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
@@ -19,8 +17,7 @@ import (
 // other line is refused before anything is settled.
 func TestOnlyOpenReopens(t *testing.T) {
 	const order = `"merchant":"shop","callBackId":"order"`
-	key := must(envelope.GenerateKey(1024))(t)
-	for name, s := range map[string]struct{ lines, want string }{
+	wrong := map[string]struct{ lines, want string }{
 		"the feed of decisions":   {`{` + order + `,"state":"confirmed","claim":"execution","permit":"cpt_1","txId":"tx"}`, "write open if nothing did"},
 		"confirmed":               {`{` + order + `,"state":"confirmed"}`, "write open if nothing did"},
 		"awaiting":                {`{` + order + `,"state":"awaiting"}`, "write open if nothing did"},
@@ -39,48 +36,35 @@ func TestOnlyOpenReopens(t *testing.T) {
 		"nested details":          {`{` + order + `,"state":"open","details":{"amount":"9"}}`, "details"},
 		"executed and failed":     {`{` + order + `,"state":"failed"}` + "\n" + `{` + order + `,"state":"executed"}`, "another line"},
 		"executed and cancelled":  {`{` + order + `,"state":"executed"}` + "\n" + `{` + order + `,"state":"cancelled"}`, "another line"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onEachDatabase(t, outbox.End(), func(t *testing.T, p *place) {
-				o := outbox.New(p.db(false))
-				addShop(t, o, key)
-				withdrawalSteps[0](t, o)
-				withdrawalSteps[1](t, o)
-				payload := []byte(`{"type":2,"callBackId":"good"}`)
-				must2(createOne(ctx, o, outbox.NewWithdrawal{Merchant: "shop", CallBackID: "good", TenantUserID: "user", TrackingID: "good",
-					Details: (*client.Details)(&details), Deadline: start + 1_000_000, Payload: payload}, start))(t)
-				o = outbox.New(p.restore(p.backup()))
-				must(o.Restored(ctx, 0, start+650))(t)
-				// A good line before it, which is settled only if all are.
-				path := filepath.Join(t.TempDir(), "executed")
-				if err := os.WriteFile(path, []byte(`{"merchant":"shop","callBackId":"good","state":"open"}`+"\n"+s.lines+"\n"), 0o600); err != nil {
-					t.Fatal(err)
-				}
-				for _, settle := range []bool{false, true} {
-					found, report := gather()
-					ended, err := Service(ctx, o, Config{Executed: path, Settle: settle, Report: report, Now: start + 660})
-					if ended || err == nil || !strings.Contains(err.Error(), s.want) || !strings.Contains(err.Error(), ", line ") || len(*found) != 0 {
-						t.Errorf("settle %v: ended %v, found %+v, %v", settle, ended, *found, err)
-					}
-				}
-				for _, id := range []string{"order", "good"} {
-					if w := must(o.WithdrawalByCallBackID(ctx, "shop", id))(t); !w.Restored {
-						t.Errorf("%s was opened again", id)
-					}
-				}
-			})
-		})
 	}
+	onEachDatabase(t, outbox.End(), func(t *testing.T, p *place) {
+		create(t, steps(t, p, answered), "good", start+1_000_000)
+		o, path := again(t, p), filepath.Join(t.TempDir(), "executed")
+		for name, s := range wrong {
+			// A good line before it, which is settled only if all are.
+			if err := os.WriteFile(path, []byte(`{"merchant":"shop","callBackId":"good","state":"open"}`+"\n"+s.lines+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for _, settle := range []bool{false, true} {
+				var found []Finding
+				ended, err := Service(ctx, o, Config{Executed: path, Settle: settle, Report: into(&found), Now: start + 660})
+				if ended || err == nil || !strings.Contains(err.Error(), s.want) || !strings.Contains(err.Error(), ", line ") || len(found) != 0 {
+					t.Errorf("%s, settle %v: ended %v, found %+v, %v", name, settle, ended, found, err)
+				}
+			}
+			for _, id := range []string{"order", "good"} {
+				if w := must(o.WithdrawalByCallBackID(ctx, "shop", id))(t); !w.Restored {
+					t.Errorf("%s: %s was opened again", name, id)
+				}
+			}
+		}
+	})
 }
 
 // The same at the gateway: what would open an order again says open, and is about that order.
 func TestOnlyOpenReopensOrders(t *testing.T) {
 	onEachDatabase(t, book.End(), func(t *testing.T, p *place) {
-		b := book.New(p.db(false), book.Config{})
-		must2(b.AddOrder(ctx, newOrder("order"), "", start))(t)
-		must2(b.AddOrder(ctx, newOrder("good"), "", start))(t)
-		b = book.New(p.restore(p.backup()), book.Config{})
-		must(b.Restored(ctx, 0, start+100))(t)
+		b := restoredBook(t, p, "order", "good")
 		good := Line{CallBackID: "good", State: "open"}
 		for want, l := range map[string]Line{
 			"write open":                    {CallBackID: "order", State: "approved"},
@@ -89,17 +73,16 @@ func TestOnlyOpenReopensOrders(t *testing.T) {
 			`"ended" is contradicted by tx`: {CallBackID: "order", State: "ended", TxID: "tx"},
 			"amount is not that of order":   {CallBackID: "order", State: "open", Amount: amount("9")},
 		} {
-			found, report := gather()
-			ended, err := Gateway(ctx, b, Config{Booked: lines(t, good, l), Settle: true, Report: report, Now: start + 200})
-			if ended || err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "line 2") || len(*found) != 0 || !must(b.Order(ctx, "good"))(t).Restored {
-				t.Errorf("%s: ended %v, found %+v, %v", want, ended, *found, err)
+			var found []Finding
+			ended, err := Gateway(ctx, b, Config{Booked: lines(t, good, l), Settle: true, Report: into(&found), Now: start + 200})
+			if ended || err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "line 2") || len(found) != 0 || !must(b.Order(ctx, "good"))(t).Restored {
+				t.Errorf("%s: ended %v, found %+v, %v", want, ended, found, err)
 			}
 		}
 		for _, settle := range []bool{false, true} {
-			found, report := gather()
-			must(Gateway(ctx, b, Config{Booked: lines(t, good, Line{CallBackID: "order", State: "open"}, Line{CallBackID: "order", State: "confirmed"}), Settle: settle, Report: report, Now: start + 200}))(t)
-			if len(*found) != 2 || (*found)[1].Finding != EndedThere || (*found)[0].Finding != Reopened || (*found)[0].CallBackID != "good" || (*found)[0].Settled != settle {
-				t.Errorf("found %+v", *found)
+			found, _ := reconcileGateway(t, b, settle, start+200, good, Line{CallBackID: "order", State: "open"}, Line{CallBackID: "order", State: "confirmed"})
+			if len(found) != 2 || found[1].Finding != EndedThere || found[0].Finding != Reopened || found[0].CallBackID != "good" || found[0].Settled != settle {
+				t.Errorf("found %+v", found)
 			}
 		}
 	})
@@ -107,26 +90,20 @@ func TestOnlyOpenReopensOrders(t *testing.T) {
 
 // An end that differs from that of the core is a finding, and so is another transaction.
 func TestEndsAreCompared(t *testing.T) {
-	key := must(envelope.GenerateKey(1024))(t)
 	for name, failed := range map[string]bool{"executed": false, "failed": true} {
 		onEachDatabase(t, outbox.End(), func(t *testing.T, p *place) {
-			o := outbox.New(p.db(false))
-			addShop(t, o, key)
-			for _, step := range withdrawalSteps[:3] {
-				step(t, o)
-			}
+			o := steps(t, p, released)
 			for state, missing := range map[string]bool{"executed": true, "failed": true, "released": false, "": false} {
-				found, report := gather()
-				must(Service(ctx, o, Config{Executed: lines(t, Line{Merchant: "shop", CallBackID: "order", State: state}), Report: report, Now: start + 700}))(t)
-				if (len(*found) == 1 && (*found)[0].Finding == OutcomeUnknown && (*found)[0].There == state) != missing || len(*found) > 1 {
-					t.Errorf("released here, %q there: found %+v", state, *found)
+				found, _ := reconcileService(t, o, false, start+700, Line{Merchant: "shop", CallBackID: "order", State: state})
+				if (len(found) == 1 && found[0].Finding == OutcomeUnknown && found[0].There == state) != missing || len(found) > 1 {
+					t.Errorf("released here, %q there: found %+v", state, found)
 				}
 			}
-			end := withdrawalSteps[3]
+			became := outbox.Outcome{TxID: "tx"}
 			if failed {
-				end = func(t *testing.T, o *outbox.Outbox) { must(fail(t, o, start+800))(t) }
+				became = outbox.Outcome{FailReason: "no funds"}
 			}
-			end(t, o)
+			must(end(t, o, became, start+800))(t)
 			for _, c := range []struct {
 				state, tx string
 				differs   bool
@@ -134,53 +111,32 @@ func TestEndsAreCompared(t *testing.T) {
 				{"executed", "", failed}, {"executed", "TX", failed}, {"executed", "tx", failed}, {"", "tx", failed}, {"executed", "other", true},
 				{"failed", "", !failed}, {"released", "", false}, {"", "", false},
 			} {
-				found, report := gather()
-				must(Service(ctx, o, Config{Executed: lines(t, Line{Merchant: "shop", CallBackID: "order", State: c.state, TxID: c.tx}), Report: report, Now: start + 900}))(t)
-				if (len(*found) == 1 && (*found)[0].Finding == EndDiffers) != c.differs || len(*found) > 1 {
-					t.Errorf("%s here, %q of %q there: found %+v", name, c.state, c.tx, *found)
+				found, _ := reconcileService(t, o, false, start+900, Line{Merchant: "shop", CallBackID: "order", State: c.state, TxID: c.tx})
+				if (len(found) == 1 && found[0].Finding == EndDiffers) != c.differs || len(found) > 1 {
+					t.Errorf("%s here, %q of %q there: found %+v", name, c.state, c.tx, found)
 				}
 			}
 		})
 	}
 }
 
-// fail reports that nothing moved.
-func fail(t *testing.T, o *outbox.Outbox, at db.Millis) (outbox.Withdrawal, error) {
-	t.Helper()
-	permit, w := permitOf(t, o)
-	got, _, err := recordOne(ctx, o, w.ID, outbox.Outcome{Permit: permit, FailReason: "no funds", Callback: outbox.NewCallback{Merchant: "shop",
-		Type: countersign.TypeInvalidAddress, Payload: []byte(`{"type":5}`), Due: start, Deadline: db.Never}}, at)
-	return got, err
-}
-
 // What was released in a backup may have been executed since: while the restore is not reconciled
 // nobody is told that it failed. That it was executed is taken at once.
 func TestFailuresWait(t *testing.T) {
-	key := must(envelope.GenerateKey(1024))(t)
 	onEachDatabase(t, outbox.End(), func(t *testing.T, p *place) {
-		o := outbox.New(p.db(false))
-		addShop(t, o, key)
-		for _, step := range withdrawalSteps[:3] {
-			step(t, o)
-		}
-		permit, w := permitOf(t, o)
-		backup := p.backup()
-		o = outbox.New(p.restore(backup))
-		must(o.Restored(ctx, 0, start+750))(t)
-		failure := outbox.Outcome{Permit: permit, FailReason: "no funds", Callback: outbox.NewCallback{Merchant: "shop",
-			Type: countersign.TypeInvalidAddress, Payload: []byte(`{"type":5}`), Due: start, Deadline: db.Never}}
-		if _, _, err := recordOne(ctx, o, w.ID, failure, start+760); !errors.Is(err, db.ErrConflict) || !strings.Contains(err.Error(), "not reconciled") {
+		failure := outbox.Outcome{Permit: must(release(t, steps(t, p, released), "execution"))(t), FailReason: "no funds"}
+		o := again(t, p)
+		if _, err := end(t, o, failure, start+760); !errors.Is(err, db.ErrConflict) || !strings.Contains(err.Error(), "not reconciled") {
 			t.Errorf("a failure before it is reconciled: %v", err)
 		}
-		if got := must(o.WithdrawalByCallBackID(ctx, "shop", "order"))(t); got.State != client.WithdrawalReleased {
+		if got := order(t, o); got.State != client.WithdrawalReleased {
 			t.Errorf("it is %s", got.State)
 		}
 		if alarms := must(o.StandingAlarms(ctx, client.AlarmWalletDiffers))(t); len(alarms) != 0 {
 			t.Errorf("alarms %+v", alarms)
 		}
-		_, report := gather()
-		must(Service(ctx, o, Config{Executed: lines(t, Line{Merchant: "shop", CallBackID: "order", State: "failed"}), Settle: true, Report: report, Now: start + 770}))(t)
-		if got, _, err := recordOne(ctx, o, w.ID, failure, start+780); err != nil || got.State != client.WithdrawalFailed {
+		reconcileService(t, o, true, start+770, Line{Merchant: "shop", CallBackID: "order", State: "failed"})
+		if got, err := end(t, o, failure, start+780); err != nil || got.State != client.WithdrawalFailed {
 			t.Errorf("and then: %s, %v", got.State, err)
 		}
 	})
