@@ -33,7 +33,7 @@ var house = map[string]struct{ ours, others []string }{
 		others: []string{"golang.org/x/mod"},
 	},
 	"countersign/internal/outbox": {ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/journal", "countersign/internal/db"}},
-	"countersign/internal/book":   {ours: []string{"countersign", "countersign/client", "countersign/merchant", "countersign/internal/journal", "countersign/internal/db"}},
+	"countersign/internal/book":   {ours: []string{"countersign", "countersign/client", "countersign/merchant", "countersign/internal/journal", "countersign/internal/db", "countersign/internal/policy"}},
 	"countersign/internal/dispatch": {
 		ours:   []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/bodies", "countersign/internal/db", "countersign/internal/outbox"},
 		others: []string{"code.dny.dev/ssrf"},

@@ -99,6 +99,7 @@ func (a *API) ProblemOf(err error) *client.Problem {
 		}
 		var conflict *db.ConflictError
 		var member *countersign.MemberError
+		var item *db.ItemError
 		switch {
 		case errors.As(err, &conflict):
 			p.Detail, p.Code = conflict.Error(), conflict.Code
@@ -107,6 +108,8 @@ func (a *API) ProblemOf(err error) *client.Problem {
 			}
 		case errors.As(err, &member):
 			p.Faults = []client.Fault{At("body."+member.Member, member.Problem)}
+		case errors.As(err, &item) && item.Member != "":
+			p.Faults = []client.Fault{At("body."+item.Member, strings.TrimPrefix(item.Error(), item.Member+" "))}
 		case p.Detail == "":
 			p.Detail = err.Error()
 		}

@@ -2,6 +2,7 @@ package book
 
 import (
 	"context"
+	"slices"
 
 	"countersign/client"
 	"countersign/internal/db"
@@ -12,11 +13,6 @@ const (
 
 	usersHeldSQL = `SELECT DISTINCT tenant_user_id FROM addresses WHERE state = 'held' AND tenant_user_id {in}$1{end}`
 
-	// It reads at most three entries, because an outage may have left millions.
-	failedForwardsNowSQL = `
-SELECT COUNT(*), COALESCE(MAX(attempts), 0), COALESCE(MIN(created), 0), COALESCE(MAX(reason), '')
-FROM (SELECT attempts, created, reason FROM forwards WHERE reason <> '' ORDER BY feed, seq LIMIT 3) AS failed`
-
 	reasonsOpenSQL = `SELECT DISTINCT reason FROM refused WHERE state = 'open' AND (type = 1 OR type <> 0 AND reason = 'malformed')`
 )
 
@@ -26,23 +22,21 @@ const (
 	forwardWaits    db.Millis = 60_000
 )
 
-// LookAtForwards raises AlarmForwardFailing when the application does not take forwarded entries. It ends the alarm
-// when the application has taken every entry that had failed.
+// LookAtForwards raises AlarmForwardFailing when the application does not take the first entry that failed, or has
+// failed several. It ends the alarm when the application has taken every entry that had failed.
 func (b *Book) LookAtForwards(ctx context.Context, now db.Millis) error {
-	var entries, attempts int64
-	var oldest db.Millis
-	var reason string
-	if _, err := db.One(ctx, b, failedForwardsNowSQL, nil, &entries, &attempts, &oldest, &reason); err != nil {
+	failed, err := b.FailedForwards(ctx, forwardFailures)
+	if err != nil {
 		return err
 	}
 	standing, err := b.StandingAlarms(ctx, client.AlarmForwardFailing)
 	switch {
 	case err != nil:
 		return err
-	case entries == 0:
+	case len(failed) == 0:
 		return b.EndStanding(ctx, standing, now)
-	case len(standing) == 0 && (entries >= forwardFailures || attempts >= forwardFailures || now-oldest >= forwardWaits):
-		return b.RaiseAlarm(ctx, client.Alarm{Kind: client.AlarmForwardFailing, Subject: reason, First: now})
+	case len(standing) == 0 && (len(failed) == forwardFailures || failed[0].Attempts >= forwardFailures || now-failed[0].Created >= forwardWaits):
+		return b.RaiseAlarm(ctx, client.Alarm{Kind: client.AlarmForwardFailing, Subject: failed[0].LastError, First: now})
 	}
 	return nil
 }
@@ -84,20 +78,27 @@ func (b *Book) EndAlarms(ctx context.Context, now db.Millis) error {
 	if err := db.Each(ctx, b, reasonsOpenSQL, nil, note(client.AlarmDepositRefused)); err != nil {
 		return err
 	}
-	var over []client.Alarm
-	for _, a := range standing {
-		ends := false
+	over := slices.DeleteFunc(standing, func(a client.Alarm) bool { // those that go on
 		switch a.Kind {
 		case client.AlarmPossibleDuplicate:
-			ends = !held
-		case client.AlarmAddressChanged, client.AlarmDepositRefused:
-			ends = !going[string(a.Kind)+" "+a.Subject]
+			return held
 		case client.AlarmAllRefused:
-			ends = taken > a.Last
+			return taken <= a.Last
 		}
-		if ends {
-			over = append(over, a)
-		}
-	}
+		return going[string(a.Kind)+" "+a.Subject]
+	})
 	return b.EndStanding(ctx, over, now)
+}
+
+const lastTakenSQL = `SELECT created FROM inbox ORDER BY seq DESC LIMIT 1`
+
+// LastTaken returns when any node last took a new callback into the inbox. It returns 0 if none did.
+func (b *Book) LastTaken(ctx context.Context) (at db.Millis, err error) {
+	_, err = db.One(ctx, b, lastTakenSQL, nil, &at)
+	return at, err
+}
+
+// RaiseAlarms raises alarms in one transaction.
+func (b *Book) RaiseAlarms(ctx context.Context, alarms []client.Alarm) error {
+	return b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error { return db.RaiseAlarms(ctx, t, alarms) })
 }

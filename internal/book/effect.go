@@ -97,9 +97,10 @@ func (in *inboxTx) storeMove(ctx context.Context, from, to Order) error {
 	if to.State == client.OrderEnded && to.Confirmed > 0 {
 		in.ledger.unspent(to)
 	}
-	_, err := in.t.Exec(ctx, moveOrderSQL, to.CallBackID, string(to.State), to.Reason, string(to.Waiting), to.TxID, int64(to.Updated), int64(to.Ended))
-	in.ledger.moved = append(in.ledger.moved, [2]client.OrderState{from.State, to.State})
-	return err
+	if _, err := in.t.Exec(ctx, moveOrderSQL, to.CallBackID, string(to.State), to.Reason, string(to.Waiting), to.TxID, int64(to.Updated), int64(to.Ended)); err != nil {
+		return err
+	}
+	return countMoved(ctx, in.t, from.State, to.State)
 }
 
 // overBeforeOrder records that the service ended or executed a withdrawal that nobody had ordered, as RefuseUnknown

@@ -128,7 +128,10 @@ func (l *ledger) recount(ctx context.Context, t *db.Tx, o Order, list []executio
 			before := paid[x.symbol]
 			paid[x.symbol] = before.Plus(counted)
 			if x.symbol == ordered.symbol {
-				now := greater(paid[x.symbol], o.Amount.Sum())
+				now := o.Amount.Sum()
+				if paid[x.symbol].Cmp(now) > 0 {
+					now = paid[x.symbol]
+				}
 				counted = now.Plus(counts.Negative())
 				counts = now
 			}
@@ -151,13 +154,6 @@ func (l *ledger) recountAll(ctx context.Context, t *db.Tx, o Order) error {
 		return err
 	}
 	return l.recount(ctx, t, o, list)
-}
-
-func greater(a, b countersign.Sum) countersign.Sum {
-	if a.Cmp(b) > 0 {
-		return a
-	}
-	return b
 }
 
 // executed returns the order after an execution, and the cause of an alarm to raise. Money has moved, so an order

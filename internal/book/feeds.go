@@ -181,11 +181,20 @@ func scanEvent(r db.Rows) (client.EventEntry, error) {
 	return e, nil
 }
 
-const listEventsSQL = `SELECT ` + eventColumns + ` FROM events WHERE seq > $1 ORDER BY seq LIMIT $2`
+const (
+	listEventsSQL = `SELECT ` + eventColumns + ` FROM events WHERE seq > $1 ORDER BY seq LIMIT $2`
+
+	readEventSQL = `SELECT ` + eventColumns + ` FROM events WHERE seq = $1`
+)
 
 // Events returns the events after number after, in order and without gaps.
 func (b *Book) Events(ctx context.Context, after int64, limit int) ([]client.EventEntry, error) {
 	return db.List(ctx, b, listEventsSQL, []any{after, limit}, scanEvent)
+}
+
+// Event returns one event.
+func (b *Book) Event(ctx context.Context, seq int64) (client.EventEntry, error) {
+	return db.Find(ctx, b, readEventSQL, []any{seq}, scanEvent)
 }
 
 const (
@@ -196,7 +205,8 @@ INSERT INTO cursors (name, deposits, events, updated) VALUES ($1, $2, $3, $4)
 ON CONFLICT (name) DO UPDATE SET
 	deposits = CASE WHEN excluded.deposits > cursors.deposits THEN excluded.deposits ELSE cursors.deposits END,
 	events = CASE WHEN excluded.events > cursors.events THEN excluded.events ELSE cursors.events END,
-	updated = excluded.updated`
+	updated = excluded.updated
+RETURNING name, deposits, events, updated`
 )
 
 // Cursor returns the last entries that a reader has acknowledged. For an unknown reader both numbers are 0.
@@ -225,10 +235,7 @@ func (b *Book) MoveCursor(ctx context.Context, name string, deposits, events int
 		case events > last[feedEvents]:
 			return &db.ConflictError{Member: "events", Reason: "is beyond the end of the feed"}
 		}
-		if _, err := t.Exec(ctx, moveCursorSQL, name, deposits, events, int64(now)); err != nil {
-			return err
-		}
-		if _, err = db.One(ctx, t, readCursorSQL, []any{name}, &c.Name, &c.Deposits, &c.Events, &c.Updated); err != nil {
+		if _, err = db.One(ctx, t, moveCursorSQL, []any{name, deposits, events, int64(now)}, &c.Name, &c.Deposits, &c.Events, &c.Updated); err != nil {
 			return err
 		}
 		return journal.Add(ctx, t, journal.Record{Kind: journal.CursorMoved, At: now, Data: c})

@@ -21,19 +21,7 @@ const (
 
 	handedOverSQL = `UPDATE forwarding SET seq = $2 WHERE feed = $1`
 
-	freshDepositsSQL = `SELECT ` + depositColumns + ` FROM deposits
-WHERE seq > (SELECT seq FROM forwarding WHERE feed = 'deposits' AND begun > 0) ORDER BY seq LIMIT CAST($1 AS BIGINT)`
-
-	freshEventsSQL = `SELECT ` + eventColumns + ` FROM events
-WHERE seq > (SELECT seq FROM forwarding WHERE feed = 'events' AND begun > 0) ORDER BY seq LIMIT CAST($1 AS BIGINT)`
-
 	dueForwardsSQL = `SELECT feed, seq, due FROM forwards WHERE due <= $1 ORDER BY due, feed, seq LIMIT CAST($2 AS BIGINT){skip}`
-
-	// anyForwardSQL reports whether a claim would find anything.
-	anyForwardSQL = `
-SELECT 1 WHERE EXISTS (SELECT 1 FROM forwards WHERE due <= $1)
-	OR EXISTS (SELECT 1 FROM deposits WHERE seq > (SELECT seq FROM forwarding WHERE feed = 'deposits' AND begun > 0))
-	OR EXISTS (SELECT 1 FROM events WHERE seq > (SELECT seq FROM forwarding WHERE feed = 'events' AND begun > 0))`
 
 	claimForwardSQL = `
 UPDATE forwards SET due = $3, attempts = attempts + 1, sending = 1 WHERE feed = $1 AND seq = $2 RETURNING attempts`
@@ -47,7 +35,15 @@ UPDATE forwards SET due = $3, reason = $4, sending = 0 WHERE feed = $1 AND seq =
 
 	nextForwardSQL = `SELECT due FROM forwards ORDER BY due LIMIT 1`
 
-	readEventSQL = `SELECT ` + eventColumns + ` FROM events WHERE seq = $1`
+	// What was not handed over yet, in the order of the numbers.
+	freshDeposits    = `FROM deposits WHERE seq > (SELECT seq FROM forwarding WHERE feed = 'deposits' AND begun > 0)`
+	freshDepositsSQL = `SELECT 'deposits', seq, taken ` + freshDeposits + ` ORDER BY seq LIMIT CAST($1 AS BIGINT)`
+	freshEvents      = `FROM events WHERE seq > (SELECT seq FROM forwarding WHERE feed = 'events' AND begun > 0)`
+	freshEventsSQL   = `SELECT 'events', seq, at ` + freshEvents + ` ORDER BY seq LIMIT CAST($1 AS BIGINT)`
+
+	// anyForwardSQL reports whether a claim would find anything.
+	anyForwardSQL = `
+SELECT 1 WHERE EXISTS (SELECT 1 FROM forwards WHERE due <= $1) OR EXISTS (SELECT 1 ` + freshDeposits + `) OR EXISTS (SELECT 1 ` + freshEvents + `)`
 )
 
 var insertForwards = db.NewInsert(insertForwardSQL, 8)
@@ -56,9 +52,7 @@ var insertForwards = db.NewInsert(insertForwardSQL, 8)
 type Forward struct {
 	Feed     client.FeedName
 	Seq      int64
-	Attempts int                 // attempts that were started, including this one
-	Deposit  client.DepositEntry // if Feed is that of deposits
-	Event    client.EventEntry   // if Feed is that of events
+	Attempts int // attempts that were started, including this one
 
 	at    db.Millis // when it began to wait
 	fresh bool      // it has no row yet
@@ -94,7 +88,7 @@ func claimForwards(ctx context.Context, t *db.Tx, list []Forward, due db.Millis)
 			continue
 		}
 		statements = append(statements, db.Statement{SQL: claimForwardSQL, Args: []any{string(f.Feed), f.Seq, int64(due)},
-			Row: func(r db.Rows) error { return r.Scan(&f.Attempts) }}, f.read())
+			Row: func(r db.Rows) error { return r.Scan(&f.Attempts) }})
 	}
 	statements = append(statements, insertForwards.Statements(rows, nil)...)
 	for feed, seq := range last {
@@ -114,43 +108,27 @@ func lockForwarding(ctx context.Context, t *db.Tx) error {
 // findForwards returns the entries to claim. It locks their rows and the handing over.
 func findForwards(ctx context.Context, t *db.Tx, now db.Millis, limit int) (list []Forward, err error) {
 	latest := map[client.FeedName]db.Millis{}
-	fresh := func(f Forward) {
-		// The clocks of nodes differ, but no entry may be handed over before its predecessor.
-		f.at = max(f.at, latest[f.Feed])
-		latest[f.Feed] = f.at
-		f.fresh, f.Attempts = true, 1
-		list = append(list, f)
+	scan := func(fresh bool) func(db.Rows) error {
+		return func(r db.Rows) error {
+			f := Forward{fresh: fresh}
+			err := r.Scan(&f.Feed, &f.Seq, &f.at)
+			if fresh {
+				// The clocks of nodes differ, but no entry may be handed over before its predecessor.
+				f.at = max(f.at, latest[f.Feed])
+				latest[f.Feed], f.Attempts = f.at, 1
+			}
+			list = append(list, f)
+			return err
+		}
 	}
 	err = t.Batch(ctx, []db.Statement{
 		{SQL: handOverSQL, Row: func(db.Rows) error { return nil }},
-		{SQL: dueForwardsSQL, Args: []any{int64(now), limit}, Row: func(r db.Rows) error {
-			var f Forward
-			err := r.Scan(&f.Feed, &f.Seq, &f.at)
-			list = append(list, f)
-			return err
-		}},
-		{SQL: freshDepositsSQL, Args: []any{limit}, Row: func(r db.Rows) error {
-			d, err := scanDeposit(r)
-			fresh(Forward{Feed: client.FeedOfDeposits, Seq: d.Seq, Deposit: d, at: d.Taken})
-			return err
-		}},
-		{SQL: freshEventsSQL, Args: []any{limit}, Row: func(r db.Rows) error {
-			e, err := scanEvent(r)
-			fresh(Forward{Feed: client.FeedOfEvents, Seq: e.Seq, Event: e, at: e.At})
-			return err
-		}},
+		{SQL: dueForwardsSQL, Args: []any{int64(now), limit}, Row: scan(false)},
+		{SQL: freshDepositsSQL, Args: []any{limit}, Row: scan(true)},
+		{SQL: freshEventsSQL, Args: []any{limit}, Row: scan(true)},
 	})
 	slices.SortStableFunc(list, func(a, b Forward) int { return cmp.Compare(a.at, b.at) })
 	return list[:min(limit, len(list))], err
-}
-
-// read returns the statement that reads the entry itself.
-func (f *Forward) read() db.Statement {
-	text, scan := readDepositSQL, func(r db.Rows) (err error) { f.Deposit, err = scanDeposit(r); return err }
-	if f.Feed == client.FeedOfEvents {
-		text, scan = readEventSQL, func(r db.Rows) (err error) { f.Event, err = scanEvent(r); return err }
-	}
-	return db.Statement{SQL: text, Args: []any{f.Seq}, Row: scan}
 }
 
 // ForwardDone records that the application has the entry, even if the attempt has lost its lease.

@@ -67,15 +67,8 @@ func (b *Book) BeginForwarding(ctx context.Context, onlyNew bool, now db.Millis)
 	return begun, err
 }
 
-const (
-	// The entries of a feed are recorded in the order of their numbers.
-	oldestForwardSQL = `SELECT created FROM forwards WHERE feed = $1 ORDER BY seq LIMIT 1`
-
-	oldestFreshDepositSQL = `SELECT taken FROM deposits
-WHERE seq > (SELECT seq FROM forwarding WHERE feed = 'deposits' AND begun > 0) ORDER BY seq LIMIT 1`
-	oldestFreshEventSQL = `SELECT at FROM events
-WHERE seq > (SELECT seq FROM forwarding WHERE feed = 'events' AND begun > 0) ORDER BY seq LIMIT 1`
-)
+// The entries of a feed are recorded in the order of their numbers.
+const oldestForwardSQL = `SELECT feed, seq, created FROM forwards WHERE feed = $1 ORDER BY seq LIMIT 1`
 
 // Forwarding returns the state of the forwarding, without the list of failed entries. Its cost does not grow with the
 // number of failed entries.
@@ -102,18 +95,18 @@ func (b *Book) Forwarding(ctx context.Context) (client.Forwarding, error) {
 		}
 	}
 	oldest := func(r db.Rows) error {
-		var at db.Millis
-		err := r.Scan(&at)
-		if s.Oldest == 0 || at < s.Oldest {
-			s.Oldest = at
+		var f Forward
+		err := r.Scan(&f.Feed, &f.Seq, &f.at)
+		if s.Oldest == 0 || f.at < s.Oldest {
+			s.Oldest = f.at
 		}
 		return err
 	}
 	return s, b.Batch(ctx, []db.Statement{
 		{SQL: oldestForwardSQL, Args: []any{feedDeposits}, Row: oldest},
 		{SQL: oldestForwardSQL, Args: []any{feedEvents}, Row: oldest},
-		{SQL: oldestFreshDepositSQL, Row: oldest},
-		{SQL: oldestFreshEventSQL, Row: oldest},
+		{SQL: freshDepositsSQL, Args: []any{1}, Row: oldest},
+		{SQL: freshEventsSQL, Args: []any{1}, Row: oldest},
 	})
 }
 

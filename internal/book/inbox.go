@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"time"
 
 	"countersign"
 	"countersign/client"
@@ -17,9 +16,6 @@ import (
 
 // inboxBatch is the most claims of one transaction. With more, the first would wait for the last.
 const inboxBatch = 128
-
-// inboxTimeout is the time limit of such a transaction if none of its callers has a deadline.
-const inboxTimeout = 30 * time.Second
 
 // inboxCall is one claim that waits for its transaction.
 type inboxCall struct {
@@ -132,10 +128,10 @@ func (b *Book) nextBatch() []*inboxCall {
 	return batch
 }
 
-// claimBatch runs one transaction for a batch. It is limited by the longest wait among its callers, so that a dead
-// connection does not delay the next batch.
+// claimBatch runs one transaction for a batch. It takes no longer than a caller waits, so that a dead connection does
+// not delay the next batch.
 func (b *Book) claimBatch(batch []*inboxCall) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience(batch))
+	ctx, cancel := context.WithTimeout(context.Background(), merchant.DefaultTimeout)
 	defer cancel()
 	var in inboxTx
 	err := b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
@@ -151,18 +147,6 @@ func (b *Book) claimBatch(batch []*inboxCall) error {
 		}
 	}
 	return err
-}
-
-// patience returns the longest time that a caller of the batch waits.
-func patience(batch []*inboxCall) (longest time.Duration) {
-	for _, c := range batch {
-		wait := inboxTimeout
-		if end, ok := c.ctx.Deadline(); ok {
-			wait = min(wait, time.Until(end))
-		}
-		longest = max(longest, wait)
-	}
-	return longest
 }
 
 const (
@@ -305,23 +289,4 @@ func inboxMembers(f client.InboxFilter) []member {
 	}
 	return []member{text("id", f.ID), text("call_back_id", f.CallBackID).where("call_back_id <> ''"),
 		{is: f.Settled != "", walk: "settled = 0", filter: "settled + 0 = 0"}, typ}
-}
-
-const (
-	freeLeasesSQL = `UPDATE inbox SET lease_until = 0 WHERE settled = 0 AND lease_until > 0`
-
-	freeForwardsSQL = `UPDATE forwards SET due = created, sending = 0 WHERE sending = 1`
-)
-
-// FreeLeases ends all leases of the inbox and of the forwarding, and returns the number of those of the inbox. Call
-// it only in a process that is the only one, at its start.
-func (b *Book) FreeLeases(ctx context.Context) (n int64, err error) {
-	err = b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		if _, err := t.Exec(ctx, freeForwardsSQL); err != nil {
-			return err
-		}
-		n, err = t.Exec(ctx, freeLeasesSQL)
-		return err
-	})
-	return n, err
 }

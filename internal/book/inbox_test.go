@@ -174,40 +174,6 @@ func TestInboxGone(t *testing.T) {
 	}
 }
 
-// TestFreeLeases ends leases and nothing else.
-func TestFreeLeases(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			end := New(openAt(t, d.url(t)), Config{})
-			ask := merchant.Entry{Callback: &countersign.WithdrawalRequest{Head: countersign.Head{TrackingID: "w", TenantUserID: "7"}, CallBackID: "c"}, ID: "c", At: time.UnixMilli(1000), Lease: time.Minute}
-			claim := func(want merchant.State) merchant.Claimed {
-				t.Helper()
-				r, err := end.Claim(ctx, ask)
-				if err != nil || r.State != want {
-					t.Fatalf("%+v, %v; want state %d", r, err, want)
-				}
-				return r
-			}
-			claim(merchant.StateClaimed)
-			claim(merchant.StateBusy)
-			if n, err := end.FreeLeases(ctx); err != nil || n != 1 {
-				t.Fatalf("freed %d, %v", n, err)
-			}
-			r := claim(merchant.StateClaimed)
-			_, err := end.Settle(ctx, merchant.Settlement{Type: 2, ID: "c", Claim: r.Claim, Final: true, Reply: merchant.Reply{Code: 2001, Message: "no"}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if n, err := end.FreeLeases(ctx); err != nil || n != 0 {
-				t.Fatalf("freed %d, %v", n, err)
-			}
-			if r := claim(merchant.StateSettled); r.Reply.Code != 2001 || r.Reply.Message != "no" {
-				t.Fatalf("%+v", r)
-			}
-		})
-	}
-}
-
 // TestInboxPlan: the look-ups of a batch go by an index value by value, also
 // with plans that were made while the tables were empty.
 func TestInboxPlan(t *testing.T) {

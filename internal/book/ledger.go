@@ -15,7 +15,6 @@ type ledger struct {
 	deposits  []client.DepositEntry
 	events    []client.EventEntry
 	sums      map[spentKey]countersign.Sum // by how much each changes
-	moved     [][2]client.OrderState       // of orders: from and to
 	addresses map[[3]string]bool           // the addresses that deposits went to: user, chain, address
 }
 
@@ -75,9 +74,6 @@ var (
 
 // write appends everything to the feeds, in the order of their names.
 func (l *ledger) write(ctx context.Context, t *db.Tx) error {
-	if err := l.writeMoved(ctx, t); err != nil {
-		return err
-	}
 	if err := l.writeDeposited(ctx, t); err != nil {
 		return err
 	}
@@ -140,11 +136,20 @@ func (l *ledger) write(ctx context.Context, t *db.Tx) error {
 	return nil
 }
 
-// writeMoved changes the stored counts of orders.
-func (l *ledger) writeMoved(ctx context.Context, t *db.Tx) error {
-	var list []db.Statement
-	for _, m := range l.moved {
-		list = countMoved(t, list, m[0], m[1])
+// The names of the stored counts; see db.Tx.Counted.
+const (
+	countForwards = "forwards" // rows of forwards
+	countOrders   = "orders/"  // followed by the state
+)
+
+// countMoved moves an order in the counts from one state to another. An empty from means a new order.
+func countMoved(ctx context.Context, t *db.Tx, from, to client.OrderState) error {
+	if from == to {
+		return nil
+	}
+	list := t.Counted(nil, countOrders+string(to), 1)
+	if from != "" {
+		list = t.Counted(list, countOrders+string(from), -1)
 	}
 	return t.Batch(ctx, list)
 }

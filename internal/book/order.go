@@ -79,7 +79,7 @@ func insertOrder(ctx context.Context, t *db.Tx, o Order) (bool, error) {
 	if err != nil || n == 0 {
 		return false, err
 	}
-	return true, t.Batch(ctx, countMoved(t, nil, "", o.State))
+	return true, countMoved(ctx, t, "", o.State)
 }
 
 // AddOrder stores an order in the state open. For a known order with the same content it returns that order in its
@@ -123,23 +123,15 @@ func Ordered(n client.NewOrder, by string, now db.Millis) Order {
 }
 
 func checkNewOrder(n client.NewOrder, now db.Millis) error {
-	for _, text := range []struct{ member, text string }{
-		{"callBackId", n.CallBackID}, {"tenantUserId", n.TenantUserID}, {"address", n.Address},
-		{"chainName", n.ChainName}, {"symbol", n.Symbol},
-	} {
-		if text.text == "" {
-			return &db.ItemError{Member: text.member, Err: fmt.Errorf("%s is %w: it is empty", text.member, db.ErrInvalid)}
-		}
-		if err := db.CheckTexts(text.member, text.text); err != nil {
-			return err
-		}
+	if err := db.CheckTexts("callBackId", n.CallBackID, "tenantUserId", n.TenantUserID); err != nil {
+		return err
 	}
 	if n.ExpiresAt != 0 && n.ExpiresAt <= now {
 		return &db.ItemError{Member: "expiresAt", Err: fmt.Errorf("expiresAt is %w: it has passed", db.ErrInvalid)}
 	}
 	for name, value := range n.Labels {
-		if db.CheckText("", name) != nil || db.CheckText("", value) != nil {
-			return &db.ItemError{Member: "labels", Err: db.CheckText("labels", "\x00")}
+		if err := db.CheckTexts("labels", name, "labels", value); err != nil {
+			return err
 		}
 	}
 	return n.Details().Validate()
@@ -157,14 +149,13 @@ func contentDiffers(o Order, n client.NewOrder) string {
 	case o.ExpiresAt != n.ExpiresAt:
 		return db.Both("expiresAt", o.ExpiresAt, n.ExpiresAt)
 	}
-	for _, name := range slices.Sorted(maps.Keys(n.Labels)) {
-		if is, known := o.Labels[name]; !known || is != n.Labels[name] {
-			return db.Both("labels."+name, is, n.Labels[name])
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(o.Labels)) {
-		if _, came := n.Labels[name]; !came {
-			return db.Both("labels."+name, o.Labels[name], "")
+	labels := map[string]string{}
+	maps.Copy(labels, o.Labels)
+	maps.Copy(labels, n.Labels)
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		was, known := o.Labels[name]
+		if is, came := n.Labels[name]; known != came || was != is {
+			return db.Both("labels."+name, was, is)
 		}
 	}
 	return ""

@@ -8,6 +8,7 @@ import (
 	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/journal"
+	"countersign/internal/policy"
 )
 
 // ErrChanged means that an order changed after the caller read it. Read it again.
@@ -107,7 +108,9 @@ func (b *Book) changeOrder(ctx context.Context, t *db.Tx, o *Order, c OrderChang
 	case n != 1:
 		return ErrChanged
 	}
-	l.moved = append(l.moved, [2]client.OrderState{c.From, c.To})
+	if err := countMoved(ctx, t, c.From, c.To); err != nil {
+		return err
+	}
 	l.event(orderEvent(eventOf(o.State), *o, now))
 	return l.write(ctx, t)
 }
@@ -115,16 +118,16 @@ func (b *Book) changeOrder(ctx context.Context, t *db.Tx, o *Order, c OrderChang
 // checkCeilings returns ErrChanged if o exceeds a ceiling. It locks the feed of events first, as every confirmation
 // does before it commits. The sums therefore cannot change until the commit, and two orders cannot both use the same
 // rest of a limit. Alarms are locked before events, so a change with ceilings raises none.
-func checkCeilings(ctx context.Context, t *db.Tx, o *Order, ceilings []Ceiling) error {
+func checkCeilings(ctx context.Context, t *db.Tx, o *Order, ceilings []policy.Limit) error {
 	if _, err := db.LockFeed(ctx, t, feedEvents); err != nil {
 		return err
 	}
 	for _, c := range ceilings {
-		spent, err := readSpent(ctx, t, o.Symbol, c.TenantUserID, c.Since)
+		spent, err := readSpent(ctx, t, o.Symbol, c.TenantUserID, db.MillisOf(c.Since))
 		if err != nil {
 			return err
 		}
-		if !c.Max.IsSet() || spent.Plus(o.Amount.Sum()).Cmp(c.Max.Sum()) > 0 {
+		if !c.Holds(spent, o.Amount) {
 			return fmt.Errorf("%w: the limit was exceeded meanwhile", ErrChanged)
 		}
 	}
@@ -160,9 +163,6 @@ func (b *Book) RefuseUnknown(ctx context.Context, callBackID, tenantUserID strin
 func (b *Book) ApproveOrder(ctx context.Context, callBackID string, a db.Approval, vote func(ctx context.Context, q db.Querier, votes []db.Approval) (keep, enough bool, err error)) (Order, error) {
 	c := OrderChange{CallBackID: callBackID, To: client.OrderApproved, By: a.Token, Reason: a.Reason}
 	return b.personal(ctx, c, a.At, func(ctx context.Context, t *db.Tx, o *Order) (bool, error) {
-		if o.Restored {
-			return false, errOrderRestored
-		}
 		votes, err := b.OrderApprovals(ctx, t, *o)
 		if err != nil {
 			return false, err
@@ -197,11 +197,9 @@ func (o *Order) digest() string {
 	return db.Digest(o.CallBackID, o.TenantUserID, o.Address, o.ChainName, o.Symbol, o.Amount.String(), storedLabels(o.Labels), o.ExpiresAt, o.OrderedBy, o.Created)
 }
 
-// WhyNotApproved returns why nobody may approve the order now. It returns "" if somebody may.
-func (o Order) WhyNotApproved(now db.Millis) string {
+// WhyNotDecided returns why nobody may approve, decline or cancel the order now. It returns "" if somebody may.
+func (o Order) WhyNotDecided(now db.Millis) string {
 	switch {
-	case o.State == client.OrderApproved:
-		return ""
 	case !o.State.Undecided():
 		return "the order is " + string(o.State)
 	case o.Expired(now):
@@ -237,13 +235,11 @@ func (b *Book) personal(ctx context.Context, c OrderChange, now db.Millis, first
 		if o, err = findOrder(ctx, t, lockOrderSQL, c.CallBackID); err != nil {
 			return err
 		}
-		switch {
-		case o.State == c.To && first == nil:
+		if o.State == c.To && first == nil {
 			return nil
-		case !o.State.Undecided():
-			return &db.ConflictError{Reason: "the order is " + string(o.State)}
-		case o.Expired(now):
-			return &db.ConflictError{Reason: "the order has expired"}
+		}
+		if why := o.WhyNotDecided(now); why != "" {
+			return &db.ConflictError{Reason: why}
 		}
 		if first != nil {
 			if is, err := first(ctx, t, &o); err != nil || !is || o.State == c.To {

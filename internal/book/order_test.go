@@ -10,6 +10,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
+	"countersign/internal/policy"
 )
 
 func testOrder(id string, amount string) client.NewOrder {
@@ -148,7 +149,7 @@ func TestSpent(t *testing.T) {
 			if _, _, err := end.AddOrder(ctx, testOrder("f", "1"), "", 1); err != nil {
 				t.Fatal(err)
 			}
-			c := OrderChange{CallBackID: "f", TenantUserID: "7", From: client.OrderOpen, To: client.OrderConfirmed, Ceilings: []Ceiling{{TenantUserID: "8"}}}
+			c := OrderChange{CallBackID: "f", TenantUserID: "7", From: client.OrderOpen, To: client.OrderConfirmed, Ceilings: []policy.Limit{{TenantUserID: "8"}}}
 			for _, most := range []string{"", "5", "5.99999"} {
 				c.Ceilings[0].Max, _ = countersign.ParseAmount(most)
 				if _, err := end.ChangeOrder(ctx, c, 50); !errors.Is(err, ErrChanged) {

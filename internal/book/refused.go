@@ -5,8 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"maps"
-	"slices"
 	"strconv"
 
 	"countersign"
@@ -50,8 +48,6 @@ const (
 INSERT INTO refused (digest, opened, type, id, call_back_id, reason, facts, setting, code, message, first, last, number, state, due, size, data_key, body)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11, 1, 'open', $12, $13, $14, $15)
 ON CONFLICT (digest) DO UPDATE SET last = excluded.last, number = refused.number + 1, facts = excluded.facts, setting = excluded.setting`
-
-	repeatRefusedSQL = `UPDATE refused SET last = $2, number = number + $3 WHERE digest = $1`
 
 	// The index refused_room covers these two.
 	roomRefusedSQL = `SELECT COUNT(*), COALESCE(SUM(size), 0) FROM refused WHERE due = 0`
@@ -120,26 +116,6 @@ func (b *Book) KeepRefused(ctx context.Context, r Refused, alarms []client.Alarm
 		l := ledger{alarms: alarms}
 		return l.write(ctx, t)
 	})
-}
-
-// RepeatRefused counts repetitions of refused callbacks by their digests. It returns the digests that are no longer
-// stored.
-func (b *Book) RepeatRefused(ctx context.Context, again map[string]int64, now db.Millis) (gone []string, err error) {
-	err = b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		gone = nil
-		// They are counted in one order, so that two nodes do not wait for each other.
-		for _, digest := range slices.Sorted(maps.Keys(again)) {
-			n, err := t.Exec(ctx, repeatRefusedSQL, digest, int64(now), again[digest])
-			if err != nil {
-				return err
-			}
-			if n == 0 {
-				gone = append(gone, digest)
-			}
-		}
-		return nil
-	})
-	return gone, err
 }
 
 // AskAgain returns the deposits about which to ask the merchant's check now, and schedules the next question. It is a
@@ -256,15 +232,7 @@ func (b *Book) DecideRefused(ctx context.Context, seq int64, to client.RefusedSt
 	})
 }
 
-const (
-	firstDepositSQL = `
-SELECT tenant_user_id, tx_id, chain_name, symbol, amount, to_address FROM deposits
-WHERE substr(tracking_id, 1, 64) = substr($1, 1, 64) AND tracking_id = $1 ORDER BY seq LIMIT 1`
-
-	firstOrderSQL = `SELECT tenant_user_id, tx_id, chain_name, symbol, amount, address FROM orders WHERE call_back_id = $1`
-
-	firstEntrySQL = `SELECT tenant_user_id FROM inbox WHERE type = $1 AND id = $2 AND call_back_id = $3`
-)
+const firstEntrySQL = `SELECT tenant_user_id FROM inbox WHERE type = $1 AND id = $2 AND call_back_id = $3`
 
 // Contradicted returns the members in which cb differs from the first taken callback with its type and identifier. It
 // compares only the members that the book has.
@@ -279,30 +247,32 @@ func (b *Book) Contradicted(ctx context.Context, cb countersign.Callback) (facts
 		return nil, err
 	}
 	compare("tenantUserId", user, cb.User(), user == cb.User())
-	var text, id string
-	var now countersign.Deposit
+	var first, now countersign.Deposit // what moved where to
 	switch c := cb.(type) {
 	case *countersign.Deposit:
-		text, id, now = firstDepositSQL, c.TrackingID, *c
+		list, _, err := b.SearchDeposits(ctx, client.DepositSearch{TrackingID: c.TrackingID}, 1, 0)
+		if err != nil || len(list) == 0 {
+			return facts, err
+		}
+		d := list[0]
+		now, first = *c, countersign.Deposit{TxID: d.TxID, ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount, ToAddress: d.ToAddress}
 	case *countersign.WithdrawalDone:
-		text, id = firstOrderSQL, c.CallBackID
+		o, err := b.Order(ctx, c.CallBackID)
+		if isNotFound(err) {
+			return facts, nil
+		}
+		if err != nil {
+			return facts, err
+		}
 		now = countersign.Deposit{TxID: c.TxID, ChainName: c.ChainName, Symbol: c.Symbol, Amount: c.Amount, ToAddress: c.ToAddress}
+		first = countersign.Deposit{TxID: o.TxID, ChainName: o.ChainName, Symbol: o.Symbol, Amount: o.Amount, ToAddress: o.Address}
 	default:
 		return facts, nil
-	}
-	var first countersign.Deposit
-	var amount string
-	found, err := db.One(ctx, b, text, []any{id}, &user, &first.TxID, &first.ChainName, &first.Symbol, &amount, &first.ToAddress)
-	if err != nil || !found {
-		return facts, err
-	}
-	if first.Amount, err = countersign.ParseAmount(amount); err != nil {
-		return facts, err
 	}
 	compare("txId", first.TxID, now.TxID, first.TxID == now.TxID)
 	compare("chainName", first.ChainName, now.ChainName, first.ChainName == now.ChainName)
 	compare("symbol", first.Symbol, now.Symbol, first.Symbol == now.Symbol)
 	compare("amount", first.Amount.String(), now.Amount.String(), first.Amount.Canonical() == now.Amount.Canonical())
-	compare("toAddress", first.ToAddress, now.ToAddress, countersign.AddressKey(first.ToAddress) == countersign.AddressKey(now.ToAddress))
+	compare("toAddress", first.ToAddress, now.ToAddress, countersign.SameAddress(first.ToAddress, now.ToAddress))
 	return facts, nil
 }

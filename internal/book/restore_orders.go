@@ -1,6 +1,7 @@
 package book
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,34 +53,32 @@ func (b *Book) AdoptOrder(ctx context.Context, x Became, now db.Millis) (was cli
 		} else {
 			was = o.State
 		}
-		if err == nil && was == client.OrderExecuted && x.State == was && o.Confirmed == 0 && e.Open() {
-			adopted = true
-			return confirmBefore(ctx, t, o, x.Confirmed, now)
-		}
-		if err != nil || !o.State.Undecided() && o.State != client.OrderConfirmed || !o.Restored && !e.Open() || was != "" && x.State == o.State && !o.Restored {
+		lost := was == client.OrderExecuted && x.State == was && o.Confirmed == 0 && e.Open() // its confirmation, and no more
+		if err != nil || !lost && (!o.State.Undecided() && o.State != client.OrderConfirmed || !o.Restored && !e.Open() || was != "" && x.State == o.State && !o.Restored) {
 			return err
 		}
 		from := o
 		adopted = true
-		if x.State.Undecided() || x.State == o.State { // nothing became of it
+		if !lost && (x.State.Undecided() || x.State == o.State) { // nothing became of it
 			_, err := t.Exec(ctx, resumeOrderSQL, o.CallBackID)
 			return err
 		}
-		o.State, o.Reason, o.DecidedBy, o.TxID, o.Updated, o.Waiting, o.Restored = x.State, string(client.ReasonRestored), ByReconcile, x.TxID, now, "", false
-		if o.State != client.OrderConfirmed {
-			o.Ended = now
-		}
-		counts := o.State == client.OrderConfirmed || o.State == client.OrderExecuted
-		l := ledger{moved: [][2]client.OrderState{{from.State, o.State}}}
-		switch {
-		case counts && from.Confirmed == 0 && o.Details().Validate() == nil:
-			if o.Confirmed = x.Confirmed; o.Confirmed == 0 {
-				o.Confirmed = now
+		if !lost {
+			o.State, o.Reason, o.DecidedBy, o.TxID, o.Updated, o.Waiting, o.Restored = x.State, string(client.ReasonRestored), ByReconcile, x.TxID, now, "", false
+			if o.State != client.OrderConfirmed {
+				o.Ended = now
 			}
-			l.spent(o)
+		}
+		whole := o.Details().Validate() == nil
+		counts := o.State == client.OrderConfirmed || o.State == client.OrderExecuted
+		l := ledger{}
+		switch {
+		case counts && from.Confirmed == 0 && (whole || lost):
+			if o.Confirmed = cmp.Or(x.Confirmed, now); whole {
+				l.spent(o)
+			}
 		case !counts && from.Confirmed > 0:
 			o.State = client.OrderEnded // it was confirmed, so the service ended it
-			l.moved[0][1] = o.State
 			l.unspent(from)
 		}
 		if err := l.recountAll(ctx, t, o); err != nil {
@@ -88,30 +87,15 @@ func (b *Book) AdoptOrder(ctx context.Context, x Became, now db.Millis) (was cli
 		if _, err := t.Exec(ctx, adoptOrderSQL, o.CallBackID, string(o.State), o.Reason, o.DecidedBy, o.TxID, int64(o.Updated), int64(o.Confirmed), int64(o.Ended)); err != nil {
 			return err
 		}
-		l.event(orderEvent(eventOf(o.State), o, now))
+		if err := countMoved(ctx, t, from.State, o.State); err != nil {
+			return err
+		}
+		if !lost {
+			l.event(orderEvent(eventOf(o.State), o, now))
+		}
 		return l.write(ctx, t)
 	})
 	return was, adopted, err
-}
-
-const confirmBeforeSQL = `UPDATE orders SET confirmed = $2, restored = 0 WHERE call_back_id = $1`
-
-// confirmBefore sets the time of confirmation of an executed order, which the restore lost.
-func confirmBefore(ctx context.Context, t *db.Tx, o Order, at, now db.Millis) error {
-	if o.Confirmed = at; at == 0 {
-		o.Confirmed = now
-	}
-	l := ledger{}
-	if o.Details().Validate() == nil {
-		l.spent(o)
-	}
-	if err := l.recountAll(ctx, t, o); err != nil {
-		return err
-	}
-	if _, err := t.Exec(ctx, confirmBeforeSQL, o.CallBackID, int64(o.Confirmed)); err != nil {
-		return err
-	}
-	return l.write(ctx, t)
 }
 
 const resumeOrderSQL = `UPDATE orders SET restored = 0 WHERE call_back_id = $1 AND restored <> 0`
@@ -145,20 +129,26 @@ func (b *Book) ResumeOrder(ctx context.Context, callBackID, by, reason string, n
 	return o, nil
 }
 
-const eachRestoredSQL = `SELECT ` + orderColumns + ` FROM orders WHERE restored <> 0 AND seq > $1 ORDER BY seq LIMIT 500`
+// RestoredOrders returns a page of the orders from before a restore of which nobody has said what became of them; see
+// list.
+func (b *Book) RestoredOrders(ctx context.Context, limit int, before int64) ([]Order, int64, error) {
+	restored := []member{{is: true, walk: "restored <> 0"}}
+	return list(ctx, b, "orders", orderColumns, restored, limit, before, func(o Order) int64 { return o.Seq }, scanOrder)
+}
 
-// EachRestored calls fn for each order from before a restore of which nobody has said what became of it. fn may use b.
+// EachRestored calls fn for each of RestoredOrders. fn may use b.
 func (b *Book) EachRestored(ctx context.Context, fn func(Order) error) error {
-	for after := int64(0); ; {
-		list, err := db.List(ctx, b, eachRestoredSQL, []any{after}, scanOrder)
-		if err != nil || len(list) == 0 {
+	for before, more := int64(0), true; more; more = before > 0 {
+		list, next, err := b.RestoredOrders(ctx, 500, before)
+		if err != nil {
 			return err
 		}
 		for _, o := range list {
-			after = o.Seq
 			if err := fn(o); err != nil {
 				return err
 			}
 		}
+		before = next
 	}
+	return nil
 }

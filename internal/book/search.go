@@ -143,15 +143,18 @@ func (b *Book) FirstDeposit(ctx context.Context, seq int64) (client.DepositEntry
 	}
 	var id string
 	found, err := db.One(ctx, b, firstOfTransferSQL, []any{d.TrackingID}, &id)
+	if err == nil && !found {
+		err = db.ErrNotFound
+	}
 	if err != nil {
 		return client.DepositEntry{}, err
 	}
-	if found {
-		list, _, err := b.SearchDeposits(ctx, client.DepositSearch{TrackingID: id}, 1, 0)
-		if err != nil || len(list) > 0 {
-			return append(list, client.DepositEntry{})[0], err
-		}
-		return client.DepositEntry{}, fmt.Errorf("the first deposit of this transfer has the trackingId %q and was %w", id, db.ErrPurged)
+	list, _, err := b.SearchDeposits(ctx, client.DepositSearch{TrackingID: id}, 1, 0)
+	if err == nil && len(list) == 0 {
+		err = fmt.Errorf("the first deposit of this transfer has the trackingId %q and was %w", id, db.ErrPurged)
 	}
-	return client.DepositEntry{}, db.ErrNotFound
+	if err != nil {
+		return client.DepositEntry{}, err
+	}
+	return list[0], nil
 }

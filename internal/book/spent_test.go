@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -15,6 +16,7 @@ import (
 	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest/ready"
+	"countersign/internal/policy"
 	"countersign/merchant"
 )
 
@@ -163,7 +165,7 @@ func TestSpentWithoutBound(t *testing.T) {
 			m := New(openAt(t, d.url(t)), Config{})
 			huge := strings.Repeat("9", countersign.MaxAmountDigits)
 			small := "0." + strings.Repeat("0", countersign.MaxAmountDigits-2) + "1"
-			confirm := func(id, amount string, ceilings ...Ceiling) error {
+			confirm := func(id, amount string, ceilings ...policy.Limit) error {
 				if _, _, err := m.AddOrder(ctx, testOrder(id, amount), "", 1); err != nil {
 					t.Fatal(err)
 				}
@@ -179,7 +181,7 @@ func TestSpentWithoutBound(t *testing.T) {
 				t.Fatalf("a sum that is no amount: %v, %v", s, err)
 			}
 			most, _ := countersign.ParseAmount(huge)
-			if err := confirm("limited", "1", Ceiling{Max: most}); err == nil {
+			if err := confirm("limited", "1", policy.Limit{Max: most}); err == nil {
 				t.Fatal("it was confirmed above its limit")
 			}
 			endOrder(t, m, testOrder("o0", huge), 60)
@@ -213,7 +215,7 @@ func TestCeilingsTogether(t *testing.T) {
 			var work sync.WaitGroup
 			for i := range orders {
 				work.Go(func() {
-					c := OrderChange{CallBackID: fmt.Sprint("o", i), TenantUserID: "7", From: client.OrderOpen, To: client.OrderConfirmed, Ceilings: []Ceiling{{Since: 1, Max: most}, {TenantUserID: "7", Max: most}}}
+					c := OrderChange{CallBackID: fmt.Sprint("o", i), TenantUserID: "7", From: client.OrderOpen, To: client.OrderConfirmed, Ceilings: []policy.Limit{{Since: time.UnixMilli(1), Max: most}, {TenantUserID: "7", Max: most}}}
 					switch _, err := ends[i%2].ChangeOrder(ctx, c, 1_800_000_000_000+db.Millis(i)*spanMinute/4); {
 					case err == nil:
 						won.Add(1)

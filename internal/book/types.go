@@ -3,9 +3,9 @@ package book
 import (
 	"context"
 
-	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
+	"countersign/internal/policy"
 )
 
 // AsTaken returns d as it was when it was taken, for the feed and the forwarded message. A decision is an event of
@@ -48,17 +48,10 @@ type OrderChange struct {
 	// Check returns an error if the change may not be made after all. It runs while the order is locked. Nil: nothing
 	// is checked.
 	Check func(context.Context, db.Querier) error
-	// Ceilings are limits that a confirmation must not exceed. They hold exactly, however many nodes confirm at once.
-	Ceilings []Ceiling
-}
-
-// Ceiling limits the sum of the amounts with the order's symbol that were confirmed since Since, including the order.
-// It counts one tenant, or all if TenantUserID is empty. Since is the caller's time, and other confirmations have the
-// times of their nodes, so the window is as exact as these clocks agree.
-type Ceiling struct {
-	TenantUserID string
-	Since        db.Millis
-	Max          countersign.Amount // required: the zero Amount allows nothing
+	// Ceilings are limits that a confirmation must not exceed. They hold exactly, however many nodes confirm at once. But
+	// their Since is the caller's time, and other confirmations have the times of their nodes, so the windows are as exact
+	// as these clocks agree.
+	Ceilings []policy.Limit
 }
 
 // eventOf returns the kind of the event of an order's state.

@@ -49,7 +49,7 @@ type beginning struct {
 	database db.End
 	name     string // of the end in its journal
 	// leases ends the leases of an earlier process, so that its work goes on at once. It is called only if no other
-	// process can hold any; otherwise lost leases expire.
+	// process can hold any; otherwise lost leases expire. Nil: they always expire.
 	leases func(context.Context, db.Millis) (int, error)
 	purger func(db.PurgeConfig) (*db.Purger, error)
 }
@@ -66,7 +66,7 @@ func (e *end) begin(ctx context.Context, b beginning) (err error) {
 	if e.clock, err = db.NewClock(ctx, e.db, c.Log); err != nil {
 		return fmt.Errorf("reading the database's clock: %w", err)
 	}
-	if !e.db.Dialect().Shared {
+	if !e.db.Dialect().Shared && b.leases != nil {
 		lost, err := b.leases(ctx, db.MillisOf(e.clock.Now()))
 		if err != nil {
 			return fmt.Errorf("giving back leases: %w", err)

@@ -17,7 +17,6 @@ import (
 	"countersign/internal/api"
 	"countersign/internal/book"
 	"countersign/internal/console"
-	"countersign/internal/db"
 	"countersign/internal/gateway"
 	"countersign/internal/policy"
 	"countersign/internal/signed"
@@ -79,12 +78,7 @@ func NewGateway(c GatewayConfig) (*Gateway, error) {
 func (g *Gateway) Open(ctx context.Context) (err error) {
 	c := g.c
 	defer g.opened(&err)
-	err = g.begin(ctx, beginning{database: book.End(), name: "merchant", purger: book.NewPurger,
-		leases: func(ctx context.Context, _ db.Millis) (int, error) {
-			n, err := book.New(g.db, book.Config{}).FreeLeases(ctx)
-			return int(n), err
-		}})
-	if err != nil {
+	if err = g.begin(ctx, beginning{database: book.End(), name: "merchant", purger: book.NewPurger}); err != nil {
 		return err
 	}
 	g.book = book.New(g.db, book.Config{})

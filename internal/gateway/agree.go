@@ -33,7 +33,7 @@ func orderAgreed(ctx context.Context, q db.Querier, b *book.Book, p *policy.Rule
 // notAsked returns why an approval of an order would change nothing under a ruling. It is empty if persons are asked,
 // or if the order itself says why not.
 func notAsked(o book.Order, r policy.Ruling, now db.Millis) string {
-	if r.Effect == policy.Ask || o.WhyNotApproved(now) != "" {
+	if r.Effect == policy.Ask || o.WhyNotDecided(now) != "" {
 		return ""
 	}
 	return "it needs no approval: the policy says " + r.Effect.String() + " about it now, when the service asks"

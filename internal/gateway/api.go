@@ -2,13 +2,10 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
-	"countersign"
 	"countersign/client"
 	"countersign/internal/api"
 	"countersign/internal/book"
@@ -39,7 +36,7 @@ func newAPI(b *book.Book, c Config, retry func(context.Context, []byte, bool) me
 	a.changes.TellOfWaiting = func(ctx context.Context, now db.Millis) error { return a.tasks().TellOfWaiting(ctx, a.book.DB, now) }
 	a.base, err = api.New(api.Config{
 		Process: c.Process, Self: "the gateway", Title: title, Description: description, TokenDescription: tokenUse, Tags: tags,
-		Tokens: a.changes.Tokens(), MaxBody: maxBody, ProblemOf: problemOf,
+		Tokens: a.changes.Tokens(), MaxBody: maxBody,
 		Words: api.GatewayWords(),
 	}, a.table())
 	if err != nil {
@@ -65,19 +62,3 @@ func (a *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *server) stop() { a.base.Stop() }
-
-// problemOf names the member that the database could not store.
-func problemOf(err error) *client.Problem {
-	if !errors.Is(err, db.ErrInvalid) || errors.Is(err, db.ErrConflict) || errors.Is(err, db.ErrNotFound) {
-		return nil
-	}
-	var item *db.ItemError
-	var member *countersign.MemberError
-	switch {
-	case errors.As(err, &item) && item.Member != "":
-		return api.Invalid(api.At("body."+item.Member, strings.TrimPrefix(item.Error(), item.Member+" ")))
-	case errors.As(err, &member):
-		return api.Invalid(api.At("body."+member.Member, member.Problem))
-	}
-	return api.Invalid()
-}

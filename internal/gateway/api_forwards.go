@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"context"
 
 	"countersign/client"
 	"countersign/internal/api"
@@ -26,14 +27,24 @@ func (a *server) retryForwards(c *api.Call, _ api.None, _ api.None) (client.Retr
 	return client.RetriedForwards{Retried: n}, err
 }
 
-// forwardBody returns the id and the body of the POST of f. The id is the same in every attempt.
-func forwardBody(f book.Forward) (id string, body []byte, err error) {
-	var b bytes.Buffer
+// forwardBody returns the body of the POST of f. Every attempt has the same.
+func forwardBody(ctx context.Context, b *book.Book, f book.Forward) ([]byte, error) {
+	var message any
 	if f.Feed == client.FeedOfEvents {
-		err = api.EncodeJSON(&b, client.ForwardedEvent{Type: f.Event.Kind, Timestamp: f.Event.At, Data: f.Event})
-		return book.ForwardID(f.Feed, f.Seq), b.Bytes(), err
+		e, err := b.Event(ctx, f.Seq)
+		if err != nil {
+			return nil, err
+		}
+		message = client.ForwardedEvent{Type: e.Kind, Timestamp: e.At, Data: e}
+	} else {
+		d, err := b.Deposit(ctx, f.Seq)
+		if err != nil {
+			return nil, err
+		}
+		d = book.AsTaken(d) // whatever was decided meanwhile
+		message = client.ForwardedDeposit{Type: client.DepositMessage("deposit." + d.State), Timestamp: d.Taken, Data: d}
 	}
-	d := book.AsTaken(f.Deposit) // whatever was decided meanwhile: every attempt says the same
-	err = api.EncodeJSON(&b, client.ForwardedDeposit{Type: client.DepositMessage("deposit." + d.State), Timestamp: d.Taken, Data: d})
-	return book.ForwardID(f.Feed, f.Seq), b.Bytes(), err
+	var out bytes.Buffer
+	err := api.EncodeJSON(&out, message)
+	return out.Bytes(), err
 }

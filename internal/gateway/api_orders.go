@@ -3,9 +3,7 @@ package gateway
 import (
 	"fmt"
 	"net/http"
-	"strings"
 
-	"countersign"
 	"countersign/client"
 	"countersign/internal/api"
 )
@@ -33,20 +31,12 @@ const (
 
 // checkOrder returns faults of n that a schema cannot find.
 func (a *server) checkOrder(n client.NewOrder) error {
+	if err := n.Details().Validate(); err != nil {
+		return err
+	}
 	var faults api.Faults
-	if !countersign.Legible(n.Address) {
-		faults.Add("body.address", "has a space or an invisible character")
-	}
-	for member, text := range map[string]string{"body.chainName": n.ChainName, "body.symbol": n.Symbol} {
-		if !countersign.VisibleASCII(text) {
-			faults.Add(member, "has a character that is not visible ASCII")
-		}
-	}
 	if most := a.c.Policy.Decimals(n.Symbol); n.Amount.Decimals() > most {
 		faults.Add("body.amount", fmt.Sprintf("has more than %d decimals; [decimals] of the policy file says how many %s has", most, n.Symbol))
-	}
-	if !n.Amount.IsPositive() {
-		faults.Add("body.amount", "is not above 0")
 	}
 	if len(n.Labels) > maxLabels {
 		faults.Add("body.labels", fmt.Sprintf("has more than %d members", maxLabels))
@@ -54,7 +44,7 @@ func (a *server) checkOrder(n client.NewOrder) error {
 	for name, value := range n.Labels {
 		problem := ""
 		switch {
-		case name == "" || len(name) > maxLabelName || strings.IndexByte(name, 0) >= 0:
+		case name == "" || len(name) > maxLabelName:
 			problem = fmt.Sprintf("has a member without a name of 1 to %d bytes", maxLabelName)
 		case len(value) > maxLabelValue:
 			problem = fmt.Sprintf("has a member longer than %d bytes", maxLabelValue)

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"countersign/client"
 	"countersign/internal/api"
 	"countersign/internal/book"
@@ -80,7 +82,6 @@ type Gateway struct {
 	handler  *merchant.Handler
 	api      *server
 	refusals *refusals
-	keeper   *keeper
 	sender   *sender // nil where nothing is forwarded
 }
 
@@ -122,8 +123,7 @@ func New(c Config) (*Gateway, error) {
 		}
 		h.Verify, h.VerifyTimeout = v.verify, v.to.Timeout()
 	}
-	g.refusals = &refusals{book: g.book, c: &g.c, observer: c.Observer}
-	g.keeper = &keeper{book: g.book, c: &g.c, again: g.refusals.repeated, known: map[string]int64{}, rooms: map[client.RefusalReason]room{}}
+	g.refusals = &refusals{book: g.book, c: &g.c, observer: c.Observer, rooms: map[client.RefusalReason]*rate.Limiter{}}
 	h.Observer = g.refusals
 	var err error
 	if g.handler, err = merchant.New(h); err != nil {
@@ -193,8 +193,8 @@ func (g *Gateway) Run(ctx context.Context) error {
 		n, err := g.book.PruneBlocks(ctx, now, pruneBatch)
 		return n == pruneBatch, err
 	})
-	every(refusalsEvery, "keeping refusals", func(ctx context.Context, _ db.Millis) (bool, error) {
-		return false, errors.Join(g.refusals.keep(ctx), g.keeper.count(ctx), g.book.FoldCounts(ctx))
+	every(raiseEvery, "raising alarms", func(ctx context.Context, _ db.Millis) (bool, error) {
+		return false, errors.Join(g.refusals.raise(ctx), g.book.FoldCounts(ctx))
 	})
 	every(alarmEvery, "alarms", func(ctx context.Context, now db.Millis) (bool, error) {
 		return false, errors.Join(g.book.LookAtForwards(ctx, now), g.book.EndAlarms(ctx, now))
@@ -214,8 +214,8 @@ func (g *Gateway) Run(ctx context.Context) error {
 	if err := g.handler.Wait(wait); err != nil {
 		return fmt.Errorf("gateway: %w", err)
 	}
-	if err := errors.Join(g.refusals.keep(wait), g.keeper.count(wait)); err != nil {
-		g.c.Log.Error("keeping refusals failed", "error", err)
+	if err := g.refusals.raise(wait); err != nil {
+		g.c.Log.Error("raising alarms failed", "error", err)
 	}
 	return nil
 }

@@ -81,9 +81,9 @@ func TestPossibleDuplicates(t *testing.T) {
 				if err != nil || d.State != want {
 					t.Errorf("deposit %d: %+v, %v", seq, d, err)
 				}
-				id, body, err := forwardBody(book.Forward{Feed: client.FeedOfDeposits, Seq: int64(seq), Deposit: r.taken(int64(seq))})
+				body, err := forwardBody(ctx, r.book, book.Forward{Feed: client.FeedOfDeposits, Seq: int64(seq)})
 				if err != nil || strings.Contains(string(body), "credited") || strings.Contains(string(body), "decided") {
-					t.Errorf("%s is forwarded as %s, %v", id, body, err)
+					t.Errorf("%d is forwarded as %s, %v", seq, body, err)
 				}
 			}
 			events, err := r.client.Events(ctx, client.FeedOptions{})
@@ -288,14 +288,4 @@ func TestWaitingReader(t *testing.T) {
 			}
 		})
 	}
-}
-
-// taken reads a deposit from the book.
-func (r *rig) taken(seq int64) client.DepositEntry {
-	r.t.Helper()
-	d, err := r.book.Deposit(r.t.Context(), seq)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return d
 }

@@ -231,9 +231,11 @@ func (s *sender) settle(ctx context.Context, lease time.Duration, end func(conte
 }
 
 func (s *sender) post(ctx context.Context, f book.Forward) (signed.Result, int, error) {
-	id, body, err := forwardBody(f)
+	ctx, cancel := context.WithTimeout(ctx, forwardTimeout)
+	defer cancel()
+	body, err := forwardBody(ctx, s.book, f)
 	if err != nil {
 		return signed.Failed, 0, err
 	}
-	return s.to.Post(ctx, id, body)
+	return s.to.Post(ctx, book.ForwardID(f.Feed, f.Seq), body)
 }

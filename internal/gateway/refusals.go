@@ -2,10 +2,11 @@ package gateway
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"countersign/client"
 	"countersign/internal/book"
@@ -13,32 +14,43 @@ import (
 	"countersign/merchant"
 )
 
-// refusals raises alarms for the refused requests that a person should look at. Observe must not block, so it only
-// notes them and keep raises them later.
+// refusals raises alarms for the refused requests that a person should look at, and bounds how many are kept. Observe
+// must not block, so it only notes the alarms and raise raises them later.
 type refusals struct {
 	book     *book.Book
 	c        *Config
 	observer merchant.Observer // may be nil
 
 	mu     sync.Mutex
-	alarms []client.Alarm // one of each row
+	alarms []client.Alarm // not raised yet
 	warned db.Millis      // when the log last said that all are refused
 
 	// Since the last callback that was not refused: when the first was refused (0: none), and how many were, by reason.
 	since   db.Millis
 	refused map[merchant.Reason]int
+
+	rooms  map[client.RefusalReason]*rate.Limiter // in bytes
+	unkept int64                                  // not kept or counted, since the last line about it
+	said   db.Millis                              // when that line was logged
 }
 
 const (
-	refusalsEvery = time.Second // between two calls of keep
-	maxExamples   = 5           // of an alarm between two calls of keep
-	warnEvery     = db.Millis(time.Hour / time.Millisecond)
+	raiseEvery = time.Second // between two calls of raise
+	mostAlarms = 1000        // between two calls of raise; more would only raise the numbers of their rows
+	warnEvery  = db.Millis(time.Hour / time.Millisecond)
 
 	// There is an alarm if so many callbacks are refused and none is taken: at once for three, after this time for two.
 	// A single one may be a stranger's.
 	allRefusedAtOnce = 3
 	allRefusedTime   = db.Millis(10 * time.Minute / time.Millisecond)
 	allRefusedLeast  = 2
+
+	// The bounds on keeping refusals of one reason: what the table has room for at once, and then so many a second. A
+	// small one counts as leastKept bytes. Whoever can have requests refused, such as by joining blocks that he read,
+	// must neither fill the disk nor delay the deposits that share the database's one writer.
+	keepRows  = 20
+	leastKept = book.MaxRefusedBytes / book.MaxRefusedRows
+	sayEvery  = db.Millis(time.Minute / time.Millisecond)
 )
 
 // suspect reports whether a refusal for this reason raises AlarmRequestSuspect. The service repeats refused callbacks,
@@ -57,48 +69,61 @@ func (r *refusals) Observe(o merchant.Observation) {
 	if r.observer != nil {
 		r.observer.Observe(o)
 	}
-	if !o.Reason.Refusal() {
-		if o.Reason.Answered() {
-			r.mu.Lock()
-			r.since, r.refused = 0, nil
-			r.mu.Unlock()
-		}
-		return
-	}
 	r.mu.Lock()
-	r.refusing(o.Reason)
-	if suspect(o.Reason) {
-		r.alarm(client.AlarmRequestSuspect, strings.TrimSpace(o.ID+" ("+string(o.Reason)+")"))
+	defer r.mu.Unlock()
+	switch {
+	case o.Reason.Refusal():
+		r.refusing(o.Reason)
+		if suspect(o.Reason) {
+			r.alarm(client.AlarmRequestSuspect, strings.TrimSpace(o.ID+" ("+string(o.Reason)+")"))
+		}
+	case o.Reason.Answered():
+		r.since, r.refused = 0, nil
 	}
-	r.mu.Unlock()
 }
 
 // alarm notes an alarm. r must be locked.
 func (r *refusals) alarm(kind client.AlarmKind, subject string) {
-	r.add(client.Alarm{Kind: kind, Subject: subject, Examples: []string{subject}, First: db.MillisOf(r.c.Now()), Number: 1})
+	if len(r.alarms) < mostAlarms {
+		r.alarms = append(r.alarms, client.Alarm{Kind: kind, Subject: subject, First: db.MillisOf(r.c.Now())})
+	}
 }
 
-// repeated counts the alarm of a callback that was refused again.
-func (r *refusals) repeated(kind client.AlarmKind, subject string) {
+// keep keeps a refused callback or counts its repetition, and raises an alarm if kind is not empty. It returns after
+// the commit. facts is called only if there is room.
+func (r *refusals) keep(ctx context.Context, x book.Refused, kind client.AlarmKind, facts func() []client.Fact) error {
+	if !r.takes(x, kind) {
+		return nil
+	}
+	x.Facts = facts()
+	now := db.MillisOf(r.c.Now())
+	var alarms []client.Alarm
+	if kind != "" {
+		alarms = []client.Alarm{{Kind: kind, Subject: string(x.Reason), First: now}}
+	}
+	return r.book.KeepRefused(ctx, x, alarms, now)
+}
+
+// takes reports whether there is room for x. If there is none, it only notes the alarm. A deposit that the check holds
+// has an entry in the inbox, so nobody can make many of one.
+func (r *refusals) takes(x book.Refused, kind client.AlarmKind) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.add(client.Alarm{Kind: kind, Subject: subject, First: db.MillisOf(r.c.Now()), Number: 1})
-}
-
-// add notes the alarms of a, joined with those of its row that wait. r must be locked.
-func (r *refusals) add(a client.Alarm) {
-	i := slices.IndexFunc(r.alarms, func(b client.Alarm) bool { return b.Kind == a.Kind && (b.Subject == a.Subject || a.Examples != nil) })
-	if i < 0 {
-		r.alarms = append(r.alarms, a)
-		return
+	if r.rooms[x.Reason] == nil {
+		r.rooms[x.Reason] = rate.NewLimiter(keepRows*leastKept, book.MaxRefusedBytes)
 	}
-	b := &r.alarms[i]
-	b.Number += a.Number
-	if a.First >= b.First {
-		b.First, b.Subject = a.First, a.Subject
+	if x.Due > 0 || r.rooms[x.Reason].AllowN(r.c.Now(), max(len(x.Body), leastKept)) {
+		return true
 	}
-	b.Examples = append(a.Examples, b.Examples...)
-	b.Examples = b.Examples[:min(len(b.Examples), maxExamples)]
+	if kind != "" {
+		r.alarm(kind, string(x.Reason))
+	}
+	r.unkept++
+	if now := db.MillisOf(r.c.Now()); now-r.said >= sayEvery {
+		r.c.Log.Warn("refused callbacks were not kept: too many came at once for the same reason", "number", r.unkept)
+		r.unkept, r.said = 0, now
+	}
+	return false
 }
 
 // refusing counts a refusal for the alarm that all are refused. It leaves out wrong paths and methods, which scans by
@@ -126,7 +151,8 @@ func (r *refusals) allRefused(ctx context.Context) error {
 		}
 	}
 	r.mu.Unlock()
-	if since == 0 || n < allRefusedAtOnce && db.MillisOf(r.c.Now())-since < allRefusedTime {
+	now := db.MillisOf(r.c.Now())
+	if since == 0 || n < allRefusedAtOnce && now-since < allRefusedTime {
 		return nil
 	}
 	taken, err := r.book.LastTaken(ctx)
@@ -139,12 +165,11 @@ func (r *refusals) allRefused(ctx context.Context) error {
 		return nil
 	}
 	r.since, r.refused = 0, nil
-	if n >= allRefusedLeast && taken < since {
-		r.alarm(client.AlarmAllRefused, string(most))
-		now := db.MillisOf(r.c.Now())
-		if now-r.warned < warnEvery {
-			return nil
-		}
+	if n < allRefusedLeast || taken >= since {
+		return nil
+	}
+	r.alarms = append(r.alarms, client.Alarm{Kind: client.AlarmAllRefused, Subject: string(most), First: now})
+	if now-r.warned >= warnEvery {
 		r.warned = now
 		r.c.Log.Error("all callbacks are refused", "alarm", string(client.AlarmAllRefused), "refused", n, "mostly", string(most),
 			"advice", client.AlarmAllRefused.Do())
@@ -152,8 +177,8 @@ func (r *refusals) allRefused(ctx context.Context) error {
 	return nil
 }
 
-// keep raises the alarms since the last call. Those that fail wait for the next one.
-func (r *refusals) keep(ctx context.Context) error {
+// raise raises the alarms since the last call. Those that fail wait for the next one.
+func (r *refusals) raise(ctx context.Context) error {
 	if err := r.allRefused(ctx); err != nil {
 		return err
 	}
@@ -167,9 +192,7 @@ func (r *refusals) keep(ctx context.Context) error {
 	err := r.book.RaiseAlarms(ctx, alarms)
 	if err != nil {
 		r.mu.Lock()
-		for _, a := range alarms {
-			r.add(a)
-		}
+		r.alarms = append(alarms, r.alarms...)
 		r.mu.Unlock()
 	}
 	return err

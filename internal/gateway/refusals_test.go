@@ -106,7 +106,7 @@ func TestManyRefused(t *testing.T) {
 	for n := range 400 {
 		r.deliver(countersigntest.Deposit(n + 1))
 	}
-	if err := r.refusals.keep(t.Context()); err != nil {
+	if err := r.refusals.raise(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	r.wantAlarms(client.AlarmDepositRefused, client.AlarmRequestSuspect, client.AlarmAllRefused)
@@ -186,7 +186,7 @@ func TestAllRefused(t *testing.T) {
 			keep := func(after time.Duration) {
 				t.Helper()
 				strict.clock.advance(after)
-				if err := strict.refusals.keep(t.Context()); err != nil {
+				if err := strict.refusals.raise(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -254,7 +254,7 @@ func (c *refusedRequests) Forwarded(signed.Result, time.Duration) {}
 // wantRefused wants these numbers of refused requests, and their alarms to be raised.
 func (r *rig) wantRefused(want map[client.RefusalReason]int64) {
 	r.t.Helper()
-	if err := r.refusals.keep(r.t.Context()); err != nil {
+	if err := r.refusals.raise(r.t.Context()); err != nil {
 		r.t.Fatal(err)
 	}
 	r.refused.mu.Lock()

@@ -34,7 +34,7 @@ func (g *Gateway) onRefused(ctx context.Context, r merchant.Refused) {
 	case r.Identity.Type == countersign.TypeDeposited, r.Identity.Type.Known() && r.Reason == merchant.ReasonMalformed:
 		alarm = client.AlarmDepositRefused
 	}
-	err := g.keeper.keep(ctx, kept, alarm, func() []client.Fact { return factsOf(ctx, g.book, r.Reason, r.Callback, r.Facts) })
+	err := g.refusals.keep(ctx, kept, alarm, func() []client.Fact { return factsOf(ctx, g.book, r.Reason, r.Callback, r.Facts) })
 	if err != nil {
 		g.c.Log.Error("a refused callback was not kept", "reason", string(r.Reason), "id", kept.CallbackID, "error", err)
 	}

@@ -284,7 +284,7 @@ func (a *server) orderTask(look *tasks.Look, o book.Order) (tasks.Listed, error)
 	if err != nil {
 		return t, err
 	}
-	t.MayNot = o.WhyNotApproved(look.Now)
+	t.MayNot = o.WhyNotDecided(look.Now)
 	if !o.State.Undecided() {
 		t.Decided = api.TimeOf(cmp.Or(o.Confirmed, o.Ended))
 		agreed := look.People.Agree(askedOf(a.c.Policy, o, policy.Ruling{}, cmp.Or(o.Confirmed, o.Ended, look.Now)), votes)
@@ -388,7 +388,7 @@ func (a *server) restoredTasks() tasks.Kind {
 	return tasks.Kind{
 		Kind: client.TaskRestored, Stops: []string{tasks.Approve},
 		Approve: "Nothing became of the order after the backup: it is decided as any other.",
-		Sources: []tasks.Source{tasks.Rows("orders", client.TaskOpen, a.restoredOrders, a.restoredTask)},
+		Sources: []tasks.Source{tasks.Rows("orders", client.TaskOpen, a.lists.RestoredOrders, a.restoredTask)},
 		Find:    findBy(a.lists.Order, a.restoredTask),
 		DoApprove: func(c *api.Call, about, reason string) error {
 			_, err := a.book.ResumeOrder(c.R.Context(), about, c.Token.ID, reason, c.Now)
@@ -396,22 +396,6 @@ func (a *server) restoredTasks() tasks.Kind {
 		},
 		Noted: book.AboutOrder, Note: a.book.NoteOrder,
 	}
-}
-
-// restoredOrders lists the orders from before a restore of which nobody has said what became of them.
-func (a *server) restoredOrders(ctx context.Context, limit int, before int64) (list []book.Order, next int64, err error) {
-	err = a.lists.EachRestored(ctx, func(o book.Order) error {
-		if before == 0 || o.Seq < before {
-			list = append(list, o)
-		}
-		return nil
-	})
-	slices.Reverse(list)
-	if len(list) > limit {
-		list = list[:limit]
-		next = list[limit-1].Seq
-	}
-	return list, next, err
 }
 
 func (a *server) restoredTask(look *tasks.Look, o book.Order) (tasks.Listed, error) {

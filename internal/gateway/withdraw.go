@@ -190,12 +190,9 @@ func ruled(o book.Order, r policy.Ruling) finding {
 
 func confirms(o book.Order, r policy.Ruling) finding {
 	change := changeOf(o, r)
-	change.To = client.OrderConfirmed
+	change.To, change.Ceilings = client.OrderConfirmed, r.Limits
 	if o.State == client.OrderApproved && o.Reason != "" {
 		change.Reason = o.Reason // the person's, not the policy's
-	}
-	for _, l := range r.Limits {
-		change.Ceilings = append(change.Ceilings, book.Ceiling{TenantUserID: l.TenantUserID, Since: db.MillisOf(l.Since), Max: l.Max})
 	}
 	return finding{answer: merchant.Confirm(o.TenantUserID, o.Details()), change: change}
 }

@@ -14,6 +14,7 @@ import (
 	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
+	"countersign/internal/policy"
 	"countersign/merchant"
 )
 
@@ -23,7 +24,7 @@ func stateOf(t *testing.T, b *book.Book, id string) client.OrderState {
 }
 
 // confirm is what the gateway does when it says yes.
-func confirm(b *book.Book, id string, at db.Millis, ceilings ...book.Ceiling) error {
+func confirm(b *book.Book, id string, at db.Millis, ceilings ...policy.Limit) error {
 	_, err := b.ChangeOrder(ctx, book.OrderChange{CallBackID: id, TenantUserID: "user", From: client.OrderOpen, To: client.OrderConfirmed, Ceilings: ceilings}, at)
 	return err
 }
@@ -118,7 +119,7 @@ func TestLimitsAfterRestore(t *testing.T) {
 	onEachDatabase(t, book.End(), func(t *testing.T, p *place) {
 		b := restoredBook(t, p, "confirmed since", "perhaps")
 		must2(b.AddOrder(ctx, newOrder("new"), "", start+110))(t)
-		within := func(max string) book.Ceiling { return book.Ceiling{Since: start, Max: amount(max)} }
+		within := func(max string) policy.Limit { return policy.Limit{Since: db.Millis(start).Time(), Max: amount(max)} }
 		if err := confirm(b, "new", start+120, within("1000")); !errors.Is(err, db.ErrConflict) {
 			t.Errorf("confirming before it is reconciled gives %v", err)
 		}
@@ -164,8 +165,8 @@ func testExecutedSince(t *testing.T, p *place, said bool) {
 		reconcileGateway(t, b, true, start+200)
 	}
 	for _, user := range []string{"", o.TenantUserID} {
-		within := func(max string, since db.Millis) book.Ceiling {
-			return book.Ceiling{TenantUserID: user, Since: since, Max: amount(max)}
+		within := func(max string, since db.Millis) policy.Limit {
+			return policy.Limit{TenantUserID: user, Since: since.Time(), Max: amount(max)}
 		}
 		if err := confirm(b, "new", start+210, within("4.9", start)); !errors.Is(err, book.ErrChanged) { // 2 orders of 2.5
 			t.Errorf("beyond the limit of user %q: %v", user, err)
@@ -174,7 +175,7 @@ func testExecutedSince(t *testing.T, p *place, said bool) {
 			t.Errorf("after it was executed %s is spent", s)
 		}
 	}
-	if err := confirm(b, "new", start+220, book.Ceiling{Since: start, Max: amount("5")}); err != nil {
+	if err := confirm(b, "new", start+220, policy.Limit{Since: db.Millis(start).Time(), Max: amount("5")}); err != nil {
 		t.Errorf("within the limit: %v", err)
 	}
 }

@@ -41,7 +41,7 @@ var mutants = []mutant{
 	{"an outcome is not told", "internal/outbox/outcome.go",
 		"o.announce(ctx, t, tell, now, counted...)", "t.Batch(ctx, counted)"},
 	{"a confirmed order is cancelled", "internal/book/order_change.go",
-		"		case !o.State.Undecided():\n			return &db.ConflictError", "		case !o.State.Undecided() && (o.State != client.OrderConfirmed || c.To != client.OrderCancelled):\n			return &db.ConflictError"},
+		"WhyNotDecided(now); why != \"\" {", "WhyNotDecided(now); why != \"\" && (o.State != client.OrderConfirmed || c.To != client.OrderCancelled) {"},
 	{"a released withdrawal is cancelled", "internal/outbox/release.go",
 		"WHERE merchant = $1 AND id = $2 AND state = 'awaiting' AND restored = 0`", "WHERE merchant = $1 AND id = $2 AND state IN ('awaiting', 'confirmed', 'released') AND restored = 0`"},
 	{"a deposit is acknowledged that was not kept", "internal/outbox/ingest.go",
