@@ -2,10 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
-	"strings"
 
 	"countersign/internal/daemon"
 )
@@ -21,6 +21,33 @@ func (f *placeFlags) AfterApply(std streams) error {
 	at, err := findPlace(std, f.end(), f.Data)
 	f.Data, f.Gateway = at.dir, at.end == gatewayEnd
 	return err
+}
+
+// databaseFlags select the database of an end, for commands that work on it without a daemon.
+type databaseFlags struct {
+	placeFlags
+	storeFlags
+}
+
+func (f databaseFlags) place(std streams) (p daemon.Place, err error) {
+	p.Gateway, p.Log = f.Gateway, std.warnings()
+	p.Storage, err = f.storage(f.Data, p.Log)
+	return p, err
+}
+
+// work calls do with the database and prints what it did.
+func work[T any](std streams, f databaseFlags, do func(context.Context, daemon.Place) (T, error)) error {
+	p, err := f.place(std)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	did, err := do(ctx, p)
+	if err != nil {
+		return explainStart(err)
+	}
+	return printJSON(std.out, did, "  ")
 }
 
 type backupCmd struct {
@@ -42,22 +69,21 @@ type backedUp struct {
 }
 
 func (c *backupCmd) Run(std streams) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	held, err := daemon.Backup(ctx, c.Data, c.To)
-	if err != nil {
-		return fmt.Errorf("backup: %w", err)
-	}
-	info, err := os.Stat(c.To)
-	if err != nil {
-		return err
-	}
-	return printJSON(std.out, backedUp{c.To, info.Size(), held}, "  ")
+	return work(std, databaseFlags{placeFlags: c.placeFlags}, func(ctx context.Context, _ daemon.Place) (b backedUp, err error) {
+		b.File = c.To
+		if b.Held, err = daemon.Backup(ctx, c.Data, c.To); err != nil {
+			return b, err
+		}
+		info, err := os.Stat(c.To)
+		if err == nil {
+			b.Bytes = info.Size()
+		}
+		return b, err
+	})
 }
 
 type restoreCmd struct {
-	placeFlags
-	storeFlags
+	databaseFlags
 	From    string `help:"Backup of a SQLite database. PostgreSQL: put the database back by its own means, then give --db." type:"path" placeholder:"FILE" env:"-"`
 	Replace bool   `help:"Replace the database that is there, and keep it under another name." env:"-"`
 }
@@ -69,53 +95,37 @@ func (restoreCmd) Help() string {
 }
 
 func (c *restoreCmd) Run(std streams) error {
-	log := std.warnings()
-	storage, err := c.storage(c.Data, log)
-	if err != nil {
-		return err
-	}
-	r, err := daemon.Restore(context.Background(), daemon.RestoreConfig{Storage: storage, Gateway: c.Gateway, From: c.From, Replace: c.Replace, Log: log})
-	if err != nil {
-		return explainStart(fmt.Errorf("restore: %w", err))
-	}
-	fmt.Fprintln(std.err, c.steps(r))
-	return printJSON(std.out, r, "  ")
+	return work(std, c.databaseFlags, func(ctx context.Context, p daemon.Place) (daemon.Restored, error) {
+		r, err := p.Restore(ctx, c.From, c.Replace)
+		if err == nil {
+			fmt.Fprintf(std.err, "countersign: %d orders or withdrawals had not ended in the backup. Now reconcile, step by step: docs/operator/backup.md, Reconcile.\n", r.Undecided)
+		}
+		return r, err
+	})
 }
 
-// steps returns what to do after a restore, in the order that works.
-func (c *restoreCmd) steps(r daemon.Restored) string {
-	place := " --data " + c.Data
-	if c.Gateway {
-		place = " --gateway" + place
+type noApproversCmd struct {
+	databaseFlags
+	Yes bool `help:"Confirm it. Without this nothing is done." env:"-"`
+}
+
+// Help is the long help of the subcommand.
+func (noApproversCmd) Help() string {
+	return "Once a token of role approver was made, changes of where money goes and of who decides on it wait for an approver, also when there is none left. " +
+		"This revokes the tokens of all approvers, and changes take effect at once until the next one is made. With SQLite, stop the daemon first. docs/provider/control.md has the rest."
+}
+
+// endedTokens is the output of no-approvers.
+type endedTokens struct {
+	Ended []string `json:"ended"` // ids
+}
+
+func (c *noApproversCmd) Run(std streams) error {
+	if !c.Yes {
+		return errors.New("no-approvers: give --yes to revoke the tokens of all approvers and let one person decide alone")
 	}
-	if c.DB != "" {
-		place += " --db URL"
-	}
-	var steps []string
-	add := func(text string, commands ...string) {
-		steps = append(steps, strings.Join(append([]string{fmt.Sprintf("%d. %s", len(steps)+1, text)}, commands...), "\n     countersign "))
-	}
-	if c.Gateway {
-		add("Stop the application that reads the feeds. Write what it has booked (booked.ndjson): every deposit, and every order with its state. docs/operator/backup.md has the lines.")
-		add(fmt.Sprintf("Look, then settle. %d orders had not ended in the backup; those that the file does not name stay closed until a person resumes each:", r.Undecided),
-			"reconcile"+place+" --booked booked.ndjson", "reconcile"+place+" --booked booked.ndjson --settle")
-		after, since := "", ""
-		if r.Newest != 0 {
-			after, since = " since "+r.Newest.String(), " since="+r.Newest.String()
-		}
-		add("Start the gateway, then the application; it goes on where a 409 tells it to. What came"+after+" and was not booked may be lost. A service of this project tells it again:",
-			"reconcile --service-api URL --service-token @operator.token --gateway-api URL --gateway-token @viewer.token --merchant ID --settle")
-		add("Any other provider: ask it to send every callback"+after+" again, which books nothing twice, and compare its list of deposits with the one here. One that it cannot send again, a person books in the application:",
-			"api searchDeposits"+since+" --gateway --data "+c.Data)
-	} else {
-		add("Stop what executes withdrawals. Write what the core says of every withdrawal (executed.ndjson) and has added (added.ndjson), and what the merchants have booked (booked.ndjson). docs/operator/backup.md has the lines.")
-		files := " --executed executed.ndjson --added added.ndjson --booked booked.ndjson"
-		add(fmt.Sprintf("Look, then settle. %d withdrawals had not ended in the backup; those that no file names stay closed until a person resumes each:", r.Undecided),
-			"reconcile"+place+files, "reconcile"+place+files+" --settle")
-		add("Start the service, let the relay write decisions again, and add again what was named added_unknown:",
-			"relay cursor --next-epoch --from URL --to URL --token @relay.token")
-	}
-	add("Tokens that were revoked after the backup are valid again, and those that were made after it are gone. Revoke again what your notes or the exported audit log name:",
-		"api tokens"+map[bool]string{true: " --gateway"}[c.Gateway])
-	return "what to do now:\n" + strings.Join(steps, "\n")
+	return work(std, c.databaseFlags, func(ctx context.Context, p daemon.Place) (e endedTokens, err error) {
+		e.Ended, err = p.EndApprovers(ctx)
+		return e, err
+	})
 }

@@ -28,7 +28,6 @@ type recorder struct {
 	merchant *countersigntest.Merchant
 	requests []*recorded
 	loses    bool // now and then it does what it should and the answer is lost
-	quick    bool // answers at once, and only counts
 	counts   map[string]int
 	refuses  bool // answers that it takes nothing
 }
@@ -95,7 +94,7 @@ func (m *recorder) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	m.mu.Lock()
-	key, answers, quick := m.key, m.merchant, m.quick
+	key, answers := m.key, m.merchant
 	m.mu.Unlock()
 	plain, err := envelope.Open(key, envelope.PKCS1v15, body)
 	if err != nil {
@@ -119,9 +118,7 @@ func (m *recorder) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	m.mu.Lock()
 	m.counts[seen.event]++
-	if !quick {
-		m.requests = append(m.requests, seen)
-	}
+	m.requests = append(m.requests, seen)
 	m.mu.Unlock()
 	// The answer leaves when this function has returned.
 	defer func() {
@@ -129,9 +126,7 @@ func (m *recorder) serve(w http.ResponseWriter, r *http.Request) {
 		seen.ended, seen.gone = time.Now(), r.Context().Err() != nil
 		m.mu.Unlock()
 	}()
-	if !quick {
-		time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
-	}
+	time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	answers.ServeHTTP(w, r)
 }
@@ -146,13 +141,6 @@ func (m *recorder) knows(events map[string]bool) bool {
 		}
 	}
 	return true
-}
-
-// count is how many events the merchant knows of.
-func (m *recorder) count() int64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return int64(len(m.counts))
 }
 
 // change makes the merchant another one.

@@ -47,7 +47,7 @@ type daemonFlags struct {
 	OIDCSecret  secret `name:"oidc-secret" help:"The client's secret, or @FILE; empty for a public client." placeholder:"SECRET"`
 	newDataFlags
 	logFlags
-	Settings settingsFlag `asks:"" env:"-" help:"Print the settings in force and where each comes from, as a settings file, without starting."`
+	Settings settingsFlag `asks:"" env:"-" help:"Print the settings in force and where each comes from, without starting."`
 	Check    bool         `first:"" asks:"" env:"-" help:"Print as JSON what a start would find and do, without starting. The exit status is 1 if it would fail."`
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -20,7 +18,6 @@ import (
 	"countersign"
 	"countersign/countersigntest"
 	"countersign/envelope"
-	"countersign/internal/lab/dbtest"
 	"countersign/internal/signed"
 	"countersign/merchant"
 )
@@ -33,7 +30,6 @@ type gwNodes struct {
 	args    []string // of every node
 	token   string   // an operator's
 	app     string   // the merchant's application's: it orders
-	ann     string   // an admin who made neither
 	nodes   []*gwNode
 }
 
@@ -85,8 +81,6 @@ func newGwNodes(t *testing.T, args []string, urls ...string) *gwNodes {
 	var app struct{ Token string }
 	c.must(c.nodes[0], "POST", "/v1/tokens", map[string]any{"name": "app", "role": "app"}, &app)
 	c.app = app.Token
-	c.must(c.nodes[0], "POST", "/v1/tokens", map[string]any{"name": "ann", "role": "admin"}, &app)
-	c.ann = app.Token
 	return c
 }
 
@@ -116,11 +110,8 @@ func (c *gwNodes) deliver(n *gwNode, cb countersign.Callback) countersigntest.Re
 func (c *gwNodes) call(ctx context.Context, n *gwNode, method, path string, in, out any) error {
 	d, _ := n.process()
 	token := c.token
-	switch {
-	case method == "POST" && path == "/v1/orders":
-		token = c.app // which cannot approve what it ordered, and neither can who made it
-	case method == "POST" && strings.HasSuffix(path, "/approve"):
-		token = c.ann
+	if method == "POST" && path == "/v1/orders" {
+		token = c.app
 	}
 	return call(ctx, method, d.url+path, token, in, out)
 }
@@ -131,39 +122,6 @@ func (c *gwNodes) must(n *gwNode, method, path string, in, out any) {
 	if err := c.call(c.t.Context(), n, method, path, in, out); err != nil {
 		c.t.Fatalf("%s %s at %s: %v", method, path, n.name, err)
 	}
-}
-
-// status makes a call and gives its status.
-func (c *gwNodes) status(n *gwNode, method, path string, in any) int {
-	c.t.Helper()
-	var refused *apiError
-	switch err := c.call(c.t.Context(), n, method, path, in, nil); {
-	case err == nil:
-		return http.StatusOK
-	case errors.As(err, &refused):
-		return refused.status
-	default:
-		c.t.Fatalf("%s %s at %s: %v", method, path, n.name, err)
-		return 0
-	}
-}
-
-// everywhere asks all nodes at once, times times each, and gives the errCodes.
-func (c *gwNodes) everywhere(cb countersign.Callback, times int) (codes []countersign.ErrCode, results []countersigntest.Result) {
-	results = make([]countersigntest.Result, times*len(c.nodes))
-	var work sync.WaitGroup
-	for i := range results {
-		work.Go(func() { results[i] = c.deliver(c.nodes[i%len(c.nodes)], cb) })
-	}
-	work.Wait()
-	for _, r := range results {
-		var refused *countersigntest.Refusal
-		if r.Err != nil && !errors.As(r.Err, &refused) {
-			c.t.Errorf("type %d: %v", cb.CallbackType(), r.Err)
-		}
-		codes = append(codes, r.Code())
-	}
-	return codes, results
 }
 
 type gwDeposit struct {
@@ -225,10 +183,6 @@ func orderPath(n int, action string) string {
 	return "/v1/orders/" + countersigntest.Withdrawal(n).CallBackID + action
 }
 
-func orderTask(n int, action string) string {
-	return "/v1/tasks/order." + countersigntest.Withdrawal(n).CallBackID + action
-}
-
 // gwApp is the merchant's application, told by the nodes.
 type gwApp struct {
 	*httptest.Server
@@ -284,167 +238,4 @@ func (c *gwNodes) untilTold(n *gwNode) {
 		c.must(n, "GET", "/v1/stats", nil, &stats)
 		return stats.Forwards == 0
 	})
-}
-
-// gwPolicy asks a person for orders of the users in its list.
-const gwPolicy = `
-default = "allow"
-
-[lists]
-watched = ["%s"]
-
-[[rule]]
-name   = "ask"
-user-in = "watched"
-effect = "ask"
-`
-
-// TestGatewayNodes: whichever of two nodes the service calls, and if it calls
-// both at once, each deposit counts once and each answer is the same for ever;
-// what is decided through one node holds on both.
-func TestGatewayNodes(t *testing.T) {
-	dbtest.Whole(t, "this test starts several processes")
-	t.Parallel()
-	app, secret := newGwApp(t)
-	policy := filepath.Join(t.TempDir(), "policy.toml")
-	var watched []string
-	for user := 60200; user < 60300; user++ {
-		watched = append(watched, fmt.Sprint(user))
-	}
-	if err := os.WriteFile(policy, fmt.Appendf(nil, gwPolicy, strings.Join(watched, `", "`)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	url := dbtest.Postgres(t)
-	c := newGwNodes(t, []string{"--policy", policy, "--forward-url", app.URL, "--forward-secret", secret}, url, url)
-	t.Run("deposits", func(t *testing.T) { c.of(t).testDeposits(t) })
-	t.Run("orders", func(t *testing.T) { c.of(t).testOrders(t) })
-	t.Run("decisions", func(t *testing.T) { c.of(t).testDecisions(t) })
-	t.Run("forwards", func(t *testing.T) { c.of(t).testForwards(t, app) })
-}
-
-// of is c for a part of its test.
-func (c *gwNodes) of(t *testing.T) *gwNodes {
-	part := *c
-	part.t = t
-	return &part
-}
-
-func (c *gwNodes) testDeposits(t *testing.T) {
-	const n = 30
-	var work sync.WaitGroup
-	for i := range n {
-		work.Go(func() {
-			for range 2 {
-				if codes, _ := c.everywhere(countersigntest.Deposit(i), 2); slices.Max(codes) != 0 {
-					t.Errorf("deposit %d: errCodes %v", i, codes)
-				}
-			}
-		})
-	}
-	work.Wait()
-	first := c.deposits(c.nodes[0])
-	seen := map[string]bool{}
-	for _, d := range first {
-		if seen[d.TrackingID] || d.State != "taken" {
-			t.Errorf("the feed has %+v", d)
-		}
-		seen[d.TrackingID] = true
-	}
-	if len(seen) != n {
-		t.Errorf("%d deposits, want %d", len(seen), n)
-	}
-	for _, other := range c.nodes[1:] {
-		if !slices.Equal(c.deposits(other), first) {
-			t.Errorf("node %s has another feed", other.name)
-		}
-	}
-}
-
-// testOrders orders at one node and lets the service ask all.
-func (c *gwNodes) testOrders(t *testing.T) {
-	const n = 20
-	var work sync.WaitGroup
-	for i := range n {
-		work.Go(func() {
-			c.must(c.nodes[i%2], "POST", "/v1/orders", gwOrder(i), nil)
-			for range 2 {
-				_, results := c.everywhere(countersigntest.Withdrawal(i), 2)
-				for _, r := range results {
-					if r.Err != nil || r.Withdrawal.Differs(countersigntest.Order(i)) != "" {
-						t.Errorf("order %d: %+v, %v", i, r.Withdrawal, r.Err)
-					}
-				}
-			}
-		})
-	}
-	work.Wait()
-	told := map[string]int{}
-	for _, e := range c.events(c.nodes[1]) {
-		if e.Kind == "order.confirmed" {
-			told[e.CallBackID]++
-		}
-	}
-	for i := range n {
-		if id := countersigntest.Withdrawal(i).CallBackID; told[id] != 1 {
-			t.Errorf("%s was confirmed %d times", id, told[id])
-		}
-	}
-}
-
-// testDecisions decides at one node and asks another right after.
-func (c *gwNodes) testDecisions(t *testing.T) {
-	for i := range 6 {
-		a, b := c.nodes[i%2], c.nodes[(i+1)%2]
-		want := func(at *gwNode, n int, want countersign.ErrCode) {
-			t.Helper()
-			if got := c.deliver(at, countersigntest.Withdrawal(n)).Code(); got != want {
-				t.Errorf("order %d at %s: errCode %d, want %d", n, at.name, got, want)
-			}
-		}
-		cancelled, declined, held := 100+i, 110+i, 200+i // 200 and above are for a person
-		c.must(a, "POST", "/v1/orders", gwOrder(cancelled), nil)
-		c.must(b, "POST", orderPath(cancelled, "/cancel"), map[string]any{}, nil)
-		want(a, cancelled, countersign.CodeOrderCancelled)
-
-		c.must(a, "POST", "/v1/orders", gwOrder(declined), nil)
-		c.must(b, "POST", orderTask(declined, "/decline"), map[string]any{"reason": "no"}, nil)
-		want(a, declined, countersign.CodeRefusedPerson)
-
-		c.must(a, "POST", "/v1/orders", gwOrder(held), nil)
-		want(b, held, countersign.CodeAwaitingApproval)
-		c.must(a, "POST", orderTask(held, "/approve"), map[string]any{}, nil)
-		want(b, held, 0)
-		want(a, held, 0)
-		if got := c.status(a, "POST", orderPath(held, "/cancel"), map[string]any{}); got != http.StatusConflict {
-			t.Errorf("cancelling what is confirmed: %d", got)
-		}
-		unknown := 120 + i
-		// The grace of a millisecond begins at one node and ends at another, whose
-		// estimate of the database's clock may be some milliseconds behind.
-		for c.deliver(a, countersigntest.Withdrawal(unknown)).Code() == countersign.CodeNotKnownYet {
-			time.Sleep(2 * time.Millisecond)
-		}
-		want(b, unknown, countersign.CodeUnknownOrder)
-		if got := c.status(a, "POST", "/v1/orders", gwOrder(unknown)); got != http.StatusConflict {
-			t.Errorf("ordering what was refused: %d", got)
-		}
-	}
-}
-
-// testForwards wants each entry of the feeds to have been told once, by whichever
-// node.
-func (c *gwNodes) testForwards(t *testing.T, app *gwApp) {
-	c.untilTold(c.nodes[0])
-	want := len(c.deposits(c.nodes[0])) + len(c.events(c.nodes[0]))
-	app.mu.Lock()
-	defer app.mu.Unlock()
-	for id, n := range app.tries {
-		if n != 1 {
-			t.Errorf("%s was told %d times", id, n)
-		}
-	}
-	if len(app.tries) != want || len(app.faults) > 0 {
-		t.Errorf("%d messages, want %d; %v", len(app.tries), want, app.faults)
-	}
-	t.Logf("%d messages, each told once", want)
 }

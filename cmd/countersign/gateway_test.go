@@ -37,16 +37,16 @@ func TestGatewayKill(t *testing.T) {
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		testGatewayKill(t, dbtest.Postgres(t))
+		url := dbtest.Postgres(t)
+		testGatewayKill(t, url, url)
 	})
 }
 
-func testGatewayKill(t *testing.T, url string) {
+func testGatewayKill(t *testing.T, urls ...string) {
 	app, secret := newGwApp(t)
-	l := newGwLoad(newGwNodes(t, []string{"--forward-url", app.URL, "--forward-secret", secret}, url))
-	n := l.nodes[0]
-	for range gatewayKills {
-		mark := time.Now()
+	l := newGwLoad(newGwNodes(t, []string{"--forward-url", app.URL, "--forward-secret", secret}, urls...))
+	for i := range gatewayKills {
+		n, mark := l.nodes[i%len(l.nodes)], time.Now()
 		time.Sleep(time.Duration(50+rand.IntN(200)) * time.Millisecond)
 		l.until("it takes", func() bool { return l.allTake(mark) })
 		d, _ := n.process()

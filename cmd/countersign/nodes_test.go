@@ -7,13 +7,10 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -186,69 +183,6 @@ func (c *cluster) checkOnce() {
 			t.Errorf("the merchant had %d requests of one lane at once, want 1 to %d", n, c.concurrency)
 		}
 	}
-}
-
-// TestSoak sends COUNTERSIGN_SOAK deposits through two nodes, without faults:
-// each is posted once, in one attempt.
-func TestSoak(t *testing.T) {
-	count, err := strconv.Atoi(os.Getenv("COUNTERSIGN_SOAK"))
-	if err != nil || count < 1 {
-		t.Skip("skipped: COUNTERSIGN_SOAK does not say how many deposits")
-	}
-	dbURL := dbtest.Postgres(t)
-	c := newCluster(t, 64, dbURL, dbURL)
-	c.m.change(func() { c.m.quick = true })
-	begun := time.Now()
-	var next atomic.Int64
-	var work sync.WaitGroup
-	const batch = 100
-	for w := range 8 {
-		work.Go(func() {
-			for {
-				first := next.Add(batch) - batch
-				if first >= int64(count) {
-					return
-				}
-				var list []map[string]any
-				for k := first; k < min(first+batch, int64(count)); k++ {
-					list = append(list, aDeposit(k))
-				}
-				// Not so far ahead that the test measures a backlog alone.
-				for c.m.count() < first-20_000 {
-					time.Sleep(50 * time.Millisecond)
-				}
-				if err := c.insist(t.Context(), c.nodes[w%2], "POST", "/v1/deposits", list, nil); err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
-	work.Wait()
-	for c.m.count() < int64(count) {
-		time.Sleep(50 * time.Millisecond)
-	}
-	took := time.Since(begun)
-	c.drain()
-	t.Logf("%d deposits by two nodes in %v: %.0f/s", count, took.Round(time.Millisecond), float64(count)/took.Seconds())
-	c.m.mu.Lock()
-	for event, n := range c.m.counts {
-		if n != 1 {
-			t.Errorf("%s came %d times", event, n)
-		}
-	}
-	if len(c.m.counts) != count {
-		t.Errorf("the merchant got %d deposits", len(c.m.counts))
-	}
-	c.m.mu.Unlock()
-	attempts := 0
-	for _, n := range c.nodes {
-		attempts += c.metric(n, "countersign_attempts_total")
-	}
-	if attempts != count {
-		t.Errorf("%d deposits took %d attempts", count, attempts)
-	}
-	c.stop()
 }
 
 // metrics returns what n says of itself.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"os"
 	"os/signal"
@@ -134,13 +135,13 @@ func (c *reconcileCmd) compare(std streams) (found []reconcile.Finding, err erro
 			err = reconcile.Remote(ctx, api, config)
 		}
 	} else {
-		var storage daemon.Storage
-		if storage, err = c.storage(at.dir, std.warnings()); err == nil {
-			ended, err = daemon.Reconcile(ctx, storage, ofGateway, config)
+		p := daemon.Place{Gateway: ofGateway, Log: slog.New(slog.DiscardHandler)}
+		if p.Storage, err = c.storage(at.dir, std.warnings()); err == nil {
+			ended, err = p.Reconcile(ctx, config)
 		}
 	}
 	if err != nil {
-		return nil, explainStart(fmt.Errorf("reconcile: %w", err))
+		return nil, explainStart(err)
 	}
 	switch {
 	case ended:

@@ -3,16 +3,12 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"os/signal"
 
 	"countersign/internal/daemon"
 )
 
 type rekeyCmd struct {
-	placeFlags
-	storeFlags
+	databaseFlags
 	NewMasterKey        string `name:"new-master-key" help:"The new master key, 64 hexadecimal digits. Give it in the environment." placeholder:"HEX" hidden:""`
 	NewMasterKeyCommand string `name:"new-master-key-command" help:"Program whose output is the new master key. Without it one is made in the data directory." placeholder:"COMMAND"`
 	Signing             bool   `help:"Replace the end's own pair of the signed link (docs/operator/keys.md), not the master key: make the next one and print its public part. With --finish it signs from the next start on." env:"-"`
@@ -25,32 +21,20 @@ func (rekeyCmd) Help() string {
 }
 
 func (c *rekeyCmd) Run(std streams) error {
-	log := std.warnings()
-	storage, err := c.storage(c.Data, log)
-	if err != nil {
-		return err
-	}
-	config := daemon.RekeyConfig{Storage: storage, Gateway: c.Gateway, Finish: c.Finish, Log: log}
-	if config.New, err = daemon.ConfiguredKey("new-master-key", c.NewMasterKey, c.NewMasterKeyCommand, log); err != nil {
-		return err
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	var r any
-	switch {
-	case c.Signing && config.New != nil:
-		return errors.New("--signing replaces the pair of the signed link: leave the new master key out")
-	case !c.Signing && c.Finish:
-		return errors.New("--finish needs --signing: the master key is replaced in one step")
-	case c.Signing:
-		r, err = daemon.RekeySigning(ctx, config)
-	default:
-		r, err = daemon.Rekey(ctx, config)
-	}
-	if err != nil {
-		return explainStart(fmt.Errorf("rekey: %w", err))
-	}
-	return printJSON(std.out, r, "  ")
+	return work(std, c.databaseFlags, func(ctx context.Context, p daemon.Place) (any, error) {
+		fresh, err := daemon.ConfiguredKey("new-master-key", c.NewMasterKey, c.NewMasterKeyCommand, p.Log)
+		switch {
+		case err != nil:
+			return nil, err
+		case c.Signing && fresh != nil:
+			return nil, errors.New("--signing replaces the pair of the signed link: leave the new master key out")
+		case !c.Signing && c.Finish:
+			return nil, errors.New("--finish needs --signing: the master key is replaced in one step")
+		case c.Signing:
+			return p.RekeySigning(ctx, c.Finish)
+		}
+		return p.Rekey(ctx, fresh)
+	})
 }
 
 type migrateCmd struct {
@@ -65,20 +49,10 @@ func (migrateCmd) Help() string {
 }
 
 func (c *migrateCmd) Run(std streams) error {
-	storage := daemon.Storage{Dir: c.Data, DB: c.DB}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	log := std.warnings()
-	if c.Move {
-		m, err := daemon.Move(ctx, daemon.MoveConfig{Storage: storage, Gateway: c.Gateway, Log: log})
-		if err != nil {
-			return explainStart(fmt.Errorf("migrate: %w", err))
+	return work(std, databaseFlags{c.placeFlags, storeFlags{DB: c.DB}}, func(ctx context.Context, p daemon.Place) (any, error) {
+		if c.Move {
+			return p.Move(ctx)
 		}
-		return printJSON(std.out, m, "  ")
-	}
-	m, err := daemon.Migrate(ctx, storage, c.Gateway, log)
-	if err != nil {
-		return explainStart(fmt.Errorf("migrate: %w", err))
-	}
-	return printJSON(std.out, m, "  ")
+		return p.Migrate(ctx)
+	})
 }

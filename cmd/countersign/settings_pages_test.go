@@ -1,12 +1,34 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
 )
+
+// settingsOf returns the settings of a daemon, those without a group first.
+func settingsOf(node *kong.Node) []*kong.Flag {
+	flags := slices.DeleteFunc(slices.Clone(node.Flags), func(f *kong.Flag) bool { return !isSetting(f) })
+	slices.SortStableFunc(flags, func(a, b *kong.Flag) int { return cmp.Compare(groupOf(a), groupOf(b)) })
+	return flags
+}
+
+func groupOf(f *kong.Flag) string {
+	if f.Group == nil {
+		return ""
+	}
+	return f.Group.Key
+}
+
+// isSecret reports whether the value of f is a secret: its type cannot be printed.
+func isSecret(f *kong.Flag) bool {
+	t := f.Target.Type()
+	return t == reflect.TypeFor[secret]() || t == reflect.TypeFor[[]secret]()
+}
 
 // daemonOf returns a daemon of the command line.
 func daemonOf(app *kong.Application, name string) *kong.Node {

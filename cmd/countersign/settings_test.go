@@ -54,8 +54,7 @@ func config(t *testing.T, args ...string) string {
 }
 
 // TestExampleSettings: the example is read as it is, and with every line in force; then
-// all settings that have a default keep it. What --settings prints is a settings file that
-// gives the same settings.
+// all settings that have a default keep it.
 func TestExampleSettings(t *testing.T) {
 	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
 	example, err := os.ReadFile("../../deploy/countersign.toml")
@@ -77,17 +76,10 @@ func TestExampleSettings(t *testing.T) {
 		if n := strings.Count(all, "# default\n"); n != 1 { // master-key
 			t.Errorf("%s: the example lacks %d settings:\n%s", daemon, n-1, all)
 		}
-		for _, line := range strings.Split(source.ReplaceAllString(unset, "\n"), "\n") {
-			if !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "lenient") && !strings.Contains(source.ReplaceAllString(all, "\n"), line+"\n") {
+		for line := range strings.Lines(source.ReplaceAllString(unset, "\n")) {
+			if !strings.HasSuffix(line, "= \n") && !strings.HasPrefix(line, "lenient") && !strings.Contains(source.ReplaceAllString(all, "\n"), line) {
 				t.Errorf("%s: the example changes %q", daemon, line)
 			}
-		}
-		again := filepath.Join(t.TempDir(), daemon+".toml")
-		if err := os.WriteFile(again, []byte(unset), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if got := config(t, daemon, "--config", again); source.ReplaceAllString(got, "\n") != source.ReplaceAllString(unset, "\n") {
-			t.Errorf("%s: what config prints gives other settings:\n%s", daemon, got)
 		}
 	}
 }

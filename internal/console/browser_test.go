@@ -314,10 +314,7 @@ var playDemo = sync.OnceValues(func() (*ends, error) {
 		return nil, err
 	}
 	e := &ends{dir: filepath.Join(dir, "data")}
-	d, err := demo.New(demo.Config{Dir: e.dir, Bits: 1024, Stay: true, Out: &e.out})
-	if err != nil {
-		return nil, err
-	}
+	d := demo.New(demo.Config{Dir: e.dir, Bits: 1024, Stay: true, Out: &e.out})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- d.Run(ctx) }()

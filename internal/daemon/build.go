@@ -13,10 +13,6 @@ import (
 // release is the release of this source, or the next one. CHANGELOG.md says what is in it.
 const release = "0.1.0"
 
-// moduleSum is the module's checksum if the linker was given it, as by make release. The go command records one only
-// when it builds a downloaded module.
-var moduleSum string
-
 // Version identifies a build. It is the release for its tagged commit. Otherwise it is the next release, -dev and the
 // commit, with .changed if files differ from the commit.
 var Version = ThisBuild().Version
@@ -27,10 +23,7 @@ type Build struct {
 	Commit  string // its first 12 digits, with ", changed" where files differ from it
 	Date    string // of the commit, UTC, as in RFC 3339
 	Go      string
-	System  string // and processor
 	RSA     string // the library that does it
-	Module  string // its path and version
-	Sum     string // of the module, as in go.sum
 }
 
 // ThisBuild returns the running build.
@@ -40,15 +33,12 @@ func ThisBuild() Build {
 		info = &debug.BuildInfo{}
 	}
 	b := buildOf(info)
-	b.System, b.RSA = runtime.GOOS+"/"+runtime.GOARCH, envelope.Library()
+	b.RSA = envelope.Library()
 	return b
 }
 
 func buildOf(info *debug.BuildInfo) Build {
-	b := Build{Version: release + "-dev", Go: runtime.Version(), Module: info.Main.Path, Sum: info.Main.Sum}
-	if b.Sum == "" {
-		b.Sum = moduleSum
-	}
+	b := Build{Version: release + "-dev", Go: runtime.Version()}
 	mark := ""
 	changed := false
 	for _, s := range info.Settings {
@@ -65,7 +55,6 @@ func buildOf(info *debug.BuildInfo) Build {
 		}
 	}
 	if v := info.Main.Version; v != "" && v != "(devel)" {
-		b.Module += " " + v
 		if v == "v"+release && !changed {
 			b.Version = release
 			return b
@@ -84,7 +73,7 @@ func buildOf(info *debug.BuildInfo) Build {
 	return b
 }
 
-// String returns the build in one line, for the list of nodes.
+// String returns the build in one line.
 func (b Build) String() string {
 	made := b.Go + ", " + b.RSA
 	if b.Commit != "" {

@@ -18,19 +18,19 @@ func TestVersionTellsBuildsApart(t *testing.T) {
 		settings []debug.BuildSetting
 		want     Build
 	}{
-		"without git": {debug.Module{Path: "countersign", Version: "(devel)"}, nil, Build{Version: release + "-dev", Module: "countersign"}},
+		"without git": {debug.Module{Path: "countersign", Version: "(devel)"}, nil, Build{Version: release + "-dev"}},
 		"a commit": {debug.Module{Path: "countersign", Version: "v0.0.0-20261125020000-cc8ae750dead"}, set("false"),
-			Build{Version: release + "-dev+cc8ae750dead", Commit: "cc8ae750dead", Date: "2026-11-25T02:00:00Z", Module: "countersign v0.0.0-20261125020000-cc8ae750dead"}},
+			Build{Version: release + "-dev+cc8ae750dead", Commit: "cc8ae750dead", Date: "2026-11-25T02:00:00Z"}},
 		"a changed checkout": {debug.Module{Path: "countersign", Version: "v" + release + "+dirty"}, set("true"),
-			Build{Version: release + "-dev+cc8ae750dead.changed", Commit: "cc8ae750dead, changed", Date: "2026-11-25T02:00:00Z", Module: "countersign v" + release + "+dirty"}},
+			Build{Version: release + "-dev+cc8ae750dead.changed", Commit: "cc8ae750dead, changed", Date: "2026-11-25T02:00:00Z"}},
 		"the release": {debug.Module{Path: "countersign", Version: "v" + release}, set("false"),
-			Build{Version: release, Commit: "cc8ae750dead", Date: "2026-11-25T02:00:00Z", Module: "countersign v" + release}},
+			Build{Version: release, Commit: "cc8ae750dead", Date: "2026-11-25T02:00:00Z"}},
 		"another tag": {debug.Module{Path: "countersign", Version: "v9.9.9"}, set("false"),
-			Build{Version: release + "-dev+cc8ae750dead", Commit: "cc8ae750dead", Date: "2026-11-25T02:00:00Z", Module: "countersign v9.9.9"}},
-		"a downloaded module": {debug.Module{Path: "countersign", Version: "v" + release, Sum: "h1:a"}, nil,
-			Build{Version: release, Module: "countersign v" + release, Sum: "h1:a"}},
-		"a downloaded commit": {debug.Module{Path: "countersign", Version: "v0.1.1-0.20261125020000-cc8ae750dead", Sum: "h1:a"}, nil,
-			Build{Version: release + "-dev+cc8ae750dead", Module: "countersign v0.1.1-0.20261125020000-cc8ae750dead", Sum: "h1:a"}},
+			Build{Version: release + "-dev+cc8ae750dead", Commit: "cc8ae750dead", Date: "2026-11-25T02:00:00Z"}},
+		"a downloaded module": {debug.Module{Path: "countersign", Version: "v" + release}, nil,
+			Build{Version: release}},
+		"a downloaded commit": {debug.Module{Path: "countersign", Version: "v0.1.1-0.20261125020000-cc8ae750dead"}, nil,
+			Build{Version: release + "-dev+cc8ae750dead"}},
 	} {
 		c.want.Go = runtime.Version()
 		if got := buildOf(&debug.BuildInfo{Main: c.main, Settings: c.settings}); got != c.want {

@@ -43,8 +43,8 @@ func newFigures(e *end, alarms string, kinds []client.AlarmKind, read func(conte
 func BuildInfo() prometheus.Collector {
 	b := ThisBuild()
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "countersign_build_info",
-		Help:        "1, with the build in the labels: rsa is the library that does the RSA, revision the commit, date the commit's, sum the module's; empty where the build recorded none.",
-		ConstLabels: prometheus.Labels{"version": b.Version, "revision": b.Commit, "date": b.Date, "go": b.Go, "rsa": b.RSA, "sum": b.Sum},
+		Help:        "1, with the build in the labels: rsa is the library that does the RSA, revision the commit, date the commit's; empty where the build recorded none.",
+		ConstLabels: prometheus.Labels{"version": b.Version, "revision": b.Commit, "date": b.Date, "go": b.Go, "rsa": b.RSA},
 	}, func() float64 { return 1 })
 }
 

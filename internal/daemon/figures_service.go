@@ -74,9 +74,6 @@ func (m *serviceFigures) InFlight(lane countersign.Lane, n int) {
 	m.inFlight.WithLabelValues(lane.String()).Set(float64(n))
 }
 
-// failingNamed bounds how many failing merchants have a series each: all of them fail when this end's network is down.
-const failingNamed = 50
-
 // scrape reads the values of the outbox.
 func (s *Service) scrape(ctx context.Context, c *scrape) error {
 	numbers, err := s.outbox.Stats(ctx)
@@ -110,10 +107,5 @@ func (s *Service) scrape(ctx context.Context, c *scrape) error {
 		return err
 	}
 	c.figure("countersign_merchants_failing", "Merchants that fail, as the alarm merchant_failing says.")(float64(len(failing)))
-	failingFor := c.figure("countersign_merchant_failing_seconds",
-		"Seconds since a failing merchant last accepted something; 0 if too many attempts fail beside others. Of the merchants that fail for longest.", "merchant")
-	for _, f := range failing[:min(len(failing), failingNamed)] {
-		failingFor(c.since(f.Since), f.Merchant)
-	}
 	return nil
 }

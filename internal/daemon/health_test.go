@@ -13,7 +13,6 @@ import (
 
 	"countersign/client"
 	"countersign/countersigntest"
-	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
 	"countersign/merchant"
 )
@@ -159,53 +158,4 @@ func asJSON(t *testing.T, v any) string {
 		t.Fatal(err)
 	}
 	return string(text)
-}
-
-// TestFailingMerchants: the metrics name the merchants that fail and no others, those that
-// fail for longest first, and not more than failingNamed.
-func TestFailingMerchants(t *testing.T) {
-	b := startBoth(t, t.TempDir(), "", "")
-	defer func() {
-		if err := b.stop(); err != nil {
-			t.Error(err)
-		}
-	}()
-	metrics := func() string {
-		_, text := get(t, b.service.URL()+"/metrics")
-		return text
-	}
-	if text := metrics(); !strings.Contains(text, "\ncountersign_merchants_failing 0\n") || strings.Contains(text, "countersign_merchant_failing_seconds") {
-		t.Errorf("none fails:\n%s", text)
-	}
-	now := db.MillisOf(time.Now())
-	const keep = `INSERT INTO health (merchant, reached, accepted, failing, alarmed, failed, callback, reason, facts) VALUES ($1, 1, 1, $2, $3, 1, '', 'connect', '')`
-	fails := func(from, to int) {
-		t.Helper()
-		if err := b.service.Outbox().Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-			for i := from; i < to; i++ {
-				since := now - db.Millis(i)*1000
-				if i == 0 {
-					since = 0
-				}
-				if _, err := tx.Exec(ctx, keep, fmt.Sprint("m", i), int64(since), 1); err != nil {
-					return err
-				}
-			}
-			_, err := tx.Exec(ctx, keep, fmt.Sprint("not yet ", from), int64(now), 0) // it failed a moment ago
-			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	fails(0, 2)
-	if text := metrics(); !strings.Contains(text, "\ncountersign_merchants_failing 2\n") || !strings.Contains(text, "\n"+`countersign_merchant_failing_seconds{merchant="m0"} 0`+"\n") ||
-		!strings.Contains(text, "\n"+`countersign_merchant_failing_seconds{merchant="m1"} `) || strings.Contains(text, `merchant="not yet`) {
-		t.Errorf("two fail:\n%s", text)
-	}
-	fails(2, failingNamed+20)
-	text := metrics()
-	if n := strings.Count(text, "\ncountersign_merchant_failing_seconds{"); n != failingNamed || !strings.Contains(text, fmt.Sprintf("\ncountersign_merchants_failing %d\n", failingNamed+20)) ||
-		strings.Contains(text, `{merchant="m1"}`) || !strings.Contains(text, fmt.Sprintf(`{merchant="m%d"}`, failingNamed+19)) {
-		t.Errorf("%d are named:\n%s", n, text)
-	}
 }

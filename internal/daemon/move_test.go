@@ -22,23 +22,23 @@ func TestMoveBrokenOff(t *testing.T) {
 		if err := d.Close(); err != nil {
 			t.Fatal(err)
 		}
-		c := MoveConfig{Storage: Storage{Dir: dir, DB: to}, Gateway: gateway}
+		p := Place{Storage: Storage{Dir: dir, DB: to}, Gateway: gateway, Log: slog.New(slog.DiscardHandler)}
 		ended, end := context.WithCancel(t.Context())
 		end()
-		if _, err := Move(ended, c); err == nil {
+		if _, err := p.Move(ended); err == nil {
 			t.Error("a move without time was made")
 		}
 		func() {
 			defer func() { _ = recover() }()
-			broken := c
-			broken.moved = func() { panic("killed") }
-			_, err := Move(t.Context(), broken)
+			broken := p
+			broken.step = func(string) { panic("killed") }
+			_, err := broken.Move(t.Context())
 			t.Errorf("it was not broken off: %v", err)
 		}()
 		if _, err := os.Stat(filepath.Join(dir, DatabaseFile)); err != nil {
 			t.Fatal(err)
 		}
-		first, err := Move(t.Context(), c)
+		first, err := p.Move(t.Context())
 		if err != nil || first.Rows == 0 {
 			t.Fatalf("%+v, %v", first, err)
 		}

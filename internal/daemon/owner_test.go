@@ -37,7 +37,7 @@ func TestFilesOfRoot(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := Restore(t.Context(), RestoreConfig{Storage: Storage{Dir: to}, From: backup}); err != nil {
+	if _, err := serviceIn(to).Restore(t.Context(), backup, false); err != nil {
 		t.Fatal(err)
 	}
 	if err := createFile(filepath.Join(to, nextKeyFile), []byte("key"), giveToOwner); err != nil {
@@ -108,7 +108,7 @@ func TestLinksOfTheDaemon(t *testing.T) {
 	if _, err := keepSecret(filepath.Join(to, TokenFile), "fresh"); err == nil {
 		t.Error("a token is read through a link")
 	}
-	if _, err := Restore(t.Context(), RestoreConfig{Storage: Storage{Dir: to}, From: backup}); err != nil {
+	if _, err := serviceIn(to).Restore(t.Context(), backup, false); err != nil {
 		t.Error(err)
 	}
 	if b, err := os.ReadFile(secret); err != nil || string(b) != "of root" || ownerOf(t, secret) != uint32(os.Geteuid()) {
@@ -138,7 +138,7 @@ func TestLinksOfTheDaemon(t *testing.T) {
 	if stage, back, err := actAsOwner(to); err != nil || stage != above || os.Geteuid() != 0 || back() != nil {
 		t.Errorf("below a directory of root: files are made in %s, %v", stage, err)
 	}
-	if _, err := Restore(t.Context(), RestoreConfig{Storage: Storage{Dir: to}, From: backup, Replace: true}); err != nil {
+	if _, err := serviceIn(to).Restore(t.Context(), backup, true); err != nil {
 		t.Error(err)
 	}
 	if is, want := ownerOf(t, filepath.Join(to, DatabaseFile)), ownerOf(t, to); is != want {

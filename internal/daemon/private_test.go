@@ -49,7 +49,7 @@ func TestPrivateDirectory(t *testing.T) {
 			if err := once(t, dir, ""); !errors.As(err, &exposed) || exposed.Path != path || !strings.Contains(err.Error(), ": chmod ") {
 				t.Errorf("%s, mode %04o: %v", c.name, c.bad, err)
 			}
-			if _, err := Restore(t.Context(), RestoreConfig{Storage: Storage{Dir: dir}, From: path, Replace: true}); !errors.As(err, &exposed) {
+			if _, err := serviceIn(dir).Restore(t.Context(), path, true); !errors.As(err, &exposed) {
 				t.Errorf("%s, mode %04o: restoring: %v", c.name, c.bad, err)
 			}
 			if text := check(); !strings.Contains(text, path+" can be ") {

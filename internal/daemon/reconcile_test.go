@@ -177,10 +177,10 @@ func TestNothingToReconcile(t *testing.T) {
 	for name, url := range map[string]string{"sqlite": "", "postgres": dbtest.Postgres(t)} {
 		dir := filepath.Join(t.TempDir(), "data")
 		for _, gateway := range []bool{false, true} {
-			s := Storage{Dir: dir, DB: url}
-			_, err := Reconcile(t.Context(), s, gateway, reconcile.Config{Booked: booked, Report: func(reconcile.Finding) error { return nil }})
-			_, rekeyed := Rekey(t.Context(), RekeyConfig{Storage: s, Gateway: gateway})
-			_, ended := EndApprovers(t.Context(), s, gateway, slog.New(slog.DiscardHandler))
+			p := Place{Storage: Storage{Dir: dir, DB: url}, Gateway: gateway, Log: slog.New(slog.DiscardHandler)}
+			_, err := p.Reconcile(t.Context(), reconcile.Config{Booked: booked, Report: func(reconcile.Finding) error { return nil }})
+			_, rekeyed := p.Rekey(t.Context(), nil)
+			_, ended := p.EndApprovers(t.Context())
 			for _, err := range []error{err, rekeyed, ended} {
 				if err == nil || !strings.Contains(err.Error(), "there is no database yet") || url != "" && strings.Contains(err.Error(), url) {
 					t.Errorf("%s, gateway %v: %v", name, gateway, err)

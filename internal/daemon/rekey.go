@@ -5,30 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
-	"time"
 
 	"countersign/internal/db"
 	"countersign/internal/journal"
 )
-
-// RekeyConfig is what Rekey and RekeySigning need.
-type RekeyConfig struct {
-	// Storage is where the end keeps its state, with the present master key.
-	Storage
-	// Gateway selects a gateway's database, otherwise the service's.
-	Gateway bool
-	// New replaces the master key. Nil: Rekey makes a key in the data directory, if the old one is there.
-	New *db.MasterKey
-	// Finish makes RekeySigning put the next pair in place.
-	Finish bool
-	// Log gets the lines of opening the database. Nil: discards.
-	Log *slog.Logger
-	// step is called with the name of each step of Rekey before it. A test ends the process there. Nil: nothing is
-	// called.
-	step func(string)
-}
 
 // Rekeyed is what Rekey did.
 type Rekeyed struct {
@@ -38,16 +19,15 @@ type Rekeyed struct {
 	OldFile string `json:"oldFile,omitempty"` // has the old key, which opens the backups from before
 }
 
-// Rekey seals everything under a new master key, in one transaction. No process may use the database. It may be
-// interrupted at any point and run again: at each moment the database opens with one of the two keys, and both are at
-// hand.
-func Rekey(ctx context.Context, c RekeyConfig) (r Rekeyed, err error) {
-	is, err := c.present(ctx)
+// Rekey seals everything under the master key given, in one transaction. Without one it makes a key in the data
+// directory, if the old one is there. No process may use the database. It may be interrupted at any point and run again:
+// at each moment the database opens with one of the two keys, and both are at hand.
+func (p Place) Rekey(ctx context.Context, given *db.MasterKey) (r Rekeyed, err error) {
+	is, err := p.present(ctx)
 	if err != nil {
 		return r, err
 	}
-	inDir := c.Keys == nil // the key is a file of the data directory
-	old, fresh, err := c.rekeyPair(is)
+	old, fresh, err := p.rekeyPair(is, given)
 	if err != nil {
 		return r, err
 	}
@@ -56,10 +36,10 @@ func Rekey(ctx context.Context, c RekeyConfig) (r Rekeyed, err error) {
 		r.Old = old.Fingerprint()
 	}
 	if is != r.Key {
-		c.at("sealing")
-		err := c.write(ctx, func(ctx context.Context, d *db.DB, now db.Millis) error {
+		p.at("sealing")
+		err := p.change(ctx, "rekey", func(ctx context.Context, d *db.DB, now db.Millis) error {
 			r.Values, err = d.Rekey(ctx, fresh, func(ctx context.Context, t *db.Tx) error {
-				c.at("committing")
+				p.at("committing")
 				return journal.Add(ctx, t, journal.Record{Kind: "masterkey.replaced", At: now, Data: rekeyedRecord{r.Key, r.Old}})
 			})
 			return err
@@ -68,40 +48,34 @@ func Rekey(ctx context.Context, c RekeyConfig) (r Rekeyed, err error) {
 			return r, err
 		}
 	}
-	if inDir && old != nil {
-		r.OldFile, err = c.putInPlace(old)
+	if p.Keys == nil && old != nil { // the old key is a file of the data directory
+		r.OldFile, err = p.putInPlace(old, given != nil)
 	}
-	c.at("reporting")
+	p.at("reporting")
 	return r, err
-}
-
-func (c RekeyConfig) at(step string) {
-	if c.step != nil {
-		c.step(step)
-	}
 }
 
 // rekeyPair returns the old and the new key. The database, whose key has the fingerprint is, opens with one of them.
 // old is nil if an earlier run has put it away. A new key is stored before anything is sealed under it.
-func (c RekeyConfig) rekeyPair(is string) (old, fresh *db.MasterKey, err error) {
-	old, err = c.masterKey()
-	switch fresh = c.New; {
+func (p Place) rekeyPair(is string, given *db.MasterKey) (old, fresh *db.MasterKey, err error) {
+	old, err = p.masterKey()
+	switch fresh = given; {
 	case errors.Is(err, ErrNoMasterKey) && fresh != nil && fresh.Fingerprint() == is:
 		return nil, fresh, nil
 	case err != nil:
 		return nil, nil, err
-	case fresh == nil && c.Keys != nil:
+	case fresh == nil && p.Keys != nil:
 		return nil, nil, errors.New("the new master key is missing: give --new-master-key-command or COUNTERSIGN_NEW_MASTER_KEY; it can be made in the data directory only if the old one is there")
 	case fresh == nil:
 		if old.Fingerprint() == is { // else an earlier run has sealed everything under the next key
-			c.at("making")
-			err = c.makeKey(nextKeyFile)
+			p.at("making")
+			err = p.makeKey(nextKeyFile)
 		}
 		if err == nil {
-			fresh, err = c.readKey(nextKeyFile)
+			fresh, err = p.readKey(nextKeyFile)
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			err = c.explainKey(&db.MasterKeyError{Key: old.Fingerprint(), Database: is})
+			err = p.explainKey(&db.MasterKeyError{Key: old.Fingerprint(), Database: is})
 		}
 		if err != nil {
 			return nil, nil, err
@@ -118,39 +92,36 @@ func (c RekeyConfig) rekeyPair(is string) (old, fresh *db.MasterKey, err error) 
 
 // putInPlace renames the old key and gives its name to the new one, if that is in the data directory. At no moment is
 // the old key without a name.
-func (c RekeyConfig) putInPlace(old *db.MasterKey) (oldFile string, err error) {
-	path := c.file(MasterKeyFile)
-	oldFile = c.oldKeyFile(old.Fingerprint())
-	c.at("keeping")
+func (p Place) putInPlace(old *db.MasterKey, given bool) (oldFile string, err error) {
+	path := p.file(MasterKeyFile)
+	oldFile = p.oldKeyFile(old.Fingerprint())
+	p.at("keeping")
 	if err := os.Link(path, oldFile); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", err
 	}
-	if err := syncDir(c.Dir); err != nil {
+	if err := syncDir(p.Dir); err != nil {
 		return "", err
 	}
-	c.at("replacing")
-	if c.New != nil {
+	p.at("replacing")
+	if given {
 		err = os.Remove(path)
 	} else {
-		err = os.Rename(c.file(nextKeyFile), path)
+		err = os.Rename(p.file(nextKeyFile), path)
 	}
 	if err == nil {
-		err = syncDir(c.Dir)
+		err = syncDir(p.Dir)
 	}
 	return oldFile, err
 }
 
-// look calls fn with a database that was started. It refuses a SQLite database that a process has open.
-func (c RekeyConfig) look(ctx context.Context, fn func(db.Seen) error) error {
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
-	return db.Look(ctx, c.url(), endOf(c.Gateway), c.Log, func(l db.Seen) error {
+// lookToRekey calls fn with a database that was started. It refuses a SQLite database that a process has open.
+func (p Place) lookToRekey(ctx context.Context, fn func(db.Seen) error) error {
+	return db.Look(ctx, p.url(), endOf(p.Gateway), p.Log, func(l db.Seen) error {
 		switch {
 		case !l.Made:
-			return c.noDatabase("start it first")
+			return p.noDatabase("start it first")
 		case l.InUse:
-			return fmt.Errorf("%w: %s; stop that process, run rekey, and start it again", db.ErrInUse, c.url())
+			return fmt.Errorf("%w: %s; stop that process, run rekey, and start it again", db.ErrInUse, p.url())
 		case l.Schema < l.Knows:
 			return fmt.Errorf("%w: start it, or run countersign migrate, first", db.ErrOutdated)
 		}
@@ -159,8 +130,8 @@ func (c RekeyConfig) look(ctx context.Context, fn func(db.Seen) error) error {
 }
 
 // present returns the fingerprint of the key to be replaced, if rekey may replace it.
-func (c RekeyConfig) present(ctx context.Context) (fingerprint string, err error) {
-	err = c.look(ctx, func(l db.Seen) error {
+func (p Place) present(ctx context.Context) (fingerprint string, err error) {
+	err = p.lookToRekey(ctx, func(l db.Seen) error {
 		if l.MayChange != nil {
 			return fmt.Errorf("rekey seals the key of the journal anew, so it needs the role that owns the tables: %w", l.MayChange)
 		}
@@ -170,15 +141,6 @@ func (c RekeyConfig) present(ctx context.Context) (fingerprint string, err error
 		return err
 	})
 	return fingerprint, err
-}
-
-// write opens the database, calls do as a node named rekey, and closes the database.
-func (c RekeyConfig) write(ctx context.Context, do func(context.Context, *db.DB, db.Millis) error) error {
-	d, err := c.openAny(ctx, c.Log, endOf(c.Gateway), false)
-	if err != nil {
-		return err
-	}
-	return errors.Join(do(journal.At(ctx, "rekey"), d, db.MillisOf(time.Now())), d.Close())
 }
 
 // rekeyedRecord is the journal's record of a replacement, with fingerprints.

@@ -31,23 +31,23 @@ func signingKeyPart(k *envelope.SigningKey) *SigningKeyPart {
 	return &SigningKeyPart{k.Fingerprint(), k.PublicBase64()}
 }
 
-// RekeySigning makes the pair that will replace the end's own and, with c.Finish, puts it in place. Between the two the
+// RekeySigning makes the pair that will replace the end's own and, with finish, puts it in place. Between the two the
 // other end is given both public parts, so that it refuses nothing signed with either pair. Processes may use a
 // PostgreSQL database meanwhile; they sign with the older pair until they restart. A SQLite database must not be open.
 // RekeySigning may be interrupted at any point and run again.
-func RekeySigning(ctx context.Context, c RekeyConfig) (RekeyedSigning, error) {
-	before, err := c.signingKeys(ctx)
+func (p Place) RekeySigning(ctx context.Context, finish bool) (RekeyedSigning, error) {
+	before, err := p.signingKeys(ctx)
 	if err == nil && before.Key == nil {
 		err = errors.New("the database has no signing key yet: start it first")
 	}
 	if err != nil {
 		return before, err
 	}
-	err = c.write(ctx, func(ctx context.Context, d *db.DB, now db.Millis) error {
+	err = p.change(ctx, "rekey", func(ctx context.Context, d *db.DB, now db.Millis) error {
 		record := func(kind string, t *db.Tx, data rekeyedRecord) error {
 			return journal.Add(ctx, t, journal.Record{Kind: kind, At: now, Data: data})
 		}
-		if c.Finish {
+		if finish {
 			return api.ActivateSigningKey(ctx, d, func(_ context.Context, t *db.Tx, key, old *envelope.SigningKey) error {
 				return record("signingkey.replaced", t, rekeyedRecord{key.Fingerprint(), old.Fingerprint()})
 			})
@@ -60,18 +60,18 @@ func RekeySigning(ctx context.Context, c RekeyConfig) (RekeyedSigning, error) {
 	if err != nil {
 		return before, err
 	}
-	return c.signingKeys(ctx)
+	return p.signingKeys(ctx)
 }
 
 // signingKeys reads the public parts.
-func (c RekeyConfig) signingKeys(ctx context.Context) (r RekeyedSigning, err error) {
-	key, err := c.masterKey()
+func (p Place) signingKeys(ctx context.Context) (r RekeyedSigning, err error) {
+	key, err := p.masterKey()
 	if err != nil {
 		return r, err
 	}
-	err = c.look(ctx, func(l db.Seen) error {
+	err = p.lookToRekey(ctx, func(l db.Seen) error {
 		if err := key.Opens(ctx, l); err != nil {
-			return c.explainKey(err)
+			return p.explainKey(err)
 		}
 		present, next, err := api.LookAtSigningKeys(ctx, l, key)
 		r.State, r.Key, r.NextKey = "one key", signingKeyPart(present), signingKeyPart(next)
@@ -79,7 +79,7 @@ func (c RekeyConfig) signingKeys(ctx context.Context) (r RekeyedSigning, err err
 	})
 	if err == nil && r.NextKey != nil {
 		other := "have each merchant's gateway take both: --service-signing-key twice"
-		if c.Gateway {
+		if p.Gateway {
 			other = "have the service take both: merchants edit ID answerKey=" + r.Key.PublicKey + "," + r.NextKey.PublicKey
 		}
 		r.State = "both keys"

@@ -31,7 +31,7 @@ func rekeyChild(text string) int {
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
 		panic(err)
 	}
-	c := r.config()
+	c, fresh := r.place()
 	c.step = func(step string) {
 		if step == r.Step {
 			p, _ := os.FindProcess(os.Getpid())
@@ -39,19 +39,21 @@ func rekeyChild(text string) int {
 			select {}
 		}
 	}
-	_, err := Rekey(context.Background(), c)
+	_, err := c.Rekey(context.Background(), fresh)
 	fmt.Fprintln(os.Stderr, err)
 	return 1
 }
 
-func (r rekeyRun) config() RekeyConfig {
-	c := RekeyConfig{Storage: Storage{Dir: r.Dir, DB: r.DB}}
-	for text, into := range map[string]**db.MasterKey{r.Old: &c.Keys, r.New: &c.New} {
+// place returns the database and the new key, if one is given.
+func (r rekeyRun) place() (p Place, fresh *db.MasterKey) {
+	p = serviceIn(r.Dir)
+	p.DB = r.DB
+	for text, into := range map[string]**db.MasterKey{r.Old: &p.Keys, r.New: &fresh} {
 		if text != "" {
 			*into, _ = ParseMasterKey(text)
 		}
 	}
-	return c
+	return p, fresh
 }
 
 // sealOne makes a service with a merchant, and opensOne opens what is sealed of it.
@@ -127,7 +129,8 @@ func TestRekeyKilled(t *testing.T) {
 					kept[before.Fingerprint()] = true
 					continue
 				}
-				r, err := Rekey(t.Context(), run.config())
+				again, _ := run.place()
+				r, err := again.Rekey(t.Context(), nil)
 				if err != nil || r.Old != before.Fingerprint() || r.OldFile != s.oldKeyFile(r.Old) || (r.Values == 0) != (step == "keeping" || step == "replacing") {
 					t.Fatalf("%s: again: %+v, %v", step, r, err)
 				}
@@ -153,7 +156,7 @@ func TestRekeyKilled(t *testing.T) {
 		t.Run(name+"/given", func(t *testing.T) {
 			keys := [2]string{strings.Repeat("a1", 32), strings.Repeat("b2", 32)}
 			run := rekeyRun{Dir: filepath.Join(t.TempDir(), "data"), DB: url(t), Old: keys[0], New: keys[1]}
-			c := run.config()
+			c, fresh := run.place()
 			sealOne(t, c.Storage)
 			for _, run.Step = range []string{"sealing", "committing"} {
 				run.killed(t)
@@ -163,19 +166,18 @@ func TestRekeyKilled(t *testing.T) {
 			}
 			run.Step = "reporting"
 			run.killed(t)
-			again, err := Rekey(t.Context(), c)
-			if err != nil || again.Values != 0 || again.Key != c.New.Fingerprint() || again.OldFile != "" {
+			again, err := c.Rekey(t.Context(), fresh)
+			if err != nil || again.Values != 0 || again.Key != fresh.Fingerprint() || again.OldFile != "" {
 				t.Errorf("again: %+v, %v", again, err)
 			}
-			if err := opensOne(t, c.Storage); !errors.Is(err, db.ErrMasterKey) || !strings.Contains(err.Error(), c.New.Fingerprint()) {
+			if err := opensOne(t, c.Storage); !errors.Is(err, db.ErrMasterKey) || !strings.Contains(err.Error(), fresh.Fingerprint()) {
 				t.Errorf("the old key: %v", err)
 			}
-			if err := opensOne(t, Storage{Dir: c.Dir, DB: c.DB, Keys: c.New}); err != nil {
+			if err := opensOne(t, Storage{Dir: c.Dir, DB: c.DB, Keys: fresh}); err != nil {
 				t.Errorf("the new key: %v", err)
 			}
-			stranger := c
-			stranger.New, _ = ParseMasterKey(strings.Repeat("c3", 32))
-			if _, err := Rekey(t.Context(), stranger); !errors.Is(err, db.ErrMasterKey) || !strings.Contains(err.Error(), "sealed under "+c.New.Fingerprint()) {
+			stranger, _ := ParseMasterKey(strings.Repeat("c3", 32))
+			if _, err := c.Rekey(t.Context(), stranger); !errors.Is(err, db.ErrMasterKey) || !strings.Contains(err.Error(), "sealed under "+fresh.Fingerprint()) {
 				t.Errorf("two other keys: %v", err)
 			}
 		})
@@ -199,10 +201,11 @@ func (r rekeyRun) killed(t *testing.T) {
 // TestRekeyRefuses: rekey leaves nothing behind where it cannot work.
 func TestRekeyRefuses(t *testing.T) {
 	dir := t.TempDir()
-	c := RekeyConfig{Storage: Storage{Dir: dir}}
+	c := serviceIn(dir)
+	var fresh *db.MasterKey
 	refused := func(want string) {
 		t.Helper()
-		if _, err := Rekey(t.Context(), c); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := c.Rekey(t.Context(), fresh); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 		if left, _ := filepath.Glob(c.file(MasterKeyFile) + ".*"); len(left) > 0 {
@@ -217,9 +220,9 @@ func TestRekeyRefuses(t *testing.T) {
 	}
 	refused("stop that process")
 	d.Close()
-	c.New, _ = c.masterKey()
+	fresh, _ = c.masterKey()
 	refused("make another")
-	c.New, c.Keys = nil, c.New
+	fresh, c.Keys = nil, fresh
 	refused("new master key is missing")
 }
 
@@ -231,12 +234,12 @@ func TestRestoreBeforeRekey(t *testing.T) {
 	if _, err := Backup(t.Context(), s.Dir, backup); err != nil {
 		t.Fatal(err)
 	}
-	r, err := Rekey(t.Context(), RekeyConfig{Storage: s})
+	p := serviceIn(s.Dir)
+	r, err := p.Rekey(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	restore := RestoreConfig{Storage: s, From: backup, Replace: true}
-	if _, err := Restore(t.Context(), restore); !errors.Is(err, db.ErrMasterKey) || !strings.Contains(err.Error(), r.OldFile+" has that key") {
+	if _, err := p.Restore(t.Context(), backup, true); !errors.Is(err, db.ErrMasterKey) || !strings.Contains(err.Error(), r.OldFile+" has that key") {
 		t.Errorf("with the new key: %v", err)
 	}
 	if err := opensOne(t, s); err != nil {
@@ -247,13 +250,13 @@ func TestRestoreBeforeRekey(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := Restore(t.Context(), restore); err != nil {
+	if _, err := p.Restore(t.Context(), backup, true); err != nil {
 		t.Fatal(err)
 	}
 	if err := opensOne(t, s); err != nil {
 		t.Error(err)
 	}
-	again, err := Rekey(t.Context(), RekeyConfig{Storage: s})
+	again, err := p.Rekey(t.Context(), nil)
 	if err != nil || again.Old != r.Old || again.OldFile != r.OldFile {
 		t.Errorf("%+v, %v", again, err)
 	}

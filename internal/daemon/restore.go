@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
@@ -17,21 +16,6 @@ import (
 	"countersign/internal/journal"
 	"countersign/internal/outbox"
 )
-
-// RestoreConfig is what Restore needs.
-type RestoreConfig struct {
-	// Storage is where the end keeps its state. Its Dir is required.
-	Storage
-	// Gateway restores a gateway, otherwise a service.
-	Gateway bool
-	// From is the backup of a SQLite database. It is not used with DB: that database was already restored by its own
-	// means.
-	From string
-	// Replace renames an existing SQLite database to the name in Restored. Without it Restore refuses.
-	Replace bool
-	// Log gets the lines of opening the database. Nil: discards.
-	Log *slog.Logger
-}
 
 // Restored is what Restore did.
 type Restored struct {
@@ -47,72 +31,67 @@ type Restored struct {
 	Newest client.Time `json:"newest,omitzero"`
 }
 
-// Restore puts a backup in the place of a database, or takes a PostgreSQL database that was put back, and begins an
-// epoch in it. No process may have it open.
-func Restore(ctx context.Context, c RestoreConfig) (r Restored, err error) {
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
-	if (c.DB == "") == (c.From == "") {
+// Restore puts a backup in the place of a SQLite database, or takes a PostgreSQL database that was put back by its own
+// means (from is empty), and begins an epoch in it. With replace it renames an existing SQLite database to Restored.Kept;
+// otherwise it refuses.
+func (p Place) Restore(ctx context.Context, from string, replace bool) (r Restored, err error) {
+	if (p.DB == "") == (from == "") {
 		return r, errors.New("give the backup of a SQLite database, or the URL of a PostgreSQL database that was put back, and not both")
 	}
-	if err := c.makeDir(); err != nil {
+	if err := p.makeDir(); err != nil {
 		return r, fmt.Errorf("data directory: %w", err)
 	}
 	var backup *os.File
-	if c.From != "" {
-		if backup, err = os.Open(c.From); err != nil { // it may be root's alone
+	if from != "" {
+		if backup, err = os.Open(from); err != nil { // it may be root's alone
 			return r, err
 		}
 		defer backup.Close()
 	}
-	stage, back, err := actAsOwner(c.Dir)
+	stage, back, err := actAsOwner(p.Dir)
 	if err != nil {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, back()) }()
-	held, err := c.held()
+	held, err := p.held()
 	if err != nil {
 		return r, err
 	}
-	s := c.Storage
 	r.Database = "postgres"
-	if s.DB == "" {
-		r.Database = s.file(DatabaseFile)
-		s.DB = filepath.Join(stage, DatabaseFile+".restoring") // a name of its own until it is whole
-		if err := c.free(r.Database); err != nil {
-			return r, err
-		}
-		if err := copyFile(backup, s.DB); err != nil {
-			return r, err
-		}
-		defer func() {
-			for _, more := range []string{"", "-wal", "-shm", ".lock"} {
-				_ = os.Remove(s.DB + more)
-			}
-		}()
-	}
-	if err := c.begin(ctx, s, held.Epoch, &r); err != nil {
+	if from == "" {
+		err = p.begin(ctx, p.Storage, held.Epoch, &r)
 		return r, err
 	}
-	if c.From != "" {
-		if err := c.replace(s.DB, &r); err != nil {
-			return r, err
-		}
+	s := p.Storage
+	r.Database = s.file(DatabaseFile)
+	s.DB = filepath.Join(stage, DatabaseFile+".restoring") // a name of its own until it is whole
+	if err := free(r.Database, replace); err != nil {
+		return r, err
 	}
-	return r, nil
+	if err := copyFile(backup, s.DB); err != nil {
+		return r, err
+	}
+	defer func() {
+		for _, more := range []string{"", "-wal", "-shm", ".lock"} {
+			_ = os.Remove(s.DB + more)
+		}
+	}()
+	if err = p.begin(ctx, s, held.Epoch, &r); err == nil {
+		err = p.replace(s.DB, &r)
+	}
+	return r, err
 }
 
 // begin opens the database of s and begins an epoch in it.
-func (c RestoreConfig) begin(ctx context.Context, s Storage, least int64, r *Restored) (err error) {
-	d, err := s.openAny(ctx, c.Log, endOf(c.Gateway), true)
+func (p Place) begin(ctx context.Context, s Storage, least int64, r *Restored) (err error) {
+	d, err := s.openAny(ctx, p.Log, endOf(p.Gateway), true)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
 	ctx, now := journal.At(ctx, "restore"), db.MillisOf(time.Now())
 	var e db.Epoch
-	if c.Gateway {
+	if p.Gateway {
 		b := book.New(d, book.Config{})
 		if e, err = b.Restored(ctx, least, now); err == nil {
 			r.Newest, err = b.LastTaken(ctx)
@@ -125,21 +104,21 @@ func (c RestoreConfig) begin(ctx context.Context, s Storage, least int64, r *Res
 }
 
 // free refuses a path where a database is or was, unless it is to be replaced.
-func (c RestoreConfig) free(path string) error {
+func free(path string, replace bool) error {
 	_, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
 		return err
-	case !c.Replace:
+	case !replace:
 		return fmt.Errorf("%s exists: --replace renames and keeps it", path)
 	}
 	return db.Free(path)
 }
 
 // replace gives the restored database the name of the old one.
-func (c RestoreConfig) replace(from string, r *Restored) error {
+func (p Place) replace(from string, r *Restored) error {
 	path := r.Database
 	if _, err := os.Stat(path); err == nil {
 		if err := db.Free(path); err != nil {
@@ -156,13 +135,13 @@ func (c RestoreConfig) replace(from string, r *Restored) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(giveToOwner(f, c.Dir), f.Close()); err != nil {
+	if err := errors.Join(giveToOwner(f, p.Dir), f.Close()); err != nil {
 		return err
 	}
 	if err := os.Rename(from, path); err != nil {
 		return err
 	}
-	return syncDir(c.Dir)
+	return syncDir(p.Dir)
 }
 
 // copyFile copies a backup durably to a new file. It removes what an earlier restore left there.
@@ -176,17 +155,4 @@ func copyFile(in io.Reader, to string) error {
 	}
 	_, err = io.Copy(out, in)
 	return errors.Join(err, out.Sync(), out.Close())
-}
-
-// Held is what a backup holds.
-type Held = db.Held
-
-// Backup writes a copy of the SQLite database of a data directory to a new file. A process may use the database
-// meanwhile. The copy contains no secret file.
-func Backup(ctx context.Context, dir, to string) (Held, error) {
-	h, err := db.Backup(ctx, Storage{Dir: dir}.file(DatabaseFile), to)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("%w; a PostgreSQL database is backed up by its own means: see docs/operator/backup.md", err)
-	}
-	return h, err
 }

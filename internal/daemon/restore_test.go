@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,11 @@ import (
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
 )
+
+// serviceIn is the database of a service in dir.
+func serviceIn(dir string) Place {
+	return Place{Storage: Storage{Dir: dir}, Log: slog.New(slog.DiscardHandler)}
+}
 
 // once starts a service in dir, raises an alarm in its database, and stops it.
 func once(t *testing.T, dir string, alarm client.AlarmKind) error {
@@ -71,14 +77,12 @@ func TestRestore(t *testing.T) {
 			t.Errorf("%s put back by hand: %v", name, err)
 		}
 	}
-	restore := RestoreConfig{Storage: Storage{Dir: dir}, From: backup}
-	if _, err := Restore(t.Context(), restore); err == nil {
+	if _, err := serviceIn(dir).Restore(t.Context(), backup, false); err == nil {
 		t.Error("a database was replaced unasked")
 	}
-	restore.Replace = true
 	last := int64(0)
 	for range 3 { // the same backup again
-		r, err := Restore(t.Context(), restore)
+		r, err := serviceIn(dir).Restore(t.Context(), backup, true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,7 +100,7 @@ func TestRestore(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, MasterKeyFile)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Restore(t.Context(), restore); !errors.Is(err, ErrNoMasterKey) {
+	if _, err := serviceIn(dir).Restore(t.Context(), backup, true); !errors.Is(err, ErrNoMasterKey) {
 		t.Errorf("without the master key: %v", err)
 	}
 	if left, _ := filepath.Glob(file + ".restoring*"); len(left) > 0 {

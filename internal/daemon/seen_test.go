@@ -66,10 +66,6 @@ func checkMetrics(t *testing.T, serviceURL, gatewayURL string) {
 			if name == "countersign_outbox" {
 				continue // the table of a wallet core
 			}
-			if name == "countersign_merchant_failing_seconds" {
-				asked[name] = true
-				continue // of failing merchants alone: TestFailingMerchants reads it
-			}
 			asked[name] = true
 			if part, ok := strings.CutPrefix(name, "countersign_relay_"); ok { // of another process
 				made := regexp.MustCompile(`(counters|gauge|nameOf)\("` + strings.TrimSuffix(part, "_bucket") + `"`)

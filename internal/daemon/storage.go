@@ -89,20 +89,6 @@ func (s Storage) openAny(ctx context.Context, log *slog.Logger, end db.End, rest
 // url returns the location of the database. It may contain a password.
 func (s Storage) url() string { return cmp.Or(s.DB, s.file(DatabaseFile)) }
 
-// openMade opens an existing database of an end for a command, and makes none.
-func (s Storage) openMade(ctx context.Context, log *slog.Logger, end db.End) (*db.DB, error) {
-	err := db.Look(ctx, s.url(), end, log, func(l db.Seen) error {
-		if !l.Made {
-			return s.noDatabase("give --data or --db of the end that is meant")
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return s.open(ctx, log, end)
-}
-
 // noDatabase returns a command's error for a database that does not exist.
 func (s Storage) noDatabase(do string) error {
 	where := s.file(DatabaseFile)

@@ -30,8 +30,6 @@ type Config struct {
 	Dir string
 	// Bits is the size of the RSA pair. Zero: 2048.
 	Bits int
-	// Faults is for how long from the start the merchant drops, delays and falsifies responses. Zero: it never does.
-	Faults time.Duration
 	// Stay keeps both ends running after the checks, until Run's context ends.
 	Stay bool
 	// Out gets the table of what happened and what was checked. Nil: nothing is written.
@@ -67,19 +65,16 @@ type Demo struct {
 	tap      tap
 }
 
-// New validates c and starts nothing.
-func New(c Config) (*Demo, error) {
+// New starts nothing.
+func New(c Config) *Demo {
 	c.Bits = cmp.Or(c.Bits, 2048)
-	if c.Faults < 0 {
-		return nil, errors.New("demo: Config.Faults is below 0")
-	}
 	if c.Out == nil {
 		c.Out = io.Discard
 	}
 	if c.Progress == nil {
 		c.Progress = func(string) {}
 	}
-	return &Demo{c: c, sent: map[string]countersign.Amount{}, sums: map[string]countersign.Amount{}}, nil
+	return &Demo{c: c, sent: map[string]countersign.Amount{}, sums: map[string]countersign.Amount{}}
 }
 
 // Run plays the demo and then stops both ends. It returns an error if a check fails.
@@ -146,12 +141,7 @@ func (d *Demo) build(dir string, log *slog.Logger) (err error) {
 		Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
 		Callbacks: merchant.Config{Key: d.key.Public(), APIKey: d.apiKey}, Policy: policy, Grace: grace,
 	}
-	c.WrapCallbacks = func(next http.Handler) http.Handler {
-		if d.c.Faults > 0 {
-			next = &faults{next: next, until: time.Now().Add(d.c.Faults)}
-		}
-		return d.tap.wrap(d.key.Public(), next)
-	}
+	c.WrapCallbacks = func(next http.Handler) http.Handler { return d.tap.wrap(d.key.Public(), next) }
 	if d.c.Stay {
 		if err := d.handOver(filepath.Join(dir, "handover")); err != nil {
 			return err

@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -20,94 +19,72 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestDemo runs the demo as it is, and once with a merchant that misbehaves.
+// TestDemo runs the demo as it is.
 func TestDemo(t *testing.T) {
-	for name, faults := range map[string]time.Duration{"honest": 0, "faults": 4 * time.Second} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			data := filepath.Join(t.TempDir(), "data")
-			var printed bytes.Buffer
-			run := func() error {
-				d, err := New(Config{Dir: data, Bits: 1024, Faults: faults, Out: &printed})
-				if err != nil {
-					t.Fatal(err)
-				}
-				return d.Run(t.Context())
-			}
-			if err := run(); err != nil {
-				t.Fatalf("%v\n%s", err, &printed)
-			}
-			out := printed.String()
-			for _, want := range []string{
-				`deposits sent\s+232 `, `deposits taken\s+231 `, `possible duplicates held\s+1 `,
-				`withdrawal ordered\s+confirmed `, `never ordered\s+declined `, `with other details\s+declined `,
-				`approved\s+confirmed `, `declined\s+declined `, `forgotten\s+expired `, `callbacks/s\s+[0-9]`, `p99`,
-				`one permit for each confirmed withdrawal, none for the others\s+holds`,
-				`withdrawal that fails\s+confirmed `, `callbacks of type 1\s+232 +232 accepted`, `callbacks of type 2\s+8 `,
-				`callbacks of type 3\s+3 +3 accepted`, `callbacks of type 4\s+1 +1 accepted`, `callbacks of type 5\s+5 +5 accepted`,
-				`callbacks of type 6\s+1 +1 accepted`, `callbacks of type 7\s+1 +1 accepted`,
-			} {
-				if !regexp.MustCompile(want).MatchString(out) {
-					t.Errorf("no %q in\n%s", want, out)
-				}
-			}
-			if got := strings.Count(out, "  holds"); got != 11 || strings.Contains(out, "BROKEN") {
-				t.Errorf("%d checks hold, want 11:\n%s", got, out)
-			}
-			log, err := os.ReadFile(filepath.Join(data, "log"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, end := range []string{"service", "merchant"} {
-				if !bytes.Contains(log, []byte("end="+end)) {
-					t.Errorf("the log has nothing of the %s", end)
-				}
-				token, err := os.ReadFile(filepath.Join(data, end, daemon.TokenFile))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if bytes.Contains(log, bytes.TrimSpace(token)) {
-					t.Errorf("the log has the token of the %s", end)
-				}
-			}
-			if regexp.MustCompile(`demo-[A-Z2-7]{26}`).Match(log) {
-				t.Error("the log has the API key")
-			}
-			// The same directory again is refused rather than mixed up.
-			if err := run(); !errors.Is(err, ErrNotEmpty) {
-				t.Errorf("again: %v", err)
-			}
-		})
+	t.Parallel()
+	data := filepath.Join(t.TempDir(), "data")
+	var printed bytes.Buffer
+	run := func() error {
+		return New(Config{Dir: data, Bits: 1024, Out: &printed}).Run(t.Context())
+	}
+	if err := run(); err != nil {
+		t.Fatalf("%v\n%s", err, &printed)
+	}
+	out := printed.String()
+	for _, want := range []string{
+		`deposits sent\s+232 `, `deposits taken\s+231 `, `possible duplicates held\s+1 `,
+		`withdrawal ordered\s+confirmed `, `never ordered\s+declined `, `with other details\s+declined `,
+		`approved\s+confirmed `, `declined\s+declined `, `forgotten\s+expired `, `callbacks/s\s+[0-9]`, `p99`,
+		`one permit for each confirmed withdrawal, none for the others\s+holds`,
+		`withdrawal that fails\s+confirmed `, `callbacks of type 1\s+232 +232 accepted`, `callbacks of type 2\s+8 `,
+		`callbacks of type 3\s+3 +3 accepted`, `callbacks of type 4\s+1 +1 accepted`, `callbacks of type 5\s+5 +5 accepted`,
+		`callbacks of type 6\s+1 +1 accepted`, `callbacks of type 7\s+1 +1 accepted`,
+	} {
+		if !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if got := strings.Count(out, "  holds"); got != 11 || strings.Contains(out, "BROKEN") {
+		t.Errorf("%d checks hold, want 11:\n%s", got, out)
+	}
+	log, err := os.ReadFile(filepath.Join(data, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, end := range []string{"service", "merchant"} {
+		if !bytes.Contains(log, []byte("end="+end)) {
+			t.Errorf("the log has nothing of the %s", end)
+		}
+		token, err := os.ReadFile(filepath.Join(data, end, daemon.TokenFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(log, bytes.TrimSpace(token)) {
+			t.Errorf("the log has the token of the %s", end)
+		}
+	}
+	if regexp.MustCompile(`demo-[A-Z2-7]{26}`).Match(log) {
+		t.Error("the log has the API key")
+	}
+	// The same directory again is refused rather than mixed up.
+	if err := run(); !errors.Is(err, ErrNotEmpty) {
+		t.Errorf("again: %v", err)
 	}
 }
 
 // TestInterrupted: a demo that is ended before its checks does not pass.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	d, err := New(Config{Bits: 1024, Progress: func(string) { cancel() }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := New(Config{Bits: 1024, Progress: func(string) { cancel() }})
 	if err := d.Run(ctx); err == nil || !strings.Contains(err.Error(), "interrupted") {
 		t.Errorf("ended while it delivers: %v", err)
-	}
-}
-
-func TestNewRefuses(t *testing.T) {
-	for _, c := range []Config{{Faults: -1}} {
-		if _, err := New(c); err == nil {
-			t.Errorf("%+v is taken", c)
-		}
 	}
 }
 
 // TestChecksCanFail: a database that lacks, doubles or changes a deposit
 // does not pass.
 func TestChecksCanFail(t *testing.T) {
-	d, err := New(Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := New(Config{})
 	list, err := d.readDeposits()
 	if err != nil {
 		t.Fatal(err)

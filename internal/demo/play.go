@@ -21,9 +21,6 @@ func (d *Demo) play(ctx context.Context) error {
 	}
 	d.say("service    %s  (SQLite, RSA %d bit)", d.service.URL(), d.c.Bits)
 	d.say("merchant   %s  (the gateway, SQLite)", at)
-	if d.c.Faults > 0 {
-		d.say("faults     for %v the merchant drops, delays and lies; retries must make up for it", d.c.Faults)
-	}
 	if err := d.deliver(ctx); err != nil {
 		return fmt.Errorf("delivering deposits: %w", err)
 	}

@@ -42,10 +42,7 @@ func (l *lines) Write(b []byte) (int, error) {
 func TestTry(t *testing.T) {
 	t.Parallel()
 	out := &lines{told: make(chan string, 1), want: regexp.MustCompile(`Try it[^\n]*\n\s+(http://\S+)\n`)}
-	d, err := New(Config{Dir: filepath.Join(t.TempDir(), "data"), Bits: 1024, Stay: true, Out: out})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := New(Config{Dir: filepath.Join(t.TempDir(), "data"), Bits: 1024, Stay: true, Out: out})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- d.Run(ctx) }()

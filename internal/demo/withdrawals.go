@@ -94,9 +94,6 @@ func (d *Demo) withdraw(ctx context.Context) error {
 			return err
 		}
 		in := client.NewWithdrawal{Merchant: merchantID, CallBackID: callBackID, TenantUserID: user, ConfirmWithin: client.Duration(w.deadline), Details: asked}
-		if d.c.Faults > 0 && w.deadline == 0 {
-			in.ConfirmWithin = client.Duration(10 * time.Minute)
-		}
 		out, err := d.api.CreateWithdrawal(ctx, in)
 		if err != nil {
 			return err

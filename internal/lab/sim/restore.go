@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -128,10 +129,15 @@ func (w *world) backUp(i int, p *process) (path string, ok bool) {
 	return path, true
 }
 
+// place is the database of a process.
+func (w *world) place(p *process) daemon.Place {
+	return daemon.Place{Storage: daemon.Storage{Dir: p.dir}, Gateway: p == w.gateway, Log: slog.New(slog.DiscardHandler)}
+}
+
 // putBack kills a process and puts a backup in the place of its database.
 func (w *world) putBack(p *process, backup string) bool {
 	p.now.die()
-	r, err := daemon.Restore(w.ctx, daemon.RestoreConfig{Storage: daemon.Storage{Dir: p.dir}, Gateway: p == w.gateway, From: backup, Replace: true})
+	r, err := w.place(p).Restore(w.ctx, backup, true)
 	if err != nil {
 		w.wrong("restoring the %s: %v", p.name, err)
 		return false
@@ -148,7 +154,7 @@ func (w *world) settle(p *process, c reconcile.Config) bool {
 	if p == w.service {
 		c.Merchant = "shop"
 	}
-	if _, err := daemon.Reconcile(w.ctx, daemon.Storage{Dir: p.dir}, p == w.gateway, c); err != nil {
+	if _, err := w.place(p).Reconcile(w.ctx, c); err != nil {
 		w.wrong("reconciling the %s: %v", p.name, err)
 		return false
 	}
