@@ -88,7 +88,7 @@ func TestGoTestOfDocuments(t *testing.T) {
 			checkCommand(t, page, strings.ReplaceAll(m[1], `\|`, "|")) // as a cell of a table has it
 		}
 	}
-	if commands < 20 {
+	if commands < 15 {
 		t.Errorf("%d commands were found", commands)
 	}
 }

@@ -284,8 +284,8 @@ func TestLearn(t *testing.T) {
 	deposit := `{"type":1,"txId":"0xab","chainName":"ETH","symbol":"WETH","amount":1E-7,"toAddress":"0x70","tenantUserId":65515,"trackingId":"d-1","coin":60}`
 	withdrawal := `{"type":2,"callBackId":"w-1"}`
 	for range 2 {
-		for path, plain := range map[string]string{"/api/v1/uu/notify": deposit, "/api/v1/uu/withdraw/info": withdrawal} {
-			if a := s.post(d.urls["callbacks"]+path, plain); a.ErrCode != 5000 || a.APIKey != "k-other" {
+		for _, c := range [][2]string{{"/api/v1/uu/notify", deposit}, {"/api/v1/uu/withdraw/info", withdrawal}} {
+			if a := s.post(d.urls["callbacks"]+c[0], c[1]); a.ErrCode != 5000 || a.APIKey != "k-other" {
 				t.Fatalf("%+v", a)
 			}
 		}

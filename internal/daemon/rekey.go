@@ -19,15 +19,15 @@ type Rekeyed struct {
 	OldFile string `json:"oldFile,omitempty"` // has the old key, which opens the backups from before
 }
 
-// Rekey seals everything under the master key given, in one transaction. Without one it makes a key in the data
+// Rekey seals everything under a new master key, in one transaction. If to is nil, it makes the key in the data
 // directory, if the old one is there. No process may use the database. It may be interrupted at any point and run again:
 // at each moment the database opens with one of the two keys, and both are at hand.
-func (p Place) Rekey(ctx context.Context, given *db.MasterKey) (r Rekeyed, err error) {
+func (p Place) Rekey(ctx context.Context, to *db.MasterKey) (r Rekeyed, err error) {
 	is, err := p.present(ctx)
 	if err != nil {
 		return r, err
 	}
-	old, fresh, err := p.rekeyPair(is, given)
+	old, fresh, err := p.rekeyPair(is, to)
 	if err != nil {
 		return r, err
 	}
@@ -49,7 +49,7 @@ func (p Place) Rekey(ctx context.Context, given *db.MasterKey) (r Rekeyed, err e
 		}
 	}
 	if p.Keys == nil && old != nil { // the old key is a file of the data directory
-		r.OldFile, err = p.putInPlace(old, given != nil)
+		r.OldFile, err = p.putInPlace(old, to == nil)
 	}
 	p.at("reporting")
 	return r, err
@@ -57,9 +57,9 @@ func (p Place) Rekey(ctx context.Context, given *db.MasterKey) (r Rekeyed, err e
 
 // rekeyPair returns the old and the new key. The database, whose key has the fingerprint is, opens with one of them.
 // old is nil if an earlier run has put it away. A new key is stored before anything is sealed under it.
-func (p Place) rekeyPair(is string, given *db.MasterKey) (old, fresh *db.MasterKey, err error) {
+func (p Place) rekeyPair(is string, to *db.MasterKey) (old, fresh *db.MasterKey, err error) {
 	old, err = p.masterKey()
-	switch fresh = given; {
+	switch fresh = to; {
 	case errors.Is(err, ErrNoMasterKey) && fresh != nil && fresh.Fingerprint() == is:
 		return nil, fresh, nil
 	case err != nil:
@@ -90,9 +90,9 @@ func (p Place) rekeyPair(is string, given *db.MasterKey) (old, fresh *db.MasterK
 	return old, fresh, nil
 }
 
-// putInPlace renames the old key and gives its name to the new one, if that is in the data directory. At no moment is
+// putInPlace renames the old key and gives its name to the new one, if Rekey made it. At no moment is
 // the old key without a name.
-func (p Place) putInPlace(old *db.MasterKey, given bool) (oldFile string, err error) {
+func (p Place) putInPlace(old *db.MasterKey, made bool) (oldFile string, err error) {
 	path := p.file(MasterKeyFile)
 	oldFile = p.oldKeyFile(old.Fingerprint())
 	p.at("keeping")
@@ -103,10 +103,10 @@ func (p Place) putInPlace(old *db.MasterKey, given bool) (oldFile string, err er
 		return "", err
 	}
 	p.at("replacing")
-	if given {
-		err = os.Remove(path)
-	} else {
+	if made {
 		err = os.Rename(p.file(nextKeyFile), path)
+	} else {
+		err = os.Remove(path)
 	}
 	if err == nil {
 		err = syncDir(p.Dir)
