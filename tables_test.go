@@ -18,9 +18,9 @@ import (
 // commonTables are those of both ends, with the package whose SQL reads and writes each. A table
 // that begins with audit_ is audit's. Any other belongs to the package that has its schema.
 var commonTables = map[string]string{
-	"alarms": "internal/db", "approvals": "internal/db", "counts": "internal/db", "ended_sessions": "internal/db", "epochs": "internal/db",
-	"feeds": "internal/db", "meta": "internal/db", "nodes": "internal/db", "notes": "internal/db", "schema_version": "internal/db",
-	"changes": "internal/api", "known_keys": "internal/api", "signing_key": "internal/api", "sessions": "internal/api", "tokens": "internal/api",
+	"alarms": "internal/db", "counts": "internal/db", "ended_sessions": "internal/db", "epochs": "internal/db",
+	"feeds": "internal/db", "meta": "internal/db", "nodes": "internal/db", "schema_version": "internal/db", "votes": "internal/db",
+	"changes": "internal/api", "signing_key": "internal/api", "sessions": "internal/api", "tokens": "internal/api",
 }
 
 var (

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"iter"
 	"net/http"
 	"strconv"
 )
@@ -80,6 +79,8 @@ type AddressPage struct {
 	Next      *string        `json:"next" doc:"the cursor of the next page; null: there is none. A page may have fewer entries than limit, also none, and a next page: few entries pass the filter"`
 }
 
+func (p AddressPage) page() ([]AddressEntry, *string) { return p.Addresses, p.Next }
+
 // AddressFilter selects addresses. Empty members select all.
 type AddressFilter struct {
 	State        AddressState `query:"state" doc:"only in this state"`
@@ -91,14 +92,6 @@ type AddressFilter struct {
 // Addresses returns a page of what the service reported of deposit addresses, the newest first.
 func (g *Gateway) Addresses(ctx context.Context, f AddressFilter, o PageOptions) (AddressPage, error) {
 	return ask[AddressPage](ctx, &g.Common, http.MethodGet, withQuery("/v1/addresses", f, o), nil)
-}
-
-// AllAddresses returns every address that f selects, the newest first.
-func (g *Gateway) AllAddresses(ctx context.Context, f AddressFilter) iter.Seq2[AddressEntry, error] {
-	return all(func(o PageOptions) ([]AddressEntry, *string, error) {
-		p, err := g.Addresses(ctx, f, o)
-		return p.Addresses, p.Next, err
-	})
 }
 
 // Address returns one address by its number.

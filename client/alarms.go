@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"iter"
 	"net/http"
 	"strconv"
 )
@@ -276,6 +275,8 @@ type AlarmPage struct {
 	Next   *string `json:"next" doc:"the cursor of the next page; null: there is none. A page may have fewer entries than limit, also none, and a next page: few entries pass the filter"`
 }
 
+func (p AlarmPage) page() ([]Alarm, *string) { return p.Alarms, p.Next }
+
 // AlarmFilter selects alarms of either end. Empty members select all.
 type AlarmFilter struct {
 	Merchant string     `query:"merchant" minLength:"1" maxLength:"64" doc:"only about this merchant; at the gateway none is"`
@@ -286,14 +287,6 @@ type AlarmFilter struct {
 // Alarms returns a page of alarms, the newest first.
 func (c *Common) Alarms(ctx context.Context, f AlarmFilter, o PageOptions) (AlarmPage, error) {
 	return ask[AlarmPage](ctx, c, http.MethodGet, withQuery("/v1/alarms", f, o), nil)
-}
-
-// AllAlarms returns every alarm that f selects, the newest first.
-func (c *Common) AllAlarms(ctx context.Context, f AlarmFilter) iter.Seq2[Alarm, error] {
-	return all(func(o PageOptions) ([]Alarm, *string, error) {
-		p, err := c.Alarms(ctx, f, o)
-		return p.Alarms, p.Next, err
-	})
 }
 
 // Ack acknowledges an alarm.

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"encoding/json"
-	"iter"
 	"net/http"
 
 	"countersign"
@@ -90,6 +89,8 @@ type CallbackPage struct {
 	Next      *string    `json:"next" doc:"the cursor of the next page; null: there is none. A page may have fewer entries than limit, also none, and a next page: few entries pass the filter"`
 }
 
+func (p CallbackPage) page() ([]Callback, *string) { return p.Callbacks, p.Next }
+
 // CallbackFilter selects callbacks. Empty members select all.
 type CallbackFilter struct {
 	Merchant     string           `json:"merchant,omitempty" query:"merchant" minLength:"1" maxLength:"64" doc:"only of this merchant, 1 to 64 characters"`
@@ -126,14 +127,6 @@ type Resent struct {
 // Callbacks returns a page of callbacks, the newest first. The list ends where Next is nil.
 func (s *Service) Callbacks(ctx context.Context, f CallbackFilter, o PageOptions) (CallbackPage, error) {
 	return ask[CallbackPage](ctx, &s.Common, http.MethodGet, withQuery("/v1/callbacks", f, o), nil)
-}
-
-// AllCallbacks returns every callback that f selects, the newest first.
-func (s *Service) AllCallbacks(ctx context.Context, f CallbackFilter) iter.Seq2[Callback, error] {
-	return all(func(o PageOptions) ([]Callback, *string, error) {
-		p, err := s.Callbacks(ctx, f, o)
-		return p.Callbacks, p.Next, err
-	})
 }
 
 // Callback returns one callback with its attempts.

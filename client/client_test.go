@@ -155,7 +155,7 @@ func TestAnswersOfOthers(t *testing.T) {
 			t.Error("no error without a server")
 		}
 	}
-	for _, err := range c.FollowDecisions(t.Context(), 0) {
+	for _, err := range client.Follow(t.Context(), c.Decisions, 0) {
 		if err == nil {
 			t.Error("no error without a server")
 		}

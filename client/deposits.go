@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"iter"
 	"net/http"
 
 	"countersign"
@@ -74,6 +73,8 @@ type SentDeposits struct {
 	Next     *string       `json:"next" doc:"the cursor of the next page; null: there is none"`
 }
 
+func (p SentDeposits) page() ([]SentDeposit, *string) { return p.Deposits, p.Next }
+
 // DepositFilter selects deposits. Empty members select all.
 type DepositFilter struct {
 	Merchant string `query:"merchant" minLength:"1" maxLength:"64" doc:"only of this merchant, 1 to 64 characters"`
@@ -82,12 +83,4 @@ type DepositFilter struct {
 // Deposits returns a page of deposits, the newest first.
 func (s *Service) Deposits(ctx context.Context, f DepositFilter, o PageOptions) (SentDeposits, error) {
 	return ask[SentDeposits](ctx, &s.Common, http.MethodGet, withQuery("/v1/deposits", f, o), nil)
-}
-
-// AllDeposits returns every deposit that f selects, the newest first.
-func (s *Service) AllDeposits(ctx context.Context, f DepositFilter) iter.Seq2[SentDeposit, error] {
-	return all(func(o PageOptions) ([]SentDeposit, *string, error) {
-		p, err := s.Deposits(ctx, f, o)
-		return p.Deposits, p.Next, err
-	})
 }

@@ -2,10 +2,9 @@
 // the wallet service's API, a Gateway the merchant's.
 //
 // Both are made from a Config and start nothing. A method has the name of its
-// operation in /openapi.json. A list is read page by page or, by a method whose
-// name begins with All, as an iterator over all pages. A feed is read in parts or,
-// by a method whose name begins with Follow, as an iterator that waits for new
-// entries. Contexts bound the calls; an http.Client with a Timeout would cut off
+// operation in /openapi.json. A list is read page by page or, by All, as an iterator
+// over all pages. A feed is read in parts or, by Follow, as an iterator that waits for
+// new entries. Contexts bound the calls; an http.Client with a Timeout would cut off
 // calls that wait on purpose.
 //
 // # Errors

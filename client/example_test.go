@@ -36,7 +36,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for deposit, err := range gateway.FollowDeposits(ctx, 0) {
+	for deposit, err := range client.Follow(ctx, gateway.Deposits, 0) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -78,7 +78,7 @@ func ExampleService_ReleaseWithdrawal() {
 		log.Fatal(err)
 	}
 
-	for decision, err := range service.FollowDecisions(ctx, 0) {
+	for decision, err := range client.Follow(ctx, service.Decisions, 0) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -106,7 +106,7 @@ func ExampleService_ReleaseWithdrawal() {
 	}
 
 	// The merchant is told, too.
-	for event, err := range gateway.FollowEvents(ctx, 0) {
+	for event, err := range client.Follow(ctx, gateway.Events, 0) {
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"encoding/json"
-	"iter"
 	"net/http"
 	"strconv"
 
@@ -66,11 +65,15 @@ type Deposits struct {
 	Next     int64          `json:"next" doc:"the value of after for the next request"`
 }
 
+func (p Deposits) part() ([]DepositEntry, int64) { return p.Deposits, p.Next }
+
 // DepositsPage is a page of deposits, the newest first.
 type DepositsPage struct {
 	Deposits []DepositEntry `json:"deposits" nullable:"false" doc:"the newest first, as they are now"`
 	Next     *string        `json:"next" doc:"the cursor of the next page; null: there is none. A page may have fewer entries than limit, also none, and a next page: few entries pass the filter"`
 }
+
+func (p DepositsPage) page() ([]DepositEntry, *string) { return p.Deposits, p.Next }
 
 // DepositMessage is the type of a forwarded message about a deposit.
 type DepositMessage string
@@ -158,6 +161,8 @@ type Events struct {
 	Next   int64        `json:"next" doc:"the value of after for the next request"`
 }
 
+func (p Events) part() ([]EventEntry, int64) { return p.Events, p.Next }
+
 // CursorMove acknowledges feeds. A cursor never goes back.
 type CursorMove struct {
 	Deposits int64 `json:"deposits,omitempty" minimum:"0" doc:"the feed of deposits up to this seq; absent: no change"`
@@ -177,15 +182,6 @@ type Cursor struct {
 // event. Deposit returns the present state of one.
 func (g *Gateway) Deposits(ctx context.Context, o FeedOptions) (Deposits, error) {
 	return ask[Deposits](ctx, &g.Common, http.MethodGet, withQuery("/v1/deposits", o), nil)
-}
-
-// FollowDeposits returns the deposits after a sequence number and waits for new
-// ones, until ctx ends or a call fails.
-func (g *Gateway) FollowDeposits(ctx context.Context, after int64) iter.Seq2[DepositEntry, error] {
-	return follow(ctx, after, func(o FeedOptions) ([]DepositEntry, int64, error) {
-		part, err := g.Deposits(ctx, o)
-		return part.Deposits, part.Next, err
-	})
 }
 
 // Deposit returns one deposit by its number in the feed.
@@ -209,14 +205,6 @@ func (g *Gateway) SearchDeposits(ctx context.Context, f DepositSearch, o PageOpt
 	return ask[DepositsPage](ctx, &g.Common, http.MethodGet, withQuery("/v1/deposits/search", f, o), nil)
 }
 
-// SearchAllDeposits returns every deposit that f selects, as it is now, the newest first.
-func (g *Gateway) SearchAllDeposits(ctx context.Context, f DepositSearch) iter.Seq2[DepositEntry, error] {
-	return all(func(o PageOptions) ([]DepositEntry, *string, error) {
-		p, err := g.SearchDeposits(ctx, f, o)
-		return p.Deposits, p.Next, err
-	})
-}
-
 func depositPath(seq int64, act string) string {
 	return pathOf("deposits", strconv.FormatInt(seq, 10), act)
 }
@@ -224,15 +212,6 @@ func depositPath(seq int64, act string) string {
 // Events returns a part of the feed of events.
 func (g *Gateway) Events(ctx context.Context, o FeedOptions) (Events, error) {
 	return ask[Events](ctx, &g.Common, http.MethodGet, withQuery("/v1/events", o), nil)
-}
-
-// FollowEvents returns the events after a sequence number and waits for new
-// ones, until ctx ends or a call fails.
-func (g *Gateway) FollowEvents(ctx context.Context, after int64) iter.Seq2[EventEntry, error] {
-	return follow(ctx, after, func(o FeedOptions) ([]EventEntry, int64, error) {
-		part, err := g.Events(ctx, o)
-		return part.Events, part.Next, err
-	})
 }
 
 // Cursor returns the last numbers that a reader has acknowledged; 0 for a reader that

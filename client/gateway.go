@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"iter"
 	"net/http"
 
 	"countersign"
@@ -43,6 +42,8 @@ type InboxPage struct {
 	Next      *string      `json:"next" doc:"the cursor of the next page; null: there is none. A page may have fewer entries than limit, also none, and a next page: few entries pass the filter"`
 }
 
+func (p InboxPage) page() ([]InboxEntry, *string) { return p.Callbacks, p.Next }
+
 // InboxFilter selects entries of the inbox. Zero members select all.
 type InboxFilter struct {
 	Type       countersign.Type `query:"type" doc:"only of this type"`
@@ -54,14 +55,6 @@ type InboxFilter struct {
 // Callbacks returns a page of the inbox, the newest first.
 func (g *Gateway) Callbacks(ctx context.Context, f InboxFilter, o PageOptions) (InboxPage, error) {
 	return ask[InboxPage](ctx, &g.Common, http.MethodGet, withQuery("/v1/callbacks", f, o), nil)
-}
-
-// AllCallbacks returns every entry of the inbox that f selects, the newest first.
-func (g *Gateway) AllCallbacks(ctx context.Context, f InboxFilter) iter.Seq2[InboxEntry, error] {
-	return all(func(o PageOptions) ([]InboxEntry, *string, error) {
-		p, err := g.Callbacks(ctx, f, o)
-		return p.Callbacks, p.Next, err
-	})
 }
 
 // GatewayStats count what the gateway holds.

@@ -34,17 +34,19 @@ const (
 	followFor = 30 * time.Second
 )
 
-// all iterates over a list page by page. It ends after an error.
-func all[T any](page func(PageOptions) ([]T, *string, error)) iter.Seq2[T, error] {
+// All returns every entry of a list that f selects, in the list's order. list is a method that returns one page of it,
+// such as Service.Callbacks. The iterator ends after an error.
+func All[F, T any, P interface{ page() ([]T, *string) }](ctx context.Context, list func(context.Context, F, PageOptions) (P, error), f F) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for o := (PageOptions{Limit: most}); ; {
-			list, next, err := page(o)
+			p, err := list(ctx, f, o)
 			if err != nil {
 				var zero T
 				yield(zero, err)
 				return
 			}
-			for _, v := range list {
+			entries, next := p.page()
+			for _, v := range entries {
 				if !yield(v, nil) {
 					return
 				}
@@ -57,12 +59,13 @@ func all[T any](page func(PageOptions) ([]T, *string, error)) iter.Seq2[T, error
 	}
 }
 
-// follow iterates over a feed and waits at its end for new entries. It ends without
-// an error when ctx ends, or after the first error.
-func follow[T any](ctx context.Context, after int64, part func(FeedOptions) ([]T, int64, error)) iter.Seq2[T, error] {
+// Follow returns the entries of a feed after a sequence number and waits at its end for new ones. feed is a method that
+// returns one part of it, such as Service.Decisions. The iterator ends without an error when ctx ends, or after the
+// first error.
+func Follow[T any, P interface{ part() ([]T, int64) }](ctx context.Context, feed func(context.Context, FeedOptions) (P, error), after int64) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for o := (FeedOptions{After: after, Limit: most, Wait: followFor}); ; {
-			list, next, err := part(o)
+			p, err := feed(ctx, o)
 			if ctx.Err() != nil {
 				return
 			}
@@ -71,7 +74,8 @@ func follow[T any](ctx context.Context, after int64, part func(FeedOptions) ([]T
 				yield(zero, err)
 				return
 			}
-			for _, v := range list {
+			entries, next := p.part()
+			for _, v := range entries {
 				if !yield(v, nil) {
 					return
 				}

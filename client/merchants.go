@@ -160,6 +160,8 @@ type MerchantPage struct {
 	Next      *string    `json:"next" doc:"the cursor of the next page; null: there is none"`
 }
 
+func (p MerchantPage) page() ([]Merchant, *string) { return p.Merchants, p.Next }
+
 // Pause says why a merchant is paused.
 type Pause struct {
 	Reason string `json:"reason,omitempty" minLength:"1" maxLength:"200" doc:"shown with the merchant, 1 to 200 characters; absent: paused by an operator"`
@@ -183,10 +185,8 @@ func (s *Service) Merchants(ctx context.Context, o PageOptions) (MerchantPage, e
 
 // AllMerchants returns every merchant, in the order of Merchants.
 func (s *Service) AllMerchants(ctx context.Context) iter.Seq2[Merchant, error] {
-	return all(func(o PageOptions) ([]Merchant, *string, error) {
-		p, err := s.Merchants(ctx, o)
-		return p.Merchants, p.Next, err
-	})
+	page := func(ctx context.Context, _ struct{}, o PageOptions) (MerchantPage, error) { return s.Merchants(ctx, o) }
+	return All(ctx, page, struct{}{})
 }
 
 // Merchant returns one merchant.

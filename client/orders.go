@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"iter"
 	"net/http"
 
 	"countersign"
@@ -118,6 +117,8 @@ type OrderPage struct {
 	Next   *string `json:"next" doc:"the cursor of the next page; null: there is none. A page may have fewer entries than limit, also none, and a next page: few entries pass the filter"`
 }
 
+func (p OrderPage) page() ([]Order, *string) { return p.Orders, p.Next }
+
 // Decide is the reason for a person's decision.
 type Decide struct {
 	Reason string `json:"reason,omitempty" maxLength:"500" doc:"the reason, kept for later readers, at most 500 characters"`
@@ -142,14 +143,6 @@ func (g *Gateway) AddOrder(ctx context.Context, o NewOrder) (AddedOrder, error) 
 // Orders returns a page of orders, the newest first.
 func (g *Gateway) Orders(ctx context.Context, f OrderFilter, o PageOptions) (OrderPage, error) {
 	return ask[OrderPage](ctx, &g.Common, http.MethodGet, withQuery("/v1/orders", f, o), nil)
-}
-
-// AllOrders returns every order that f selects, the newest first.
-func (g *Gateway) AllOrders(ctx context.Context, f OrderFilter) iter.Seq2[Order, error] {
-	return all(func(o PageOptions) ([]Order, *string, error) {
-		p, err := g.Orders(ctx, f, o)
-		return p.Orders, p.Next, err
-	})
 }
 
 // Order returns one order.

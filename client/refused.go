@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"iter"
 	"net/http"
 	"strconv"
 
@@ -65,6 +64,8 @@ type RefusedPage struct {
 	Next    *string           `json:"next" doc:"the cursor of the next page; null: there is none. A page may have fewer entries than limit, also none, and a next page: few entries pass the filter"`
 }
 
+func (p RefusedPage) page() ([]RefusedCallback, *string) { return p.Refused, p.Next }
+
 // RefusedFilter selects refused callbacks. Empty members select all.
 type RefusedFilter struct {
 	State      RefusedState  `json:"state,omitempty" query:"state" doc:"only in this state"`
@@ -86,14 +87,6 @@ func (g *Gateway) Learned(ctx context.Context) (Learned, error) {
 // Refused returns a page of the callbacks that were refused, the newest first.
 func (g *Gateway) Refused(ctx context.Context, f RefusedFilter, o PageOptions) (RefusedPage, error) {
 	return ask[RefusedPage](ctx, &g.Common, http.MethodGet, withQuery("/v1/refused", f, o), nil)
-}
-
-// AllRefused returns every refused callback that f selects, the newest first.
-func (g *Gateway) AllRefused(ctx context.Context, f RefusedFilter) iter.Seq2[RefusedCallback, error] {
-	return all(func(o PageOptions) ([]RefusedCallback, *string, error) {
-		p, err := g.Refused(ctx, f, o)
-		return p.Refused, p.Next, err
-	})
 }
 
 // RefusedCallback returns one refused callback.

@@ -35,15 +35,11 @@ const (
 	KeyResponse    KeyKind = "response"     // RSA: opens or seals answers
 	KeyAPI         KeyKind = "api"          // the API key of responses
 	KeyCallbackAPI KeyKind = "callback-api" // the X-API-KEY of requests
-	KeyMaster      KeyKind = "master"       // seals what is secret in the database
-	KeyAudit       KeyKind = "audit"        // signs the audit log
-	KeySigning     KeyKind = "signing"      // signs requests, or responses (PROTOCOL.md, The signed link)
-	KeyToken       KeyKind = "token"        // the token of an API
 )
 
 // Values returns every kind.
 func (KeyKind) Values() []KeyKind {
-	return []KeyKind{KeyRequest, KeyResponse, KeyAPI, KeyCallbackAPI, KeyMaster, KeyAudit, KeySigning, KeyToken}
+	return []KeyKind{KeyRequest, KeyResponse, KeyAPI, KeyCallbackAPI}
 }
 
 // Key names a key without showing it.
@@ -51,17 +47,6 @@ type Key struct {
 	Kind        KeyKind `json:"kind" doc:"what it is for"`
 	Fingerprint string  `json:"fingerprint,omitempty" doc:"of an RSA key the SHA-256 of its SubjectPublicKeyInfo, of any other the beginning of a SHA-256, in hexadecimal digits; a list of merchants leaves those of API keys out"`
 	Since       Time    `json:"since,omitzero" doc:"since when it is there"`
-}
-
-// KeyList is the answer of the list of keys.
-type KeyList struct {
-	Keys []Key `json:"keys" nullable:"false" doc:"the keys of this end that are not a merchant's: at a gateway also those of its settings, while keys change the newer ones too"`
-}
-
-// Keys returns the keys of the end, except those of merchants and tokens.
-func (c *Common) Keys(ctx context.Context) ([]Key, error) {
-	out, err := ask[KeyList](ctx, c, http.MethodGet, "/v1/keys", nil)
-	return out.Keys, err
 }
 
 // Rotation is the time in which a merchant has two sets of keys.

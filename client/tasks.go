@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"iter"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -130,6 +129,8 @@ type TaskPage struct {
 	Next  *string `json:"next" doc:"the cursor of the next page; null: there is none. A page may have fewer entries than limit, also none, and a next page: few entries pass the filter"`
 }
 
+func (p TaskPage) page() ([]Task, *string) { return p.Tasks, p.Next }
+
 // TaskFilter selects tasks. Zero members select all open ones.
 type TaskFilter struct {
 	Kind     TaskKind  `query:"kind" doc:"only of this kind"`
@@ -177,14 +178,6 @@ func (p Proposed) LogValue() slog.Value { return slog.StringValue("task " + p.Ta
 // Tasks returns a page of what waits for persons, the newest first.
 func (c *Common) Tasks(ctx context.Context, f TaskFilter, o PageOptions) (TaskPage, error) {
 	return ask[TaskPage](ctx, c, http.MethodGet, withQuery("/v1/tasks", f, o), nil)
-}
-
-// AllTasks returns every task that f selects, the newest first.
-func (c *Common) AllTasks(ctx context.Context, f TaskFilter) iter.Seq2[Task, error] {
-	return all(func(o PageOptions) ([]Task, *string, error) {
-		p, err := c.Tasks(ctx, f, o)
-		return p.Tasks, p.Next, err
-	})
 }
 
 // Task returns one task, with its notes.

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"iter"
 	"log/slog"
 	"net/http"
 
@@ -129,6 +128,8 @@ type WithdrawalPage struct {
 	Withdrawals []Withdrawal `json:"withdrawals" nullable:"false" doc:"the newest first"`
 	Next        *string      `json:"next" doc:"the cursor of the next page; null: there is none"`
 }
+
+func (p WithdrawalPage) page() ([]Withdrawal, *string) { return p.Withdrawals, p.Next }
 
 // Claim asks for the permit. Its holder identifies one execution: a wallet that
 // executes twice under one holder gets the permit both times.
@@ -260,6 +261,8 @@ type Decisions struct {
 	Next      int64      `json:"next" doc:"the value of after for the next request"`
 }
 
+func (p Decisions) part() ([]Decision, int64) { return p.Decisions, p.Next }
+
 // WithdrawalFilter selects withdrawals. Empty members select all.
 type WithdrawalFilter struct {
 	Merchant   string          `query:"merchant" minLength:"1" maxLength:"64" doc:"only of this merchant, 1 to 64 characters"`
@@ -298,14 +301,6 @@ func (s *Service) CreateWithdrawals(ctx context.Context, list ...NewWithdrawal) 
 // Withdrawals returns a page of withdrawals, the newest first.
 func (s *Service) Withdrawals(ctx context.Context, f WithdrawalFilter, o PageOptions) (WithdrawalPage, error) {
 	return ask[WithdrawalPage](ctx, &s.Common, http.MethodGet, withQuery("/v1/withdrawals", f, o), nil)
-}
-
-// AllWithdrawals returns every withdrawal that f selects, the newest first.
-func (s *Service) AllWithdrawals(ctx context.Context, f WithdrawalFilter) iter.Seq2[Withdrawal, error] {
-	return all(func(o PageOptions) ([]Withdrawal, *string, error) {
-		p, err := s.Withdrawals(ctx, f, o)
-		return p.Withdrawals, p.Next, err
-	})
 }
 
 // Withdrawal returns one withdrawal.
@@ -363,13 +358,4 @@ func (s *Service) ReportWaiting(ctx context.Context, id string, what WaitingFor)
 // Decisions returns a part of the feed of decisions.
 func (s *Service) Decisions(ctx context.Context, o FeedOptions) (Decisions, error) {
 	return ask[Decisions](ctx, &s.Common, http.MethodGet, withQuery("/v1/decisions", o), nil)
-}
-
-// FollowDecisions returns the decisions after a sequence number and waits for
-// new ones, until ctx ends or a call fails.
-func (s *Service) FollowDecisions(ctx context.Context, after int64) iter.Seq2[Decision, error] {
-	return follow(ctx, after, func(o FeedOptions) ([]Decision, int64, error) {
-		part, err := s.Decisions(ctx, o)
-		return part.Decisions, part.Next, err
-	})
 }

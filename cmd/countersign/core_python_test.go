@@ -280,7 +280,7 @@ CREATE TABLE executed (id text PRIMARY KEY, amount text NOT NULL, tx_id text);`
 	var orders map[string]string
 	until(t, "the merchant knows every end", func() bool {
 		orders = map[string]string{}
-		for o, err := range gateway.AllOrders(ctx, client.OrderFilter{}) {
+		for o, err := range client.All(ctx, gateway.Orders, client.OrderFilter{}) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -297,7 +297,7 @@ CREATE TABLE executed (id text PRIMARY KEY, amount text NOT NULL, tx_id text);`
 		t.Errorf("withdrawals of the core and of the merchant: %s", diff)
 	}
 	told, cancelled := map[string]string{}, map[string]string{}
-	for w, err := range service.AllWithdrawals(ctx, client.WithdrawalFilter{}) {
+	for w, err := range client.All(ctx, service.Withdrawals, client.WithdrawalFilter{}) {
 		switch {
 		case err != nil:
 			t.Fatal(err)
@@ -318,7 +318,7 @@ CREATE TABLE executed (id text PRIMARY KEY, amount text NOT NULL, tx_id text);`
 	var known map[string]string
 	until(t, "the merchant knows every address", func() bool {
 		known = map[string]string{}
-		for a, err := range gateway.AllAddresses(ctx, client.AddressFilter{}) {
+		for a, err := range client.All(ctx, gateway.Addresses, client.AddressFilter{}) {
 			if err != nil {
 				t.Fatal(err)
 			}

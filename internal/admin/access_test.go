@@ -26,7 +26,6 @@ var access = map[string]apitest.Rule{
 	"activateRotation":   {"operator admin", 404, `{}`},
 	"finishRotation":     {"operator admin", 404, `{}`},
 	"cancelRotation":     {"operator admin", 404, `{}`},
-	"keys":               {"viewer operator approver admin", 403, ""},
 	"frozen":             {"viewer core operator approver admin", 200, ""},
 	"freeze":             {"approver admin", 403, `{"reason":"a test"}`},
 	"thaw":               {"approver admin", 403, `{}`},

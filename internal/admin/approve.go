@@ -40,7 +40,7 @@ func approvedFor(t api.Token, now db.Millis) outbox.Judge {
 }
 
 func (s *Server) approveWithdrawal(c *api.Call, id, reason string) error {
-	v := db.Approval{Token: c.Token.ID, Name: c.Token.Name, At: c.Now, Reason: reason}
+	v := c.Vote(reason)
 	return s.Outbox.ApproveWithdrawal(c.R.Context(), id, v, func(ctx context.Context, q db.Querier, w outbox.Withdrawal, a outbox.Approval) (bool, error) {
 		people, err := api.ReadPeople(ctx, q)
 		if err != nil {

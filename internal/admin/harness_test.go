@@ -188,9 +188,6 @@ func newHarness(t testing.TB, url string, opts ...setup) *harness {
 			return nil
 		},
 	}
-	if c.Keys, err = api.NewKeys(t.Context(), d, db.MillisOf(h.clock), client.Key{Kind: client.KeyAudit, Fingerprint: "fingerprint"}); err != nil {
-		t.Fatal(err)
-	}
 	for _, o := range opts {
 		o(&c)
 	}

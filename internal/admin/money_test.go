@@ -205,7 +205,7 @@ func TestDecisionsWait(t *testing.T) {
 	got := make(chan client.Decision)
 	ended := make(chan error, 1)
 	go func() {
-		for d, err := range h.client(client.RoleViewer).FollowDecisions(ctx, 0) {
+		for d, err := range client.Follow(ctx, h.client(client.RoleViewer).Decisions, 0) {
 			if err != nil {
 				ended <- err
 				return
@@ -256,7 +256,7 @@ func TestAlarms(t *testing.T) {
 		t.Fatalf("%+v, %v", p, err)
 	}
 	n := 0
-	for a, err := range c.AllAlarms(t.Context(), client.AlarmFilter{}) {
+	for a, err := range client.All(t.Context(), c.Alarms, client.AlarmFilter{}) {
 		if err != nil || a.Kind != []client.AlarmKind{client.AlarmAnswerUnusable, client.AlarmAnswerDiffers}[n] {
 			t.Errorf("%+v, %v", a, err)
 		}
@@ -376,13 +376,13 @@ func TestPages(t *testing.T) {
 		t.Errorf("%d callbacks, want 25", len(ids))
 	}
 	n := 0
-	for _, err := range c.AllWithdrawals(ctx, client.WithdrawalFilter{Merchant: "m-b"}) {
+	for _, err := range client.All(ctx, c.Withdrawals, client.WithdrawalFilter{Merchant: "m-b"}) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		n++
 	}
-	for _, err := range c.AllCallbacks(ctx, client.CallbackFilter{}) {
+	for _, err := range client.All(ctx, c.Callbacks, client.CallbackFilter{}) {
 		if err != nil {
 			t.Fatal(err)
 		}

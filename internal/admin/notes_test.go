@@ -80,7 +80,7 @@ func TestNotes(t *testing.T) {
 		}
 		// A thing has 1,000 notes at most.
 		ok(t, h.store.Write(ctx, func(ctx context.Context, tx *db.Tx) error { // each answer has all notes: by calls it is a minute
-			_, err := tx.Exec(ctx, `UPDATE notes SET seq = 999 WHERE seq = 9`)
+			_, err := tx.Exec(ctx, `UPDATE votes SET seq = 999 WHERE seq = 9`)
 			return err
 		}))
 		must(operator.NoteTask(ctx, releaseTask(w.ID), "x"))(t)

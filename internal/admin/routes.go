@@ -78,7 +78,7 @@ func (s *Server) table() (all []api.Route) {
 	}
 	all = append(all, s.tasks().Routes()...)
 	return api.AtEnd(client.Role("").AtService(), append(all, api.Common{
-		Process: s.Process, End: "the service", KeysOf: "the service that are not a merchant's", Ack: api.Operators,
+		Process: s.Process, End: "the service", Ack: api.Operators,
 		Rows: s.Outbox.DB, Lists: s.Lists.DB, Healthz: api.Say(api.Health{Status: "ok"}), Readyz: api.Handle(s.readyz),
 		Changes: s.Changes, KnownMerchant: s.knownMerchant,
 		Search: func(c *api.Call, text string) ([]client.Found, error) {

@@ -48,7 +48,7 @@ func TestBoundTokenReadsItsPart(t *testing.T) {
 			}) {
 				withdrawals = append(withdrawals, w.Merchant)
 			}
-			for cb, err := range c.by.AllCallbacks(ctx, client.CallbackFilter{Type: 1}) {
+			for cb, err := range client.All(ctx, c.by.Callbacks, client.CallbackFilter{Type: 1}) {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -132,7 +132,7 @@ func TestBoundReaderWaits(t *testing.T) {
 	h.merchant("b")
 	told := make(chan client.Decision, 1)
 	go func() {
-		for d, err := range h.bound(client.RoleCore, "b").FollowDecisions(ctx, 0) {
+		for d, err := range client.Follow(ctx, h.bound(client.RoleCore, "b").Decisions, 0) {
 			if err == nil {
 				told <- d
 			}

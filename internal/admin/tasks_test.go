@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"iter"
 	"testing"
 
 	"countersign/client"
@@ -43,11 +42,11 @@ func changeOf(c answerer, ctx context.Context, id string) (changed, error) {
 
 // changesIn returns the changes in some states that a person sees.
 func changesIn(t *testing.T, p interface {
-	AllTasks(context.Context, client.TaskFilter) iter.Seq2[client.Task, error]
+	Tasks(context.Context, client.TaskFilter, client.PageOptions) (client.TaskPage, error)
 }, states ...client.TaskState) (list []client.Task) {
 	t.Helper()
 	for _, s := range states {
-		for task, err := range p.AllTasks(t.Context(), client.TaskFilter{Kind: client.TaskChange, State: s}) {
+		for task, err := range client.All(t.Context(), p.Tasks, client.TaskFilter{Kind: client.TaskChange, State: s}) {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -71,7 +71,7 @@ type Agreed struct {
 
 // JudgedApproval is an approval and the reason why it does not count. Void is empty if it counts.
 type JudgedApproval struct {
-	db.Approval
+	db.Vote
 	Void string
 }
 
@@ -80,7 +80,7 @@ type JudgedApproval struct {
 // Each origin counts once, and not at all if it asked. The reason is that one person may hold two tokens if they
 // share a Root, or if one made the other. If a token and one that it made both agree, the made one counts, so that no
 // approval lowers what others are worth.
-func (p *People) Agree(q Asked, votes []db.Approval) Agreed {
+func (p *People) Agree(q Asked, votes []db.Vote) Agreed {
 	q.Needed = max(q.Needed, 1)
 	a := Agreed{Needed: q.Needed, asked: q, people: p}
 	for _, v := range votes {
@@ -139,7 +139,7 @@ func (p *People) barred(q Asked, t Token) string {
 }
 
 // void returns why an approval does not count, whatever other approvals there are. It returns "" if it may count.
-func (p *People) void(q Asked, v db.Approval) string {
+func (p *People) void(q Asked, v db.Vote) string {
 	t, known := p.byID[v.Token]
 	switch {
 	case !known:
@@ -311,7 +311,7 @@ func (a *Agreed) Could() (names []string) {
 
 // Vote judges the new approval v together with votes, the earlier ones. keep reports whether v must be stored; with
 // is the agreement with v. The error is a *client.Problem with status 403 if v does not count.
-func (p *People) Vote(q Asked, votes []db.Approval, v db.Approval) (keep bool, with Agreed, err error) {
+func (p *People) Vote(q Asked, votes []db.Vote, v db.Vote) (keep bool, with Agreed, err error) {
 	before := p.Agree(q, votes)
 	if before.Approved(v.Token) {
 		return false, before, nil
@@ -320,6 +320,6 @@ func (p *People) Vote(q Asked, votes []db.Approval, v db.Approval) (keep bool, w
 		return false, before, err
 	}
 	// v replaces an earlier approval of the same token that became void.
-	rest := slices.DeleteFunc(slices.Clone(votes), func(g db.Approval) bool { return g.Token == v.Token })
+	rest := slices.DeleteFunc(slices.Clone(votes), func(g db.Vote) bool { return g.Token == v.Token })
 	return true, p.Agree(q, append(rest, v)), nil
 }

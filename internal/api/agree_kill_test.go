@@ -134,7 +134,7 @@ func checkOnce(t *testing.T, d *db.DB, id, token string, ann, bob Token) {
 	if err != nil || c.State != client.TaskDone {
 		t.Fatalf("%s is %s, %v", id, c.State, err)
 	}
-	list, err := db.Approvals(t.Context(), d, aboutChange(id), c.digest())
+	list, err := db.Votes(t.Context(), d, aboutChange(id), c.digest())
 	if err != nil || len(list) != 2 || list[0].Token != ann.ID || list[1].Token != bob.ID {
 		t.Errorf("%+v, %v", list, err)
 	}

@@ -53,7 +53,7 @@ func TestAgree(t *testing.T) {
 		p := NewPeople(list)
 		q := Asked{Needed: rapid.IntRange(0, 4).Draw(t, "needed"), Made: rapid.Bool().Draw(t, "made"), At: 10,
 			By: []string{rapid.SampledFrom(list).Draw(t, "asker").ID}}
-		var votes []db.Approval
+		var votes []db.Vote
 		for range len(list) + 1 {
 			a := p.Agree(q, votes)
 			if got := len(p.distinct(a.able, nil, "")); got != most(p, a.able) || got != len(a.counts) {
@@ -76,7 +76,7 @@ func TestAgree(t *testing.T) {
 				t.Fatalf("in another order %d are missing, not %d", again.Missing(), a.Missing())
 			}
 			for _, k := range list {
-				keep, with, err := p.Vote(q, votes, db.Approval{Token: k.ID, At: 9})
+				keep, with, err := p.Vote(q, votes, db.Vote{Token: k.ID, At: 9})
 				offered := holds(a.could, k.ID)
 				if keep != offered || (err == nil) != (offered || a.Approved(k.ID)) || with.Missing() > a.Missing() {
 					t.Fatalf("%s is offered: %v, kept: %v, %v; %d missing, then %d", k.ID, offered, keep, err, a.Missing(), with.Missing())
@@ -91,7 +91,7 @@ func TestAgree(t *testing.T) {
 			if len(a.could) == 0 {
 				t.Fatalf("%d are missing, nobody is offered, and it is not said", a.Missing())
 			}
-			votes = append(votes, db.Approval{Token: rapid.SampledFrom(a.could).Draw(t, "who").ID, At: 9})
+			votes = append(votes, db.Vote{Token: rapid.SampledFrom(a.could).Draw(t, "who").ID, At: 9})
 		}
 		t.Fatalf("all who were offered agreed, and %+v is not enough", p.Agree(q, votes))
 	})
@@ -104,16 +104,16 @@ func TestNobodyStandsInTheWay(t *testing.T) {
 	p := NewPeople([]Token{{ID: "ann", Root: "ann", Role: role}, {ID: "same", Root: "ann", Maker: "ann", Role: role}, {ID: "own", Root: "own", Maker: "ann", Role: role},
 		{ID: "again", Root: "again", Maker: "own", Role: role}})
 	for _, first := range []string{"same", "own", "again"} {
-		q, votes := Asked{Needed: 2, At: 10}, []db.Approval{{Token: "ann", At: 1}}
+		q, votes := Asked{Needed: 2, At: 10}, []db.Vote{{Token: "ann", At: 1}}
 		for _, id := range []string{first, map[string]string{"same": "own"}[first]} {
 			if id == "" {
 				id = "same"
 			}
-			keep, _, err := p.Vote(q, votes, db.Approval{Token: id, At: 2})
+			keep, _, err := p.Vote(q, votes, db.Vote{Token: id, At: 2})
 			if err != nil || !keep {
 				t.Fatalf("%s first, then %s: %v, %v", first, id, keep, err)
 			}
-			votes = append(votes, db.Approval{Token: id, At: 2})
+			votes = append(votes, db.Vote{Token: id, At: 2})
 		}
 		if a := p.Agree(q, votes); !a.Enough() {
 			t.Errorf("%s first: %+v", first, a.Approvals)
@@ -127,11 +127,11 @@ func TestAgreeOfPersons(t *testing.T) {
 	ann := Token{ID: "ann", Root: "ann", Role: client.RoleApprover, Voided: 100}
 	p := NewPeople([]Token{{ID: "core", Root: "core", Role: client.RoleCore}, ann})
 	q := Asked{By: []string{"core"}, At: 500}
-	a := p.Agree(q, []db.Approval{{Token: "ann", At: 100}})
+	a := p.Agree(q, []db.Vote{{Token: "ann", At: 100}})
 	if a.Enough() || !strings.Contains(a.Approvals[0].Void, "revoked") || !a.TellNow() {
 		t.Errorf("what a thief said counts: %+v", a)
 	}
-	keep, a, err := p.Vote(q, []db.Approval{{Token: "ann", At: 100}}, db.Approval{Token: "ann", At: 200})
+	keep, a, err := p.Vote(q, []db.Vote{{Token: "ann", At: 100}}, db.Vote{Token: "ann", At: 200})
 	if err != nil || !keep || !a.Enough() || len(a.Approvals) != 1 {
 		t.Errorf("%v, %+v, %v: her own approval does not count", keep, a, err)
 	}

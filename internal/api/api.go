@@ -27,8 +27,6 @@ import (
 type Process struct {
 	// Audit is the end's audit log. Nil: its routes find nothing.
 	Audit *journal.Log
-	// Keys are the end's keys other than those of merchants. Nil: no keys are shown.
-	Keys *Keys
 	// TestAlarm posts a test message to --alarm-url. Nil: alarms are not posted.
 	TestAlarm func(ctx context.Context) (client.AlarmTest, error)
 	// Node is the id of this process among the nodes of the database. Empty: it is not a node.

@@ -71,6 +71,11 @@ func (c *Call) Concerns(merchant string) {
 
 var idText = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
 
+// Vote returns what the caller says now about a thing: the reason of an approval, or a note.
+func (c *Call) Vote(text string) db.Vote {
+	return db.Vote{Token: c.Token.ID, Name: c.Token.Name, At: c.Now, Text: text}
+}
+
 // PathID returns the id in the path. If the path has MERCHANT/NAME, it returns the id of that thing. It returns
 // db.ErrNotFound if the text cannot be an id.
 func (c *Call) PathID() (string, error) {

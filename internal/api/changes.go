@@ -202,7 +202,7 @@ func (k *Changes) Approve(ctx context.Context, id string, by Token, reason strin
 			return k.settled(ctx, c, err, now)
 		}
 	}
-	v := db.Approval{Token: by.ID, Name: by.Name, At: now, Reason: reason}
+	v := db.Vote{Token: by.ID, Name: by.Name, At: now, Text: reason}
 	err = k.c.DB.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		added, agreed, err := k.vote(ctx, t, &c, v)
 		switch {
@@ -227,7 +227,7 @@ var errEnough = errors.New("the approvals suffice")
 
 // vote locks c and reads it anew. If c is still open, vote stores the approval v and judges it together with the
 // others.
-func (k *Changes) vote(ctx context.Context, t *db.Tx, c *Change, v db.Approval) (added bool, agreed Agreed, err error) {
+func (k *Changes) vote(ctx context.Context, t *db.Tx, c *Change, v db.Vote) (added bool, agreed Agreed, err error) {
 	if _, err := t.Exec(ctx, lockChangeSQL, c.ID); err != nil { // approvals of a change run one after another
 		return false, agreed, err
 	}
@@ -249,13 +249,13 @@ func (k *Changes) vote(ctx context.Context, t *db.Tx, c *Change, v db.Approval) 
 		return false, agreed, err
 	}
 	if added, agreed, err = people.Vote(k.asked(c, v.At), votes, v); err == nil && added {
-		err = db.PutApproval(ctx, t, aboutChange(c.ID), c.digest(), v)
+		_, err = db.AddVote(ctx, t, aboutChange(c.ID), c.digest(), v)
 	}
 	return added, agreed, err
 }
 
 // apply applies c. The same transaction stores v, the last approval that was missing.
-func (k *Changes) apply(ctx context.Context, c *Change, v db.Approval) error {
+func (k *Changes) apply(ctx context.Context, c *Change, v db.Vote) error {
 	plain, err := k.c.DB.Unseal(changePlace(c.ID), changePurpose, c.dataKey, [][]byte{c.sealed})
 	if err != nil {
 		return err
@@ -298,8 +298,8 @@ func (k *Changes) asked(c *Change, at db.Millis) Asked {
 }
 
 // kept returns the stored approvals of c.
-func (k *Changes) kept(ctx context.Context, q db.Querier, c *Change) ([]db.Approval, error) {
-	return db.Approvals(ctx, q, aboutChange(c.ID), c.digest())
+func (k *Changes) kept(ctx context.Context, q db.Querier, c *Change) ([]db.Vote, error) {
+	return db.Votes(ctx, q, aboutChange(c.ID), c.digest())
 }
 
 // Agreed returns who agrees to a change: as of now if it is open, otherwise as of its decision.

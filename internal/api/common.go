@@ -14,9 +14,6 @@ type Common struct {
 	Process
 	// End is the end's name, such as "the service". Required.
 	End string
-	// KeysOf says whose keys /v1/keys lists. Required.
-	KeysOf string
-
 	// Ack is the set of roles that acknowledge alarms. Required.
 	Ack Roles
 	// Rows is the end's database. Lists is the same database with the connections for lists. Required.
@@ -45,7 +42,6 @@ func (o Common) Routes() []Route {
 		{get, "/v1/audit/checkpoint", "auditCheckpoint", Readers, Whole, 200, Handle(o.auditCheckpoint), "Sign the audit log as it is now", nil},
 		{get, "/v1/audit/records/{seq}", "auditProve", Readers, Whole, 200, Find(o.Audit.Prove), "Prove that a record is in the audit log", nil},
 		{get, "/v1/epoch", "epoch", MoneyReaders, ByHandler, 200, Handle(o.epoch), "Show which restore the database goes back to, and whether it is reconciled", nil},
-		{get, "/v1/keys", "keys", Readers, Whole, 200, Handle(o.keys), "List the keys of " + o.KeysOf + ", by fingerprint and age", nil},
 		{get, "/v1/search", "search", Readers, ByHandler, 200, Handle(o.search), "Find what has a text as an identifier, user, address or transaction", nil},
 		{get, "/v1/nodes", "nodes", Readers, Whole, 200, Handle(o.nodes), "List the processes of " + o.End + ", silent ones too", nil},
 
@@ -72,7 +68,6 @@ func commonTags(end string) map[string]string {
 		"audit":     "The audit log: what happened, who did it, and proofs that nothing of it was changed",
 		"stats":     "Numbers",
 		"search":    "One search over everything",
-		"keys":      "The keys of " + end + ", by their fingerprints",
 		"nodes":     "The processes of " + end,
 		"epoch":     "Since which restore from a backup the database is what it is",
 		"signin":    "Signing in with the company's identity provider",
@@ -86,10 +81,6 @@ func commonTags(end string) map[string]string {
 func Say[T any](v T) Handler { return Handle(func(*Call, None, None) (T, error) { return v, nil }) }
 
 func document(c *Call, _ None, _ None) (json.RawMessage, error) { return c.a.document() }
-
-func (o Common) keys(*Call, None, None) (client.KeyList, error) {
-	return client.KeyList{Keys: o.Keys.All()}, nil
-}
 
 // epoch returns the epochs of the database.
 func (o Common) epoch(c *Call, _ None, _ None) (out client.Epoch, err error) {

@@ -73,7 +73,9 @@ func TestSigningKeyOnTwoNodes(t *testing.T) {
 	}
 	before := both(func(d *db.DB) (*envelope.SigningKey, error) { return OpenSigningKey(t.Context(), d) })
 	for range 10 {
-		next := both(func(d *db.DB) (*envelope.SigningKey, error) { return StageSigningKey(t.Context(), d, nil) })
+		next := both(func(d *db.DB) (*envelope.SigningKey, error) {
+			return StageSigningKey(t.Context(), d, func(context.Context, *db.Tx, *envelope.SigningKey) error { return nil })
+		})
 		now := both(func(d *db.DB) (*envelope.SigningKey, error) {
 			if err := ActivateSigningKey(t.Context(), d, func(context.Context, *db.Tx, *envelope.SigningKey, *envelope.SigningKey) error { return nil }); err != nil {
 				return nil, err

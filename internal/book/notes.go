@@ -19,34 +19,34 @@ func aboutOrder(callBackID string) string { return AboutOrder + callBackID }
 func aboutDeposit(seq int64) string { return AboutDeposit + strconv.FormatInt(seq, 10) }
 
 // NoteOrder adds a note about an order, and a record of it to the log.
-func (b *Book) NoteOrder(ctx context.Context, callBackID string, n db.Note) (db.Note, error) {
+func (b *Book) NoteOrder(ctx context.Context, callBackID string, n db.Vote) error {
 	if db.CheckText("", callBackID) != nil {
-		return n, db.ErrNotFound
+		return db.ErrNotFound
 	}
-	err := b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+	return b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		o, err := findOrder(ctx, t, lockOrderSQL, callBackID)
 		if err != nil {
 			return err
 		}
-		if n, err = db.AddNote(ctx, t, aboutOrder(o.CallBackID), n); err != nil {
+		seq, err := db.AddVote(ctx, t, aboutOrder(o.CallBackID), "", n)
+		if err != nil {
 			return err
 		}
-		return journal.AddAbout(ctx, t, journal.OrderNoted, o.CallBackID, n.At, journal.Note{CallBackID: o.CallBackID, Number: n.Seq, Text: n.Text})
+		return journal.AddAbout(ctx, t, journal.OrderNoted, o.CallBackID, n.At, journal.Note{CallBackID: o.CallBackID, Number: seq, Text: n.Text})
 	})
-	return n, err
 }
 
 // NoteDeposit adds a note about a deposit, and a record of it to the log. Notes are purged with the deposit.
-func (b *Book) NoteDeposit(ctx context.Context, seq int64, n db.Note) (db.Note, error) {
-	err := b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+func (b *Book) NoteDeposit(ctx context.Context, seq int64, n db.Vote) error {
+	return b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		d, err := findDeposit(ctx, t, lockDepositSQL, seq) // locked, so that it is not purged meanwhile
 		if err != nil {
 			return err
 		}
-		if n, err = db.AddNote(ctx, t, aboutDeposit(d.Seq), n); err != nil {
+		number, err := db.AddVote(ctx, t, aboutDeposit(d.Seq), "", n)
+		if err != nil {
 			return err
 		}
-		return journal.Add(ctx, t, journal.Record{Kind: journal.DepositNoted, At: n.At, Data: journal.Note{Deposit: d.Seq, Number: n.Seq, Text: n.Text}})
+		return journal.Add(ctx, t, journal.Record{Kind: journal.DepositNoted, At: n.At, Data: journal.Note{Deposit: d.Seq, Number: number, Text: n.Text}})
 	})
-	return n, err
 }

@@ -160,8 +160,8 @@ func (b *Book) RefuseUnknown(ctx context.Context, callBackID, tenantUserID strin
 // ApproveOrder records a person's approval of an undecided order. vote gets the approvals before a. It reports
 // whether to store a, and whether the approvals then suffice, or returns why a does not count. Repeating it changes
 // nothing. ApproveOrder returns a *ConflictError for any other state.
-func (b *Book) ApproveOrder(ctx context.Context, callBackID string, a db.Approval, vote func(ctx context.Context, q db.Querier, votes []db.Approval) (keep, enough bool, err error)) (Order, error) {
-	c := OrderChange{CallBackID: callBackID, To: client.OrderApproved, By: a.Token, Reason: a.Reason}
+func (b *Book) ApproveOrder(ctx context.Context, callBackID string, a db.Vote, vote func(ctx context.Context, q db.Querier, votes []db.Vote) (keep, enough bool, err error)) (Order, error) {
+	c := OrderChange{CallBackID: callBackID, To: client.OrderApproved, By: a.Token, Reason: a.Text}
 	return b.personal(ctx, c, a.At, func(ctx context.Context, t *db.Tx, o *Order) (bool, error) {
 		votes, err := b.OrderApprovals(ctx, t, *o)
 		if err != nil {
@@ -172,7 +172,7 @@ func (b *Book) ApproveOrder(ctx context.Context, callBackID string, a db.Approva
 			return false, err
 		}
 		if keep {
-			if err := db.PutApproval(ctx, t, aboutOrder(callBackID), o.digest(), a); err != nil {
+			if _, err := db.AddVote(ctx, t, aboutOrder(callBackID), o.digest(), a); err != nil {
 				return false, err
 			}
 		}
@@ -182,13 +182,13 @@ func (b *Book) ApproveOrder(ctx context.Context, callBackID string, a db.Approva
 		// The order does not change, so there is no event. The log names who approved.
 		t.Wake(TopicOrders)
 		details := o.Details()
-		return false, journal.AddAbout(ctx, t, journal.OrderApproval, callBackID, a.At, journal.Event{CallBackID: callBackID, TenantUserID: o.TenantUserID, Details: journal.DetailsOf(&details), Reason: a.Reason, DecidedBy: a.Token})
+		return false, journal.AddAbout(ctx, t, journal.OrderApproval, callBackID, a.At, journal.Event{CallBackID: callBackID, TenantUserID: o.TenantUserID, Details: journal.DetailsOf(&details), Reason: a.Text, DecidedBy: a.Token})
 	})
 }
 
 // OrderApprovals returns the approvals of an order, the oldest first.
-func (b *Book) OrderApprovals(ctx context.Context, q db.Querier, o Order) ([]db.Approval, error) {
-	return db.Approvals(ctx, q, aboutOrder(o.CallBackID), o.digest())
+func (b *Book) OrderApprovals(ctx context.Context, q db.Querier, o Order) ([]db.Vote, error) {
+	return db.Votes(ctx, q, aboutOrder(o.CallBackID), o.digest())
 }
 
 // digest returns a digest of everything in an order that is approved. An order never changes, but one that a restore

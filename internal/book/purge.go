@@ -126,5 +126,5 @@ func purgeTaken(ctx context.Context, t *db.Tx, rows []int64) (total int64, err e
 		}
 		total += n
 	}
-	return total, db.DropNotes(ctx, t, notes)
+	return total, db.DropVotes(ctx, t, notes)
 }

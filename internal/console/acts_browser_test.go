@@ -219,7 +219,7 @@ func (w *world) confirmed(t *testing.T, core *client.Service) client.Withdrawal 
 	if err != nil {
 		t.Fatal(err)
 	}
-	for decided, err := range w.admin.FollowDecisions(ctx, 0) {
+	for decided, err := range client.Follow(ctx, w.admin.Decisions, 0) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -88,14 +88,9 @@ func (e *end) begin(ctx context.Context, b beginning) (err error) {
 	return nil
 }
 
-// measure starts to show the figures of e and to post its alarms. own are the keys of the end besides its journal's.
-// It returns what the API of e is given; /metrics is no part of that if it has its own listener.
-func (e *end) measure(ctx context.Context, own ...client.Key) (p api.Process, err error) {
+// measure starts to show the figures of e and to post its alarms. It returns what the API of e is given; /metrics is no part of that if it has its own listener.
+func (e *end) measure() (p api.Process, err error) {
 	c := e.c
-	key := client.Key{Kind: client.KeyAudit, Fingerprint: journal.Fingerprint(e.journal.Key())}
-	if e.figures.keys, err = api.NewKeys(ctx, e.db, db.MillisOf(e.clock.Now()), append(own, key)...); err != nil {
-		return p, err
-	}
 	onAPI := e.figures.handler()
 	if c.MetricsListen != "" {
 		mux := http.NewServeMux()
@@ -107,7 +102,7 @@ func (e *end) measure(ctx context.Context, own ...client.Key) (p api.Process, er
 		}
 	}
 	e.alarms, err = c.alarmPoster(c.Alarms, e.db, e.journal, e.clock.Now, c.Log)
-	return api.Process{Audit: e.journal, Keys: e.figures.keys, TestAlarm: e.alarms.tester(), Node: e.heart.node.ID,
+	return api.Process{Audit: e.journal, TestAlarm: e.alarms.tester(), Node: e.heart.node.ID,
 		Metrics: onAPI, Now: e.clock.Now, Log: c.Log, Bodies: e.held, Version: Version}, err
 }
 

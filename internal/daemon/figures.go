@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"countersign/client"
-	"countersign/internal/api"
 	"countersign/internal/db"
 )
 
@@ -25,7 +24,6 @@ const scrapeTimeout = 5 * time.Second
 type figures struct {
 	end      *end
 	registry *prometheus.Registry
-	keys     *api.Keys // set before the first scrape
 	// read reads the values that only this end has.
 	read func(context.Context, *scrape) error
 	// alarms is the prefix of the names of the alarm figures, which are of these kinds.
@@ -131,11 +129,6 @@ func (t TLS) collect(s *scrape) {
 
 // shared reads the values of the database.
 func (f *figures) shared(ctx context.Context, s *scrape) error {
-	ages, err := f.keys.Oldest(ctx, s.now)
-	if err != nil {
-		return err
-	}
-	s.ages(ages)
 	counts, err := f.end.db.AlarmCounts(ctx)
 	if err != nil {
 		return err
@@ -147,16 +140,6 @@ func (f *figures) shared(ctx context.Context, s *scrape) error {
 		open(float64(counts[k].Open), string(k))
 	}
 	return f.read(ctx, s)
-}
-
-// ages sends the ages of the oldest keys of each kind.
-func (s *scrape) ages(oldest map[client.KeyKind]db.Millis) {
-	age := s.figure("countersign_oldest_key_seconds", "Seconds since the oldest key of a kind came into use; a kind without a key is absent.", "kind")
-	for kind, since := range oldest {
-		if since != 0 {
-			age(s.since(since), string(kind))
-		}
-	}
 }
 
 // oneIf returns a yes or no as the value of a gauge.

@@ -8,7 +8,6 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/internal/db"
 	"countersign/internal/dispatch"
 	"countersign/internal/outbox"
 )
@@ -92,11 +91,6 @@ func (s *Service) scrape(ctx context.Context, c *scrape) error {
 	for state, n := range numbers.Withdrawals {
 		withdrawals(float64(n), string(state))
 	}
-	keys, err := s.outbox.OldestKeys(ctx)
-	if err != nil {
-		return err
-	}
-	c.ages(map[client.KeyKind]db.Millis{client.KeyRequest: keys.Key, client.KeyResponse: keys.ResponseKey, client.KeyAPI: keys.APIKey, client.KeyCallbackAPI: keys.CallbackAPIKey})
 	frozen, err := s.outbox.Frozen(ctx)
 	if err != nil {
 		return err

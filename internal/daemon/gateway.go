@@ -96,7 +96,7 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	}
 	g.figures = newFigures(&g.end, "countersign_gateway_", client.AlarmKind("").AtGateway(), g.scrape)
 	counts := newGatewayFigures(g.figures)
-	process, err := g.measure(ctx, append(gatewayKeys(c.Callbacks), signingKey(c.Callbacks.Sign))...)
+	process, err := g.measure()
 	if err != nil {
 		return err
 	}

@@ -47,7 +47,7 @@ func testRepeated(t *testing.T, serviceDB, gatewayDB string) {
 		t.Errorf("by their state: %v", err)
 	}
 	var repeated []string
-	for c, err := range b.api.AllCallbacks(ctx, client.CallbackFilter{}) {
+	for c, err := range client.All(ctx, b.api.Callbacks, client.CallbackFilter{}) {
 		if err != nil {
 			t.Fatal(err)
 		}

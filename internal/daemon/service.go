@@ -105,7 +105,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	}); err != nil {
 		return err
 	}
-	process, err := s.measure(ctx, signingKey(signer))
+	process, err := s.measure()
 	if err != nil {
 		return err
 	}

@@ -141,7 +141,7 @@ func everyType(t *testing.T, b *bothEnds, to string) {
 		t.Helper()
 		b.await(fmt.Sprintf("%d accepted callbacks of %s", want, to), func(ctx context.Context) (bool, error) {
 			n := 0
-			for c, err := range b.api.AllCallbacks(ctx, client.CallbackFilter{Merchant: to, State: client.CallbackAccepted}) {
+			for c, err := range client.All(ctx, b.api.Callbacks, client.CallbackFilter{Merchant: to, State: client.CallbackAccepted}) {
 				if err != nil || c.Merchant != to {
 					return false, err
 				}

@@ -1,6 +1,7 @@
 package db
 
 import (
+	"context"
 	"crypto/rand"
 	"fmt"
 	"strconv"
@@ -68,4 +69,60 @@ func (d *DB) SealText(r Record, purpose string, plain []byte) []byte {
 // OpenText inverts SealText.
 func (d *DB) OpenText(r Record, purpose string, sealed []byte) ([]byte, error) {
 	return openGCM(d.key.gcm, sealed, r.about(purpose))
+}
+
+// OwnKey is a secret of the end in a table of such secrets, with the columns id, data_key and private.
+type OwnKey struct {
+	Table   string
+	ID      int64
+	Purpose string
+}
+
+func (k OwnKey) record() Record {
+	return Record{Table: k.Table, Row: strconv.FormatInt(k.ID, 10), Version: 1}
+}
+
+// Read returns the secret, opened with m. It returns nil if there is none.
+func (k OwnKey) Read(ctx context.Context, q Querier, m *MasterKey) ([]byte, error) {
+	var dataKey, sealed []byte
+	found, err := One(ctx, q, "SELECT data_key, private FROM "+k.Table+" WHERE id = $1", []any{k.ID}, &dataKey, &sealed)
+	if err != nil || !found {
+		return nil, err
+	}
+	plain, err := m.Unseal(k.record(), []string{k.Purpose}, dataKey, [][]byte{sealed})
+	if err != nil {
+		return nil, err
+	}
+	return plain[0], nil
+}
+
+// Keep stores secret, unless there is one, as part of t. It reports whether it did.
+func (k OwnKey) Keep(ctx context.Context, t *Tx, d *DB, secret []byte) (bool, error) {
+	dataKey, sealed := d.Seal(k.record(), []string{k.Purpose}, [][]byte{secret})
+	n, err := t.Exec(ctx, "INSERT INTO "+k.Table+" (id, data_key, private) VALUES ($1, $2, $3) ON CONFLICT (id) DO NOTHING", k.ID, dataKey, sealed[0])
+	return n == 1, err
+}
+
+// Open returns the secret. If there is none, it stores the one that make returns; made then runs in the same
+// transaction, unless it is nil. All nodes of a database get the same.
+func (k OwnKey) Open(ctx context.Context, d *DB, make func() ([]byte, error), made func(context.Context, *Tx) error) ([]byte, error) {
+	secret, err := k.Read(ctx, d, d.key)
+	if secret != nil || err != nil {
+		return secret, err
+	}
+	fresh, err := make()
+	if err != nil {
+		return nil, err
+	}
+	err = d.Write(ctx, func(ctx context.Context, t *Tx) error {
+		kept, err := k.Keep(ctx, t, d, fresh)
+		if err == nil {
+			secret, err = k.Read(ctx, t, d.key) // another node may have been first
+		}
+		if err != nil || !kept || made == nil {
+			return err
+		}
+		return made(ctx, t)
+	})
+	return secret, err
 }

@@ -38,7 +38,7 @@ func TestGatewayPurgesOnlyWhatWasRead(t *testing.T) {
 		take(t, b, "d11", "tx3", "1", start) // a possible duplicate of d3, which a person compares
 		take(t, b, "d12", "tx12", "1", start+80*day)
 		for _, seq := range []int64{1, 9, 11} {
-			must(b.NoteDeposit(ctx, seq, db.Note{At: start, By: "tok", Text: "n"}))(t)
+			must(0, b.NoteDeposit(ctx, seq, db.Vote{At: start, Token: "tok", Text: "n"}))(t)
 		}
 		now := start + 91*day
 		steps := []struct {
@@ -86,10 +86,10 @@ func TestGatewayPurgesOnlyWhatWasRead(t *testing.T) {
 			}
 		}
 		var notes int64
-		if _, err := db.One(ctx, b, `SELECT COUNT(*) FROM notes`, nil, &notes); err != nil || notes != 1 || len(must(db.Notes(ctx, b, book.AboutDeposit+"11"))(t)) != 1 {
+		if _, err := db.One(ctx, b, `SELECT COUNT(*) FROM votes`, nil, &notes); err != nil || notes != 1 || len(must(db.Votes(ctx, b, book.AboutDeposit+"11", ""))(t)) != 1 {
 			t.Errorf("%d notes are left, want that about d11; %v", notes, err)
 		}
-		if _, err := b.NoteDeposit(ctx, 1, db.Note{At: now, By: "tok", Text: "n"}); !errors.Is(err, db.ErrPurged) {
+		if err := b.NoteDeposit(ctx, 1, db.Vote{At: now, Token: "tok", Text: "n"}); !errors.Is(err, db.ErrPurged) {
 			t.Errorf("a note about d1: %v", err)
 		}
 		if _, err := b.Deposit(ctx, 3); !errors.Is(err, db.ErrPurged) {

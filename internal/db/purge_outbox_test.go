@@ -76,7 +76,7 @@ func addWithdrawal(t testing.TB, o *outbox.Outbox, state client.WithdrawalState,
 func approve(t testing.TB, o *outbox.Outbox, about string, at db.Millis) {
 	t.Helper()
 	err := o.Write(ctx, func(ctx context.Context, x *db.Tx) error {
-		err := db.PutApproval(ctx, x, about, "digest", db.Approval{Token: "tok", Name: "Ann", At: at})
+		_, err := db.AddVote(ctx, x, about, "digest", db.Vote{Token: "tok", Name: "Ann", At: at})
 		return err
 	})
 	if err != nil {
@@ -155,7 +155,7 @@ func TestServicePurgesOnlyWhatIsSettled(t *testing.T) {
 			approved = append(approved, "withdrawal/"+withdrawals[s].ID)
 		}
 		slices.Sort(approved)
-		if is := dbtest.Query(t, url, `SELECT about FROM approvals ORDER BY about`); !slices.Equal(is, approved) {
+		if is := dbtest.Query(t, url, `SELECT about FROM votes ORDER BY about`); !slices.Equal(is, approved) {
 			t.Errorf("approvals of %q are kept, want %q", is, approved)
 		}
 		// A permit is given once, and again to its holder.

@@ -222,7 +222,7 @@ func (d *Demo) end(ctx context.Context) error {
 
 // alarms returns the number of the service's alarms.
 func (d *Demo) alarms(ctx context.Context, f client.AlarmFilter) (n int, err error) {
-	for _, err := range d.api.AllAlarms(ctx, f) {
+	for _, err := range client.All(ctx, d.api.Alarms, f) {
 		if err != nil {
 			return n, err
 		}

@@ -22,7 +22,7 @@ func told(id, user, chain, old, to string) *countersign.AddressChange {
 // states gives what the list of addresses says of a user, the oldest first.
 func (r *rig) addresses(user string) (list []client.AddressEntry) {
 	r.t.Helper()
-	for a, err := range r.client.AllAddresses(r.t.Context(), client.AddressFilter{TenantUserID: user}) {
+	for a, err := range client.All(r.t.Context(), r.client.Addresses, client.AddressFilter{TenantUserID: user}) {
 		if err != nil {
 			r.t.Fatal(err)
 		}

@@ -48,8 +48,8 @@ func (a *server) approve(ctx context.Context, c *api.Call, o book.Order, reason 
 	if why := notAsked(o, ruling, c.Now); why != "" {
 		return o, &db.ConflictError{Reason: why}
 	}
-	v := db.Approval{Token: c.Token.ID, Name: c.Token.Name, At: c.Now, Reason: reason}
-	return a.book.ApproveOrder(ctx, o.CallBackID, v, func(ctx context.Context, q db.Querier, votes []db.Approval) (keep, enough bool, err error) {
+	v := c.Vote(reason)
+	return a.book.ApproveOrder(ctx, o.CallBackID, v, func(ctx context.Context, q db.Querier, votes []db.Vote) (keep, enough bool, err error) {
 		people, err := api.ReadPeople(ctx, q)
 		if err != nil {
 			return false, false, err

@@ -193,7 +193,7 @@ var access = map[string]string{
 	"addresses": "viewer app approver admin", "address": "viewer app approver admin",
 	"refused": "viewer approver admin", "refusedCallback": "viewer approver admin", "learned": "viewer approver admin",
 	"events": "viewer app approver admin", "cursor": "viewer app approver admin", "moveCursor": "app admin",
-	"callbacks": "viewer approver admin", "alarms": "viewer approver admin", "ackAlarm": "approver admin", "testAlarm": "approver admin", "stats": "viewer approver admin", "nodes": "viewer approver admin", "search": "viewer approver admin", "keys": "viewer approver admin", "epoch": "viewer app approver admin",
+	"callbacks": "viewer approver admin", "alarms": "viewer approver admin", "ackAlarm": "approver admin", "testAlarm": "approver admin", "stats": "viewer approver admin", "nodes": "viewer approver admin", "search": "viewer approver admin", "epoch": "viewer app approver admin",
 	"audit": "viewer approver admin", "auditCheckpoint": "viewer approver admin", "auditAbout": "viewer approver admin", "auditProve": "viewer approver admin",
 	"forwarding": "viewer approver admin", "retryForwards": "admin",
 	"provider": "", "beginProvider": "", "finishProvider": "", "signOut": "viewer app approver admin",

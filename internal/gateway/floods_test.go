@@ -121,7 +121,7 @@ func TestManyJoins(t *testing.T) {
 				t.Errorf("errCode %d", code)
 			}
 			n, kept := 0, 0
-			for x, err := range r.client.AllRefused(t.Context(), client.RefusedFilter{}) {
+			for x, err := range client.All(t.Context(), r.client.Refused, client.RefusedFilter{}) {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -215,7 +215,7 @@ func TestForgerPoisonsNothing(t *testing.T) {
 			strict.posted(merchant.DefaultNotifyPath, strict.splice(b, a))
 			r := newRigOn(t, strict.db, service, nil)
 			r.posted(merchant.DefaultNotifyPath, a) // of the same blocks as both joins
-			for x, err := range r.client.AllRefused(t.Context(), client.RefusedFilter{Reason: "spliced"}) {
+			for x, err := range client.All(t.Context(), r.client.Refused, client.RefusedFilter{Reason: "spliced"}) {
 				if err != nil {
 					t.Fatal(err)
 				}

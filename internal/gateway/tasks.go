@@ -134,10 +134,10 @@ func (a *server) depositTasks() tasks.Kind {
 	}.tasks()
 	k.Stops = []string{tasks.Approve, tasks.Decline}
 	k.Noted = book.AboutDeposit
-	k.Note = func(ctx context.Context, about string, n db.Note) (db.Note, error) {
+	k.Note = func(ctx context.Context, about string, n db.Vote) error {
 		seq, err := seqOf(about)
 		if err != nil {
-			return n, err
+			return err
 		}
 		return a.book.NoteDeposit(ctx, seq, n)
 	}

@@ -85,7 +85,7 @@ func (u user) DismissRefused(ctx context.Context, id int64, reason string) (clie
 // open lists the ids of the open tasks of a kind, the newest first.
 func (u user) open(t *testing.T, kind client.TaskKind) (ids []string) {
 	t.Helper()
-	for x, err := range u.AllTasks(t.Context(), client.TaskFilter{Kind: kind}) {
+	for x, err := range client.All(t.Context(), u.Tasks, client.TaskFilter{Kind: kind}) {
 		if err != nil {
 			t.Fatal(err)
 		}

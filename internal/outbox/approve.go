@@ -23,7 +23,7 @@ func (w *Withdrawal) Large(limits client.AmountLimits) bool {
 type Approval struct {
 	Needed    bool
 	By        string // the token whose call added the withdrawal; empty: no call did
-	Approvals []db.Approval
+	Approvals []db.Vote
 }
 
 // Judge returns why the approvals do not suffice for a release, or "" if they do.
@@ -38,7 +38,7 @@ func approvalOf(ctx context.Context, q db.Querier, w *Withdrawal) (a Approval, e
 		return a, err
 	}
 	if _, err = db.One(ctx, q, addedBySQL, []any{merchant, rest}, &a.By); err == nil {
-		a.Approvals, err = db.Approvals(ctx, q, aboutWithdrawal(w.ID), w.digest())
+		a.Approvals, err = db.Votes(ctx, q, aboutWithdrawal(w.ID), w.digest())
 	}
 	return a, err
 }
@@ -73,7 +73,7 @@ func (o *Outbox) WithdrawalApproval(ctx context.Context, w Withdrawal) (a Approv
 // ApproveWithdrawal stores a person's approval of the release of a confirmed withdrawal above its limit. vote decides
 // whether to store it, and returns an error if it does not count. ApproveWithdrawal returns a *ConflictError if the
 // withdrawal is in another state or needs no approval.
-func (o *Outbox) ApproveWithdrawal(ctx context.Context, id string, a db.Approval, vote func(context.Context, db.Querier, Withdrawal, Approval) (keep bool, err error)) error {
+func (o *Outbox) ApproveWithdrawal(ctx context.Context, id string, a db.Vote, vote func(context.Context, db.Querier, Withdrawal, Approval) (keep bool, err error)) error {
 	return o.write(ctx, id, func(ctx context.Context, t *db.Tx, merchant, rest string) error {
 		look, err := o.lookAt(ctx, t, []string{merchant})
 		if err != nil {
@@ -102,11 +102,11 @@ func (o *Outbox) ApproveWithdrawal(ctx context.Context, id string, a db.Approval
 		if keep, err := vote(ctx, t, w, is); err != nil || !keep {
 			return err
 		}
-		if err := db.PutApproval(ctx, t, aboutWithdrawal(w.ID), w.digest(), a); err != nil {
+		if _, err := db.AddVote(ctx, t, aboutWithdrawal(w.ID), w.digest(), a); err != nil {
 			return err
 		}
 		return journal.AddAbout(ctx, t, journal.WithdrawalApproved, id, a.At, journal.Withdrawal{Merchant: merchant, CallBackID: w.CallBackID,
-			TenantUserID: w.TenantUserID, Details: w.Details, Reason: a.Reason})
+			TenantUserID: w.TenantUserID, Details: w.Details, Reason: a.Text})
 	})
 }
 

@@ -361,20 +361,6 @@ func recordMerchant(ctx context.Context, t *db.Tx, was, is *Merchant, now db.Mil
 	return journal.AddAbout(ctx, t, kind, is.ID, now, c)
 }
 
-const oldestKeysSQL = `
-SELECT COALESCE(MIN(CASE WHEN request_key_since > 0 THEN request_key_since END), 0),
-	COALESCE(MIN(CASE WHEN response_key_since > 0 THEN response_key_since END), 0),
-	COALESCE(MIN(CASE WHEN api_key_since > 0 THEN api_key_since END), 0),
-	COALESCE(MIN(CASE WHEN callback_api_key_since > 0 THEN callback_api_key_since END), 0)
-FROM (SELECT request_key_since, response_key_since, api_key_since, callback_api_key_since FROM merchants
-	UNION ALL SELECT request_key_since, response_key_since, api_key_since, callback_api_key_since FROM rotations) all_keys`
-
-// OldestKeys returns when the oldest key of each kind came into use. 0 means that there is none.
-func (o *Outbox) OldestKeys(ctx context.Context) (s KeySince, err error) {
-	_, err = db.One(ctx, o, oldestKeysSQL, nil, &s.Key, &s.ResponseKey, &s.APIKey, &s.CallbackAPIKey)
-	return s, err
-}
-
 const endedRotationsSQL = `
 SELECT merchant FROM rotations WHERE activated > 0 AND activated + overlap <= $1 ORDER BY merchant LIMIT 100`
 

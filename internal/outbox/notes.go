@@ -13,16 +13,16 @@ const AboutWithdrawal = "withdrawal/"
 func aboutWithdrawal(id string) string { return AboutWithdrawal + id }
 
 // NoteWithdrawal adds a note about a withdrawal, and a record of it.
-func (o *Outbox) NoteWithdrawal(ctx context.Context, id string, n db.Note) (db.Note, error) {
-	err := o.write(ctx, id, func(ctx context.Context, t *db.Tx, merchant, rest string) error {
+func (o *Outbox) NoteWithdrawal(ctx context.Context, id string, n db.Vote) error {
+	return o.write(ctx, id, func(ctx context.Context, t *db.Tx, merchant, rest string) error {
 		w, err := lockWithdrawal(ctx, t, merchant, rest)
 		if err != nil {
 			return err
 		}
-		if n, err = db.AddNote(ctx, t, aboutWithdrawal(w.ID), n); err != nil {
+		seq, err := db.AddVote(ctx, t, aboutWithdrawal(w.ID), "", n)
+		if err != nil {
 			return err
 		}
-		return journal.AddAbout(ctx, t, journal.WithdrawalNoted, w.ID, n.At, journal.Note{Merchant: w.Merchant, CallBackID: w.CallBackID, Number: n.Seq, Text: n.Text})
+		return journal.AddAbout(ctx, t, journal.WithdrawalNoted, w.ID, n.At, journal.Note{Merchant: w.Merchant, CallBackID: w.CallBackID, Number: seq, Text: n.Text})
 	})
-	return n, err
 }

@@ -143,7 +143,7 @@ func ofTwo(_ context.Context, _ db.Querier, _ outbox.Withdrawal, a outbox.Approv
 }
 
 func approve(t *testing.T, o *outbox.Outbox, by string, at db.Millis) error {
-	return o.ApproveWithdrawal(ctx, order(t, o).ID, db.Approval{Token: by, Name: by, At: at},
+	return o.ApproveWithdrawal(ctx, order(t, o).ID, db.Vote{Token: by, Name: by, At: at},
 		func(context.Context, db.Querier, outbox.Withdrawal, outbox.Approval) (bool, error) { return true, nil })
 }
 

@@ -44,7 +44,7 @@ func TestOrdersFromBefore(t *testing.T) {
 			for name, decide := range map[string]func() (book.Order, error){
 				"cancelling": func() (book.Order, error) { return b.CancelOrder(ctx, id, "app", "", at) },
 				"declining":  func() (book.Order, error) { return b.DeclineOrder(ctx, id, "a", "", at) },
-				"approving":  func() (book.Order, error) { return b.ApproveOrder(ctx, id, db.Approval{Token: "a", At: at}, alone) },
+				"approving":  func() (book.Order, error) { return b.ApproveOrder(ctx, id, db.Vote{Token: "a", At: at}, alone) },
 			} {
 				if _, err := decide(); !errors.Is(err, db.ErrConflict) {
 					t.Errorf("%s %s gives %v", name, id, err)
@@ -421,7 +421,7 @@ func TestOrderLinesThatLack(t *testing.T) {
 }
 
 // alone is the vote of a policy that one approval satisfies.
-func alone(context.Context, db.Querier, []db.Approval) (keep, enough bool, err error) {
+func alone(context.Context, db.Querier, []db.Vote) (keep, enough bool, err error) {
 	return true, true, nil
 }
 
@@ -429,9 +429,9 @@ func alone(context.Context, db.Querier, []db.Approval) (keep, enough bool, err e
 // application says was confirmed is not approved again.
 func TestApprovalsOfOrders(t *testing.T) {
 	approve := func(b *book.Book, by string, at db.Millis) (book.Order, error) {
-		return b.ApproveOrder(ctx, "order", db.Approval{Token: by, Name: by, At: at},
-			func(_ context.Context, _ db.Querier, given []db.Approval) (keep, enough bool, err error) {
-				again := slices.ContainsFunc(given, func(a db.Approval) bool { return a.Token == by })
+		return b.ApproveOrder(ctx, "order", db.Vote{Token: by, Name: by, At: at},
+			func(_ context.Context, _ db.Querier, given []db.Vote) (keep, enough bool, err error) {
+				again := slices.ContainsFunc(given, func(a db.Vote) bool { return a.Token == by })
 				return !again, !again && len(given) == 1, nil
 			})
 	}

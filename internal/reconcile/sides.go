@@ -74,7 +74,7 @@ func (s local) repeat(ctx context.Context, id string, now db.Millis) error {
 type remote struct{ api *client.Service }
 
 func (s remote) deposits(ctx context.Context, merchant string, fn func(client.SentDeposit) error) error {
-	for d, err := range s.api.AllDeposits(ctx, client.DepositFilter{Merchant: merchant}) {
+	for d, err := range client.All(ctx, s.api.Deposits, client.DepositFilter{Merchant: merchant}) {
 		if err != nil {
 			return fmt.Errorf("deposits of the service: %w", err)
 		}
@@ -90,7 +90,7 @@ func (s remote) purged(context.Context, string, func(merchant, trackingID string
 }
 
 func (s remote) withdrawals(ctx context.Context, merchant string, fn func(client.Withdrawal) error) error {
-	for w, err := range s.api.AllWithdrawals(ctx, client.WithdrawalFilter{Merchant: merchant}) {
+	for w, err := range client.All(ctx, s.api.Withdrawals, client.WithdrawalFilter{Merchant: merchant}) {
 		if err != nil {
 			return fmt.Errorf("withdrawals of the service: %w", err)
 		}
@@ -170,7 +170,7 @@ func (c Config) spool(ctx context.Context) (path string, err error) {
 	if err := eachDeposit(ctx, c.There, client.DepositSearch{}, put); err != nil {
 		return f.Name(), err
 	}
-	for o, err := range c.There.AllOrders(ctx, client.OrderFilter{}) {
+	for o, err := range client.All(ctx, c.There.Orders, client.OrderFilter{}) {
 		if err != nil {
 			return f.Name(), fmt.Errorf("orders of the gateway: %w", err)
 		}

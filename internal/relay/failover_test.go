@@ -121,7 +121,7 @@ func testCoreFailsOver(t *testing.T, pair *dbtest.Pair, failOver func()) {
 	// Cancelling decides.
 	cancelled := 0
 	cancelAll := func() {
-		for w, err := range s.admin.AllWithdrawals(t.Context(), client.WithdrawalFilter{State: client.WithdrawalAwaiting}) {
+		for w, err := range client.All(t.Context(), s.admin.Withdrawals, client.WithdrawalFilter{State: client.WithdrawalAwaiting}) {
 			if err == nil {
 				_, err = s.admin.CancelWithdrawal(t.Context(), w.ID)
 			}

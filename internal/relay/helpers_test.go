@@ -258,7 +258,7 @@ func clientOf(t testing.TB, url, token string) *client.Service {
 func (s *service) told(merchant string) []string {
 	s.t.Helper()
 	var list []string
-	for c, err := range s.admin.AllCallbacks(context.Background(), client.CallbackFilter{Merchant: merchant}) {
+	for c, err := range client.All(context.Background(), s.admin.Callbacks, client.CallbackFilter{Merchant: merchant}) {
 		if err != nil {
 			s.t.Fatal(err)
 		}

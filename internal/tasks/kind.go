@@ -28,7 +28,7 @@ type Kind struct {
 	Deciders api.Roles
 	// Note adds a note about the thing. Notes are kept under Noted and its id. Nil: it has none.
 	Noted string
-	Note  func(ctx context.Context, about string, n db.Note) (db.Note, error)
+	Note  func(ctx context.Context, about string, n db.Vote) error
 }
 
 // Source is a list of the tasks of one kind in one state, the newest first.
@@ -76,7 +76,7 @@ func (l *Look) Ask(t *client.Task, a api.Agreed) {
 func (l *Look) Voted(t *client.Task, a api.Agreed) {
 	for _, g := range a.Approvals {
 		t.Votes = append(t.Votes, client.TaskVote{Task: t.ID, Actor: g.Token, Name: g.Name, Origin: l.People.Origin(g.Token),
-			Verdict: Approve, Note: g.Reason, At: api.TimeOf(g.At), Void: g.Void})
+			Verdict: Approve, Note: g.Text, At: api.TimeOf(g.At), Void: g.Void})
 	}
 	t.Needs, t.Missing = len(a.Approvals), 0
 }

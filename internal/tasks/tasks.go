@@ -213,9 +213,9 @@ func (t Tasks) shown(l *Look, id string) (client.Task, error) {
 	if err != nil || k.Note == nil {
 		return task, err
 	}
-	notes, err := db.Notes(l.R.Context(), t.Lists, k.Noted+task.About)
+	notes, err := db.Votes(l.R.Context(), t.Lists, k.Noted+task.About, "")
 	for _, n := range notes {
-		task.Votes = append(task.Votes, client.TaskVote{Task: task.ID, Actor: n.By, Name: n.Name, Origin: l.People.Origin(n.By), Note: n.Text, At: api.TimeOf(n.At)})
+		task.Votes = append(task.Votes, client.TaskVote{Task: task.ID, Actor: n.Token, Name: n.Name, Origin: l.People.Origin(n.Token), Note: n.Text, At: api.TimeOf(n.At)})
 	}
 	slices.SortStableFunc(task.Votes, func(a, b client.TaskVote) int { return cmp.Compare(a.At, b.At) })
 	return task, err
@@ -271,11 +271,10 @@ func (t Tasks) note(c *api.Call, _ api.None, in client.NewNote) (client.Task, er
 		case !k.decides(c.Token.Role):
 			return forbidden(c, "notes")
 		}
-		n, err := c.NewNote(in)
-		if err == nil {
-			_, err = k.Note(c.R.Context(), about, n)
+		if strings.TrimSpace(in.Text) == "" {
+			return api.Invalid(api.At("body.text", "is blank: write the note"))
 		}
-		return err
+		return k.Note(c.R.Context(), about, c.Vote(in.Text))
 	})
 }
 

@@ -55,28 +55,18 @@ CREATE INDEX alarms_standing ON alarms (kind, merchant, subject, acked) WHERE en
 CREATE INDEX alarms_open ON alarms (seq) WHERE acked = 0 AND ended = 0;
 CREATE INDEX alarms_kind ON alarms (kind, seq);
 
--- What people noted about a withdrawal, an order or a deposit. Rows never change.
-CREATE TABLE notes (
-  about    {text} NOT NULL, -- the kind of thing, a slash, and its id
-  seq      {int} NOT NULL, -- from 1 among the notes about it
-  at       {int} NOT NULL,
-  by_token TEXT NOT NULL,
-  by_name  TEXT NOT NULL, -- of the token then
-  text     TEXT NOT NULL,
+-- What people said about a thing: approvals and notes. Rows never change; a token's new approval takes the place of
+-- its void one.
+CREATE TABLE votes (
+  about {text} NOT NULL, -- the kind of thing, a slash, and its id
+  seq   {int} NOT NULL, -- from 1 among those about it
+  token TEXT NOT NULL,
+  name  TEXT NOT NULL, -- of the token then
+  at    {int} NOT NULL,
+  shown TEXT NOT NULL, -- SHA-256 of what was approved: a row counts for nothing else; empty: a note
+  text  TEXT NOT NULL, -- of an approval the reason
   PRIMARY KEY (about, seq)
 ){clustered};
-
--- Who approved what. A row is of one token; another takes its place only where it is void.
-CREATE TABLE approvals (
-  id     {text} NOT NULL PRIMARY KEY, -- about, a space, and the token
-  about  {text} NOT NULL, -- the kind of thing, a slash, and its id
-  token  TEXT NOT NULL,
-  name   TEXT NOT NULL, -- of the token then
-  at     {int} NOT NULL,
-  shown  TEXT NOT NULL, -- SHA-256 of what was approved: a row counts for nothing else
-  reason TEXT NOT NULL
-){strict};
-CREATE INDEX approvals_about ON approvals (about, at);
 
 -- Who may do what. merchants: ids that the token is bound to, with a space between;
 -- empty: all. maker: the token that made it. root: where it comes from; tokens of one
@@ -165,12 +155,4 @@ CREATE TABLE nodes (
   version TEXT NOT NULL,
   started {int} NOT NULL,
   seen    {int} NOT NULL -- when it last wrote the row
-){clustered};
-
--- Since when the keys are there that no other table has, by kind and fingerprint.
-CREATE TABLE known_keys (
-  kind        {text} NOT NULL,
-  fingerprint {text} NOT NULL,
-  since       {int} NOT NULL,
-  PRIMARY KEY (kind, fingerprint)
 ){clustered};

@@ -3,7 +3,6 @@ package sim
 import (
 	"context"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 
@@ -77,7 +76,7 @@ func (w *world) neverOf(merchant string) []told {
 
 // end is an end of the link, as far as alarms go.
 type end interface {
-	AllAlarms(context.Context, client.AlarmFilter) iter.Seq2[client.Alarm, error]
+	Alarms(context.Context, client.AlarmFilter, client.PageOptions) (client.AlarmPage, error)
 }
 
 // ends returns both ends, by the names of their processes.
@@ -89,7 +88,7 @@ func (w *world) ends() map[string]end {
 func (w *world) alarms(of end, f client.AlarmFilter) (list []client.Alarm) {
 	w.persist("reading alarms", func() error {
 		list = nil
-		for a, err := range of.AllAlarms(w.ctx, f) {
+		for a, err := range client.All(w.ctx, of.Alarms, f) {
 			if err != nil {
 				return err
 			}
