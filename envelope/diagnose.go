@@ -12,45 +12,6 @@ import (
 // commonSizes are the block sizes, in bytes, that peers use.
 var commonSizes = []int{128, 192, 256, 384, 512, 1024}
 
-// Diagnose returns short sentences that say why a body does not open and what to try, the likeliest
-// cause first. err is the error of Unwrap or Open; if it is nil, Diagnose opens the body itself, and
-// returns nothing for a body that opens. key may be nil. Like Explain, Diagnose is for the person who
-// holds the key; never send its sentences to a peer.
-func Diagnose(key *Key, p Padding, body []byte, err error) []string {
-	inner, _, unwrapErr := Unwrap(body)
-	if err == nil {
-		if err = unwrapErr; err == nil && key.ready() {
-			_, err = Open(key, p, inner)
-		}
-		if err == nil && key.ready() {
-			return nil
-		}
-	}
-	if hints := diagnoseText(body, inner, unwrapErr); len(hints) > 0 {
-		return hints
-	}
-	sealed, decodeErr := decodeBody(inner)
-	if decodeErr != nil {
-		return []string{hintFor(decodeErr)}
-	}
-	if hints := diagnoseDecoded(sealed); len(hints) > 0 {
-		return hints
-	}
-	if !key.ready() {
-		return []string{sizesHint(len(sealed))}
-	}
-	if errors.Is(err, ErrDirection) || p == OAEP && !key.HasPrivate() {
-		return []string{"The key has only its public part, and OAEP is opened with the private part; give the file with the private key."}
-	}
-	if len(sealed)%key.p().size != 0 {
-		return diagnoseLength(key, len(sealed))
-	}
-	if key.HasPrivate() {
-		return diagnosePrivate(key, p, sealed)
-	}
-	return diagnosePublic(key, p, sealed)
-}
-
 // diagnoseText covers the faults that show before the Base64 is decoded.
 func diagnoseText(body, inner []byte, unwrapErr error) []string {
 	text := trimSpace(body)
@@ -137,18 +98,26 @@ func hintFor(err error) string {
 	return "The body is not valid: " + clause + "; " + try
 }
 
-// diagnoseDecoded covers Base64 of something other than blocks.
-func diagnoseDecoded(sealed []byte) []string {
-	if _, err := parseDER(sealed); err == nil {
+// diagnoseSealed says why sealed, the decoded Base64, does not open, or which keys it fits if there is none.
+func (e *Explanation) diagnoseSealed(key *Key, p Padding, sealed []byte) []string {
+	_, err := parseDER(sealed)
+	text := len(sealed) >= 64 && isText(sealed)
+	switch {
+	case err == nil:
 		return []string{"The body is itself a key; give the Base64 that the peer sent here, and the key as the key."}
-	}
-	if len(sealed) < 64 || !isText(sealed) {
-		return nil
-	}
-	if firstStranger(sealed) < 0 {
+	case text && firstStranger(sealed) < 0:
 		return []string{"The body is Base64 of Base64; have the sender encode the blocks once."}
+	case text:
+		return []string{"The body is Base64 of plain text; the sender left out the sealing."}
+	case !key.ready():
+		return []string{sizesHint(len(sealed))}
+	case p == OAEP && !key.HasPrivate():
+		return []string{"The key has only its public part, and OAEP is opened with the private part; " +
+			"give the file with the private key."}
+	case len(sealed)%key.Size() != 0:
+		return diagnoseLength(key, len(sealed))
 	}
-	return []string{"The body is Base64 of plain text; the sender left out the sealing."}
+	return e.diagnoseBlocks(key, p, len(sealed))
 }
 
 func sizesHint(n int) string {
@@ -184,50 +153,50 @@ func diagnoseLength(key *Key, n int) []string {
 	return hints
 }
 
-func diagnosePublic(key *Key, p Padding, sealed []byte) []string {
-	blocks := explainBlocks(key, p, sealed)
-	bad := slices.IndexFunc(blocks, BlockExplanation.bad)
-	good := len(blocks) - count(blocks, BlockExplanation.bad)
-	type1 := count(blocks, func(b BlockExplanation) bool { return b.Type == 1 })
-	switch {
-	case bad < 0:
-		return nil
-	case count(blocks, func(b BlockExplanation) bool { return b.Type == 2 }) > 0:
-		return []string{"The blocks were sealed with the private part but as block type 2; have the sender use block type 1, as RSA/ECB/PKCS1Padding does with a private key."}
-	case count(blocks, func(b BlockExplanation) bool { return b.Problem == reasonUnpadded }) > 0:
-		return []string{fmt.Sprintf("The blocks hold text without padding, cut at %d bytes or so; have the sender use PKCS#1 v1.5 padding and chunks of at most %d bytes.", key.Size(), key.MaxChunk(PKCS1v15))}
-	case type1 > good:
-		return []string{fmt.Sprintf("Block %d was sealed with this pair but padded wrongly: %s; have the sender pad as PKCS#1 v1.5 block type 1.", bad, blocks[bad].Problem)}
-	case good > 0:
-		return damagedHint(good, len(blocks), bad)
-	}
-	hints := []string{"No block opens with this key; the body was sealed with another pair, so compare fingerprints with the peer."}
-	if count(blocks, func(b BlockExplanation) bool { return b.InRange }) == 0 {
-		hints[0] = "Every block is above the modulus of this key; the body was sealed with another pair, so compare fingerprints with the peer."
-	}
-	hints = append(hints, "If the body was sealed with the public part, only the private part opens it; give the file with the private key.")
-	return append(hints, otherSizeHint(key, len(sealed))...)
-}
-
-func diagnosePrivate(key *Key, p Padding, sealed []byte) []string {
-	blocks := explainBlocks(key, p, sealed)
-	bad := slices.IndexFunc(blocks, BlockExplanation.bad)
-	good := len(blocks) - count(blocks, BlockExplanation.bad)
+// diagnoseBlocks says why one of whole blocks does not open.
+func (e *Explanation) diagnoseBlocks(key *Key, p Padding, n int) []string {
+	one := func(format string, args ...any) []string { return []string{fmt.Sprintf(format, args...)} }
+	some := func(is func(BlockExplanation) bool) bool { return slices.ContainsFunc(e.Blocks, is) }
+	bad := slices.IndexFunc(e.Blocks, BlockExplanation.bad)
+	good := len(e.Blocks) - count(e.Blocks, BlockExplanation.bad)
 	otherPadding := func(b BlockExplanation) bool { return b.bad() && b.Problem != reasonNoData && b.Type >= 0 }
+	other := "No block opens with either part of this pair; the body was sealed with another pair, so compare fingerprints with the peer."
 	switch {
 	case bad < 0:
 		return nil
-	case count(blocks, func(b BlockExplanation) bool { return b.OtherPart }) > 0:
-		return []string{"The body was sealed with the private part of this very pair; open it with the public part."}
-	case count(blocks, otherPadding) > 0:
-		return []string{fmt.Sprintf("The blocks open with another padding than %v; choose the scheme that the peer uses.", p)}
-	case count(blocks, func(b BlockExplanation) bool { return b.Problem == reasonNoData }) > 0:
-		return []string{fmt.Sprintf("Block %d holds no data; have the sender seal no empty chunk.", bad)}
-	case good > 0:
-		return damagedHint(good, len(blocks), bad)
+	case key.HasPrivate() && some(func(b BlockExplanation) bool { return b.OtherPart }):
+		return one("The body was sealed with the private part of this very pair; open it with the public part.")
+	case key.HasPrivate() && some(otherPadding):
+		return one("The blocks open with another padding than %v; choose the scheme that the peer uses.", p)
+	case key.HasPrivate() && some(func(b BlockExplanation) bool { return b.Problem == reasonNoData }):
+		return one("Block %d holds no data; have the sender seal no empty chunk.", bad)
+	case key.HasPrivate():
+	case some(func(b BlockExplanation) bool { return b.Type == 2 }):
+		return one("The blocks were sealed with the private part but as block type 2; " +
+			"have the sender use block type 1, as RSA/ECB/PKCS1Padding does with a private key.")
+	case some(func(b BlockExplanation) bool { return b.Problem == reasonUnpadded }):
+		return one("The blocks hold text without padding, cut at %d bytes or so; "+
+			"have the sender use PKCS#1 v1.5 padding and chunks of at most %d bytes.", key.Size(), key.MaxChunk(PKCS1v15))
+	case count(e.Blocks, func(b BlockExplanation) bool { return b.Type == 1 }) > good:
+		return one("Block %d was sealed with this pair but padded wrongly: %s; "+
+			"have the sender pad as PKCS#1 v1.5 block type 1.", bad, e.Blocks[bad].Problem)
+	case !some(func(b BlockExplanation) bool { return b.InRange }):
+		other = "Every block is above the modulus of this key; the body was sealed with another pair, so compare fingerprints with the peer."
+	default:
+		other = "No block opens with this key; the body was sealed with another pair, so compare fingerprints with the peer."
 	}
-	hints := []string{"No block opens with either part of this pair; the body was sealed with another pair, so compare fingerprints with the peer."}
-	return append(hints, otherSizeHint(key, len(sealed))...)
+	if good > 0 {
+		return one("%d of %d blocks open and block %d does not; the body was damaged, "+
+			"or holds blocks of another pair, so have it sent again.", good, len(e.Blocks), bad)
+	}
+	hints := []string{other}
+	if !key.HasPrivate() {
+		hints = append(hints, "If the body was sealed with the public part, only the private part opens it; give the file with the private key.")
+	}
+	if fits := fittingBits(n, key.Size()); fits != "" {
+		hints = append(hints, fmt.Sprintf("The length also fits keys of %s bits; check that the peer's key has %d.", fits, key.Bits()))
+	}
+	return hints
 }
 
 func (b BlockExplanation) bad() bool { return b.Problem != "" }
@@ -239,15 +208,4 @@ func count(blocks []BlockExplanation, is func(BlockExplanation) bool) (n int) {
 		}
 	}
 	return n
-}
-
-func damagedHint(good, blocks, bad int) []string {
-	return []string{fmt.Sprintf("%d of %d blocks open and block %d does not; the body was damaged, or holds blocks of another pair, so have it sent again.", good, blocks, bad)}
-}
-
-func otherSizeHint(key *Key, n int) []string {
-	if fits := fittingBits(n, key.p().size); fits != "" {
-		return []string{fmt.Sprintf("The length also fits keys of %s bits; check that the peer's key has %d.", fits, key.Bits())}
-	}
-	return nil
 }

@@ -22,7 +22,7 @@ type Explanation struct {
 	Blocks      []BlockExplanation // one for each whole block; none without a key
 	Plaintext   []byte             // nil unless the whole body opens
 	Err         error              // why the body does not open; nil if it opens or there was no key
-	Hints       []string           // those of Diagnose
+	Hints       []string           // short sentences: why the body does not open and what to try, the likeliest cause first
 }
 
 // BlockExplanation is one block of an Explanation.
@@ -51,19 +51,29 @@ func Explain(key *Key, p Padding, body []byte) *Explanation {
 	if key.ready() {
 		e.Key, e.BlockBytes, e.Direction = key.String(), key.Size(), direction(key, p)
 	}
-	if err == nil {
-		e.Base64Chars = len(inner) - bytes.Count(inner, []byte("\n")) - bytes.Count(inner, []byte("\r"))
-		var sealed []byte
-		if sealed, err = decodeBody(inner); err == nil {
-			e.SealedBytes = len(sealed)
-			if key.ready() {
-				e.Blocks = explainBlocks(key, p, sealed)
-				e.Plaintext, err = Open(key, p, inner)
-			}
+	if e.Hints = diagnoseText(body, inner, err); err != nil {
+		e.Err = err
+		return e
+	}
+	e.Base64Chars = len(inner) - bytes.Count(inner, []byte("\n")) - bytes.Count(inner, []byte("\r"))
+	sealed, err := decodeBody(inner)
+	if err != nil {
+		if e.Err = err; e.Hints == nil {
+			e.Hints = []string{hintFor(err)}
+		}
+		return e
+	}
+	e.SealedBytes = len(sealed)
+	if key.ready() {
+		e.Blocks = explainBlocks(key, p, sealed)
+		if e.Plaintext, e.Err = Open(key, p, inner); e.Err == nil {
+			e.Hints = nil
+			return e
 		}
 	}
-	e.Err = err
-	e.Hints = Diagnose(key, p, body, err)
+	if e.Hints == nil {
+		e.Hints = e.diagnoseSealed(key, p, sealed)
+	}
 	return e
 }
 

@@ -45,7 +45,7 @@ func (c *openCmd) Run(std streams) error {
 		plain, err = envelope.Open(key, padding, inner)
 	}
 	if err != nil {
-		return &hintedError{fmt.Errorf("opening: %w", err), envelope.Diagnose(key, padding, body, err)}
+		return &hintedError{fmt.Errorf("opening: %w", err), envelope.Explain(key, padding, body).Hints}
 	}
 	_, err = std.out.Write(plain)
 	return err
