@@ -103,16 +103,12 @@ func testAlarmsEnd(t *testing.T, s *Outbox) {
 		client.AlarmExhausted:      exhausted, client.AlarmDepositRefused: exhausted,
 		client.AlarmMerchantFailing: func(of string, kind client.AlarmKind) func() {
 			raise(of, kind, "timeout")
-			sql(`UPDATE lanes SET failures = 5, failing = -5 WHERE merchant = $1 AND lane = 1`, of)
 			sql(`INSERT INTO health (merchant, reached, accepted, failing, failed, callback, reason, facts, alarmed) VALUES ($1, 0, 0, 5, 5, '', '', '', 1)`, of)
 			return func() {
 				look(at + 1)
 				stands(of, kind, true)
 				sql(`UPDATE health SET alarmed = 0 WHERE merchant = $1`, of)
 				look(at + 2)
-				stands(of, kind, true) // a lane is not reached
-				sql(`UPDATE lanes SET failures = 2, failing = 5 WHERE merchant = $1 AND lane = 1`, of)
-				look(at + 3)
 				stands(of, kind, false)
 			}
 		},

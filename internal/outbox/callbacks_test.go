@@ -150,8 +150,8 @@ func testResend(t *testing.T, s *Outbox) {
 			t.Errorf("resending what is accepted gives %v", err)
 		}
 	}
-	if l := lanesOf(t, s)[0]; l.Final != [Finals]int64{2, 0, 0, 0} || l.InFlight != 0 {
-		t.Errorf("the lane has %+v", l)
+	if n := finals(t, s, countersign.LaneNotify); n != [4]int64{2, 0, 0, 0} || lanesOf(t, s)[0].InFlight != 0 {
+		t.Errorf("ended: %v", n)
 	}
 	w, one := asked(t, s, "cb", 50_000, 500)
 	must(s.Settle(ctx, []Settlement{answer(one, countersign.DecisionDeclined, nil)}, 510))(t)
@@ -228,8 +228,8 @@ func testResendPending(t *testing.T, s *Outbox) {
 	if len(got) != 3 {
 		t.Errorf("claimed %d, want 3", len(got))
 	}
-	if l := lanesOf(t, s)[0]; l.Final != [Finals]int64{} || l.InFlight != 2 {
-		t.Errorf("the lane has %+v; refused was %s", l, refused.ID)
+	if n := finals(t, s, countersign.LaneNotify); n != [4]int64{} || lanesOf(t, s)[0].InFlight != 2 {
+		t.Errorf("ended: %v; refused was %s", n, refused.ID)
 	}
 }
 
@@ -266,7 +266,7 @@ func testResendMatching(t *testing.T, s *Outbox) {
 	if got := claim(t, s, countersign.LaneNotify, 700, 100); len(got) != 9 {
 		t.Errorf("claimed %d", len(got))
 	}
-	if l := lanesOf(t, s)[0]; l.Final != [Finals]int64{1, 0, 0, 0} {
-		t.Errorf("the lane has %+v", l)
+	if n := finals(t, s, countersign.LaneNotify); n != [4]int64{1, 0, 0, 0} {
+		t.Errorf("ended: %v", n)
 	}
 }

@@ -3,7 +3,6 @@ package outbox
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 
 	"countersign"
@@ -38,7 +37,7 @@ const claimLanes = 16
 
 // Merchants with at least $4 and fewer than $5 callbacks in flight.
 const pickLanesSQL = `
-SELECT merchant, concurrency, rate, in_flight, failures, bucket
+SELECT merchant, version, concurrency, rate, in_flight, failures, bucket
 FROM lanes WHERE lane = $1 AND ready <= $2 AND ready < 4611686018427387904 AND in_flight >= $4 AND in_flight < $5
 	AND NOT EXISTS (SELECT 1 FROM frozen WHERE id = 'service' AND at <> 0)
 ORDER BY ready, merchant LIMIT CAST($3 AS BIGINT){skip}`
@@ -46,7 +45,7 @@ ORDER BY ready, merchant LIMIT CAST($3 AS BIGINT){skip}`
 // scanReady reads a row of pickLanesSQL: the columns of a ready lane that Free and Take use.
 func (l *claimLane) scanReady(r db.Rows) error {
 	l.Active = true
-	return r.Scan(&l.Merchant, &l.Concurrency, &l.Rate, &l.InFlight, &l.Failures, &l.Bucket)
+	return r.Scan(&l.Merchant, &l.version, &l.Concurrency, &l.Rate, &l.InFlight, &l.Failures, &l.Bucket)
 }
 
 // Claim takes up to Max due callbacks of a lane, each with a lease until LeaseUntil, and divides them among the
@@ -75,9 +74,6 @@ func (o *Outbox) Claim(ctx context.Context, r ClaimRequest) ([]Claimed, error) {
 		claimed, idle = nil, nil
 		lanes, err := pickLanes(ctx, t, r)
 		if err != nil || len(lanes) == 0 {
-			return err
-		}
-		if err := o.readVersions(ctx, t, lanes); err != nil {
 			return err
 		}
 		var marks []db.Statement
@@ -117,23 +113,6 @@ func pickLanes(ctx context.Context, t *db.Tx, r ClaimRequest) ([]*claimLane, err
 	}
 	idle = idle[:min(len(idle), most-min(len(busy), most/4))]
 	return append(idle, busy[:min(len(busy), most-len(idle))]...), nil
-}
-
-const merchantVersionsSQL = `SELECT id, version FROM merchants WHERE id {in}$1{end}`
-
-// readVersions reads the versions of the lanes' merchants, after the lanes are locked.
-func (o *Outbox) readVersions(ctx context.Context, t *db.Tx, lanes []*claimLane) error {
-	ids, of := make([]string, len(lanes)), make(map[string]*claimLane, len(lanes))
-	for i, l := range lanes {
-		ids[i], of[l.Merchant] = l.Merchant, l
-	}
-	return db.Each(ctx, t, merchantVersionsSQL, []any{o.Dialect().List(ids)}, func(r db.Rows) error {
-		var id string
-		var version int64
-		err := r.Scan(&id, &version)
-		of[id].version = version
-		return err
-	})
 }
 
 // claimLane is a lane from which callbacks are being claimed.
@@ -240,15 +219,7 @@ func (o *Outbox) claimWithdrawals(ctx context.Context, t *db.Tx, lane countersig
 			return err
 		}}
 	}
-	if err := t.Batch(ctx, reads); err != nil {
-		return err
-	}
-	for i := range claimed {
-		if claimed[i].Withdrawal == nil {
-			return fmt.Errorf("callback %s has no withdrawal", claimed[i].ID)
-		}
-	}
-	return nil
+	return t.Batch(ctx, reads)
 }
 
 const (
@@ -348,30 +319,17 @@ func (o *Outbox) GiveBack(ctx context.Context, claimed []Claimed, now db.Millis)
 	if len(claimed) == 0 {
 		return nil
 	}
-	order := sortedByID(len(claimed), func(i int) string { return claimed[i].ID })
+	list := make([]swept, len(claimed))
+	for i, c := range claimed {
+		list[i] = swept{merchant: c.Merchant, id: c.ID[len(c.Merchant)+1:], number: c.Attempt, lane: c.Type.Lane()}
+	}
 	return o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		returned := make([]int64, len(claimed))
-		var backs []db.Statement
-		for _, i := range order {
-			c := &claimed[i]
-			merchant, id, err := splitID(c.ID)
-			if err != nil {
-				return err
-			}
-			backs = append(backs, db.Statement{SQL: giveBackSQL, Args: []any{merchant, id, c.Attempt, int64(now)}, N: &returned[i]})
-		}
-		if err := t.Batch(ctx, backs); err != nil {
-			return err
-		}
-		changes := laneChanges{}
-		for i := range claimed {
-			if returned[i] == 1 {
-				lane := claimed[i].Type.Lane()
-				changes.of(claimed[i].Merchant, lane).Freed++
-				changes.back(claimed[i].Merchant, lane, now)
-				t.Wake(TopicOf(lane)) // this node may be stopping, so wake the others
-			}
-		}
-		return o.changeLanes(ctx, t, changes, now)
+		_, err := o.changeRows(ctx, t, inOrder(list), now, giveBackSQL, func(f swept) []any { return []any{f.merchant, f.id, f.number, int64(now)} },
+			func(f swept, c laneChanges, _ *feedEntries) []db.Statement {
+				c.freed(f, now)
+				t.Wake(TopicOf(f.lane)) // this node may be stopping, so wake the others
+				return nil
+			})
+		return err
 	})
 }

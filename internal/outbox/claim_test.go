@@ -303,6 +303,15 @@ func testClaimPlaces(t *testing.T, s *Outbox) {
 	}
 }
 
+// finals returns how many callbacks of a lane were accepted, refused, exhausted and cancelled.
+func finals(t testing.TB, s *Outbox, lane countersign.Lane) (n [4]int64) {
+	t.Helper()
+	for i, l := range must(s.Stats(ctx))(t).Lanes[6*int(lane):][2:6] {
+		n[i] = l.Count
+	}
+	return n
+}
+
 func lanesOf(t testing.TB, s *Outbox) []Pace {
 	t.Helper()
 	list, err := db.List(ctx, s, `SELECT `+laneColumns+` FROM lanes ORDER BY merchant, lane`, nil, scanLane)

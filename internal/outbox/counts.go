@@ -6,9 +6,11 @@ import (
 	"countersign/internal/db"
 )
 
-// The stored counts (see db.Tx.Counted). They count all callbacks of a lane, and not the waiting ones. The lane's row
-// has the numbers in flight and ended, so the waiting ones are the difference and cost no further write.
+// The stored counts (see db.Tx.Counted). They count all callbacks of a lane and those that ended, and not the waiting
+// ones. The lanes' rows have the numbers in flight, so the waiting ones are the difference and cost no further write.
 func countOfLane(l countersign.Lane) string { return "callbacks/" + l.String() }
+
+func countOfEnded(l countersign.Lane, s client.CallbackState) string { return countOfLane(l) + "/" + string(s) }
 
 func countOfState(s client.WithdrawalState) string { return "withdrawals/" + string(s) }
 

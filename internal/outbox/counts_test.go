@@ -86,7 +86,7 @@ func testFolded(t *testing.T, s *Outbox) {
 		}
 	}
 	settleAll(t, s, claim(t, s, countersign.LaneNotify, 1, 100), 1)
-	fold(1) // a number that is 0 has no row
+	fold(2) // all and the accepted ones; a number that is 0 has no row
 	before := must(s.Stats(ctx))(t).Withdrawals
 	addWithdrawal(t, s, newWithdrawal("cb1", 9000, nil), 107)
 	if after := must(s.Stats(ctx))(t).Withdrawals; maps.Equal(before, after) {

@@ -104,7 +104,7 @@ func testGuards(t *testing.T, s *Outbox) {
 		"lose":      {loseLeaseSQL, []any{3, now, now}, sending, []string{"attempts = 4", "lease_until = 2001"}},
 		"exhaust":   {exhaustSQL, []any{now}, pending, []string{"deadline = 2001"}},
 		"resend":    {resendSQL, []any{"refused", now}, ended, []string{"lane = 1"}},
-		"move up":   {moveUpSQL, []any{now}, pending, []string{"due = 2000"}},
+		"move up":   {resendSQL, []any{"pending", now}, pending, []string{"due = 2000"}},
 	} {
 		put := func(state client.CallbackState, set string) {
 			t.Helper()

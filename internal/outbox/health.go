@@ -96,12 +96,9 @@ func settleHealth(batch []*settling, now db.Millis) []db.Statement {
 	return keepHealth.Statements(args, nil)
 }
 
-// The alarm also stands while no exchange of one of the lanes has reached the merchant for BreakerStays.
 const (
 	readHealthSQL = `
-SELECT merchant, reached, accepted, failing, failed, callback, reason, facts,
-	CASE WHEN alarmed = 1 OR EXISTS (SELECT 1 FROM lanes l WHERE l.merchant = h.merchant AND l.failing < 0) THEN 1 ELSE 0 END
-FROM health h WHERE `
+SELECT merchant, reached, accepted, failing, failed, callback, reason, facts, alarmed FROM health h WHERE `
 
 	healthOfSQL = readHealthSQL + `merchant {in}$1{end}`
 
@@ -154,10 +151,15 @@ func (o *Outbox) FailingMerchants(ctx context.Context, alarmed bool) ([]client.F
 const (
 	activeMerchant = `EXISTS (SELECT 1 FROM merchants m WHERE m.id = h.merchant AND m.state = 'active')`
 
-	// Merchants with no accepted attempt for a time, with too few of them, or with none ever.
+	// One lane may fail for long while the other works. It is a time and not a number of failures, because a merchant
+	// with few callbacks has few failures.
+	laneFailing = `EXISTS (SELECT 1 FROM lanes l WHERE l.merchant = h.merchant AND l.failing > 0 AND l.failing <= $1)`
+
+	// Merchants with no accepted attempt for a time, with too few of them, or with none ever, or with a lane in which
+	// no exchange reached them for that time.
 	failingSQL = `
 SELECT h.merchant, h.reason, h.facts FROM health h WHERE h.alarmed = 0 AND ` + activeMerchant + `
-	AND (h.failing > 0 AND h.failing <= $1 OR h.period >= $2 AND (h.attempts >= $3 AND 2 * h.failures >= h.attempts
+	AND (h.failing > 0 AND h.failing <= $1 OR ` + laneFailing + ` OR h.period >= $2 AND (h.attempts >= $3 AND 2 * h.failures >= h.attempts
 		OR h.failing > 0 AND (h.attempts >= $4 AND h.failures = h.attempts OR h.accepted = 0 AND h.failures >= $5)))`
 
 	// A merchant has recovered if its last answer was accepted and fewer than a quarter of its attempts failed. With
@@ -165,7 +167,7 @@ SELECT h.merchant, h.reason, h.facts FROM health h WHERE h.alarmed = 0 AND ` + a
 	// to recover from.
 	recoveredSQL = `
 SELECT h.merchant FROM health h WHERE h.alarmed = 1 AND (NOT ` + activeMerchant + `
-	OR h.failing = 0 AND (h.period < $1 OR h.attempts < $2 OR 4 * h.failures < h.attempts))`
+	OR h.failing = 0 AND NOT ` + laneFailing + ` AND (h.period < $2 OR h.attempts < $3 OR 4 * h.failures < h.attempts))`
 
 	setAlarmedSQL   = `UPDATE health SET alarmed = 1 WHERE merchant = $1 AND alarmed = 0`
 	clearAlarmedSQL = `UPDATE health SET alarmed = 0 WHERE merchant = $1 AND alarmed = 1`
@@ -183,7 +185,7 @@ func (o *Outbox) sweepHealth(ctx context.Context, now db.Millis) error {
 	if err != nil {
 		return fmt.Errorf("failing merchants: %w", err)
 	}
-	recovered, err := db.List(ctx, o, recoveredSQL, []any{period, int64(failingShare)}, func(r db.Rows) (m string, err error) {
+	recovered, err := db.List(ctx, o, recoveredSQL, []any{int64(now - failingAfter), period, int64(failingShare)}, func(r db.Rows) (m string, err error) {
 		err = r.Scan(&m)
 		return m, err
 	})

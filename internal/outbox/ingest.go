@@ -320,39 +320,33 @@ func eventsOf(batch []newRow) []purgedKey {
 // commit either commits before its lane is woken, or looks again after its own commit (recheck). After a crash in
 // between, Sweep finds the work.
 func (o *Outbox) addWorks(ctx context.Context, t *db.Tx, batch []newRow, inserted []bool, now db.Millis) error {
-	var earliest [Lanes]map[string]db.Millis // by merchant
+	works := newLaneChanges()
 	for i := range batch {
 		if n := &batch[i]; inserted[i] {
-			of := &earliest[n.Type.Lane()]
-			if *of == nil {
-				*of = map[string]db.Millis{}
-			}
-			due, ok := (*of)[n.Merchant]
-			if !ok {
-				due = db.Never
-			}
-			(*of)[n.Merchant] = min(due, n.Due)
+			works.back(n.Merchant, n.Type.Lane(), n.Due)
 		}
 	}
-	for n, of := range earliest {
-		if len(of) == 0 {
+	for n, merchants := range works.byLane() {
+		if len(merchants) == 0 {
 			continue
 		}
-		lane, merchants := countersign.Lane(n), slices.Sorted(maps.Keys(of))
+		lane, first := countersign.Lane(n), db.Never
 		t.Wake(TopicOf(lane))
+		for _, m := range merchants {
+			due := works.of(m, lane).Due
+			if first = min(first, due); o.Dialect().ConcurrentWriters {
+				continue
+			}
+			if _, err := t.Exec(ctx, touchSQL, m, n, int64(due)); err != nil {
+				return err
+			}
+		}
 		if o.Dialect().ConcurrentWriters {
-			first := slices.Min(slices.Collect(maps.Values(of)))
 			t.Later(func(ctx context.Context) {
 				if _, err := o.wakeLanes(ctx, lane, merchants, first, now); err != nil && !errors.Is(err, db.ErrClosed) {
 					o.Log().Warn("lanes with new callbacks could not be woken", "error", err)
 				}
 			})
-			continue
-		}
-		for _, m := range merchants {
-			if _, err := t.Exec(ctx, touchSQL, m, n, int64(of[m])); err != nil {
-				return err
-			}
 		}
 	}
 	return nil

@@ -2,35 +2,22 @@ package outbox
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"countersign"
-	"countersign/client"
 	"countersign/internal/db"
 )
 
 const laneColumns = `merchant, lane, active, concurrency, rate, in_flight, next_due, served, failures, failing, open_until,
-	bucket, rate_ready, accepted, refused, exhausted, cancelled`
+	bucket, rate_ready`
 
 func scanLane(r db.Rows) (l Pace, err error) {
 	var active int64
 	err = r.Scan(&l.Merchant, &l.Lane, &active, &l.Concurrency, &l.Rate, &l.InFlight, &l.NextDue, &l.Served,
-		&l.Failures, &l.Since, &l.OpenUntil, &l.Bucket, &l.RateReady, &l.Final[0], &l.Final[1], &l.Final[2], &l.Final[3])
+		&l.Failures, &l.Since, &l.OpenUntil, &l.Bucket, &l.RateReady)
 	l.Active = active != 0
 	return l, err
-}
-
-// finalStates lists the final states in the order of their columns.
-var finalStates = [Finals]client.CallbackState{client.CallbackAccepted, client.CallbackRefused, client.CallbackExhausted, client.CallbackCancelled}
-
-// finalIndex returns the index of state in finalStates, or -1 if state is not final.
-func finalIndex(state client.CallbackState) int {
-	for i, f := range finalStates {
-		if f == state {
-			return i
-		}
-	}
-	return -1
 }
 
 // laneKey identifies a row of lanes.
@@ -39,35 +26,40 @@ type laneKey struct {
 	lane     countersign.Lane
 }
 
-// laneChanges collects a transaction's changes of lanes, so that their rows are locked once, in one order, and late.
-type laneChanges map[laneKey]*PaceChange
+// laneChanges collects a transaction's changes of lanes and of stored counts, so that the rows of lanes are locked
+// once, in one order, and late.
+type laneChanges struct {
+	lanes  map[laneKey]*PaceChange
+	counts map[string]int64
+}
+
+func newLaneChanges() laneChanges {
+	return laneChanges{map[laneKey]*PaceChange{}, map[string]int64{}}
+}
 
 func (c laneChanges) of(merchant string, lane countersign.Lane) *PaceChange {
 	k := laneKey{merchant, lane}
-	if c[k] == nil {
-		c[k] = &PaceChange{Due: db.Never}
+	if c.lanes[k] == nil {
+		c.lanes[k] = &PaceChange{Due: db.Never}
 	}
-	return c[k]
+	return c.lanes[k]
 }
 
-// ended counts one callback of a lane as having reached the final state.
-func (c laneChanges) ended(merchant string, lane countersign.Lane, state client.CallbackState) {
-	c.of(merchant, lane).Final[finalIndex(state)]++
+// byLane returns the merchants of c's changes by lane, in order.
+func (c laneChanges) byLane() (merchants [Lanes][]string) {
+	for k := range c.lanes {
+		merchants[k.lane] = append(merchants[k.lane], k.merchant)
+	}
+	for _, list := range merchants {
+		slices.Sort(list)
+	}
+	return merchants
 }
 
 // back records that a callback of a lane is pending again, and when it is due.
 func (c laneChanges) back(merchant string, lane countersign.Lane, due db.Millis) {
 	change := c.of(merchant, lane)
 	change.Due = min(change.Due, due)
-}
-
-// alarms adds the alarms about merchants that no exchange reaches. Call it after Apply.
-func (c laneChanges) alarms(feed *feedEntries, now db.Millis) {
-	for k, change := range c {
-		if change.Stays {
-			feed.alarm(k.merchant, client.AlarmMerchantFailing, "lane "+k.lane.String()+" is not reached", now)
-		}
-	}
 }
 
 const (
@@ -77,9 +69,8 @@ const (
 SELECT ` + laneColumns + ` FROM lanes WHERE merchant {in}$1{end} AND lane + 0 = $2 ORDER BY merchant{lock}`
 
 	changeLaneSQL = `
-UPDATE lanes SET in_flight = $1, next_due = $2, failures = $3, open_until = $4,
-	accepted = $5, refused = $6, exhausted = $7, cancelled = $8, failing = $9
-WHERE merchant = $10 AND lane = $11`
+UPDATE lanes SET in_flight = $1, next_due = $2, failures = $3, open_until = $4, failing = $5
+WHERE merchant = $6 AND lane = $7`
 )
 
 // changeLanes applies c, and wakes this node if something can be claimed now or later. It runs the statements more in
@@ -92,12 +83,15 @@ func (o *Outbox) changeLanes(ctx context.Context, t *db.Tx, c laneChanges, now d
 	writes := make([]db.Statement, len(lanes))
 	for i := range lanes {
 		l := &lanes[i]
-		l.Apply(c[laneKey{l.Merchant, l.Lane}], now)
+		l.Apply(c.lanes[laneKey{l.Merchant, l.Lane}], now)
 		if l.Ready() < db.Never {
 			t.WakeHere(TopicOf(l.Lane))
 		}
 		writes[i] = db.Statement{SQL: changeLaneSQL, Args: []any{l.InFlight, int64(l.NextDue), l.Failures,
-			int64(l.OpenUntil), l.Final[0], l.Final[1], l.Final[2], l.Final[3], int64(l.Since), l.Merchant, int64(l.Lane)}}
+			int64(l.OpenUntil), int64(l.Since), l.Merchant, int64(l.Lane)}}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.counts)) {
+		more = t.Counted(more, name, c.counts[name])
 	}
 	return t.Batch(ctx, append(writes, more...))
 }
@@ -105,24 +99,19 @@ func (o *Outbox) changeLanes(ctx context.Context, t *db.Tx, c laneChanges, now d
 // lockLanes reads and locks the rows of c. It locks one lane after the other, and within a lane the merchants in
 // order, as all transactions do.
 func (o *Outbox) lockLanes(ctx context.Context, t *db.Tx, c laneChanges) ([]Pace, error) {
-	var merchants [Lanes][]string
-	for k := range c {
-		merchants[k.lane] = append(merchants[k.lane], k.merchant)
-	}
-	found := make([]Pace, 0, len(c))
+	found := make([]Pace, 0, len(c.lanes))
 	var reads []db.Statement
 	read := func(r db.Rows) error {
 		l, err := scanLane(r)
 		found = append(found, l)
 		return err
 	}
-	for lane, list := range merchants {
+	for lane, list := range c.byLane() {
 		switch len(list) {
 		case 0:
 		case 1:
 			reads = append(reads, db.Statement{SQL: lockLaneSQL, Args: []any{list[0], lane}, Row: read})
 		default:
-			slices.Sort(list)
 			reads = append(reads, db.Statement{SQL: lockLanesSQL, Args: []any{o.Dialect().List(list), lane}, Row: read})
 		}
 	}

@@ -200,11 +200,8 @@ func fillForPlans(t testing.TB, s *Outbox) {
 			`INSERT INTO withdrawals (merchant, id, call_back_id, tenant_user_id, tracking_id, business, state, deadline, created, confirmed_address, tx_id)
 				SELECT merchant, id, 'o' || n, 'u' || n / 90, 't' || n, 0, CASE WHEN n % 97 = 0 THEN 'failed' ELSE 'executed' END, 1, 1, 'a' || n / 30, 'x' || n FROM g WHERE type = 2`,
 			// The kept numbers, for the check at the end.
-			`UPDATE lanes SET in_flight = (SELECT COUNT(*) FROM outbox o WHERE o.merchant = lanes.merchant AND o.lane = lanes.lane AND state = 'sending'),
-				refused = (SELECT COUNT(*) FROM outbox o WHERE o.merchant = lanes.merchant AND o.lane = lanes.lane AND state = 'refused'),
-				exhausted = (SELECT COUNT(*) FROM outbox o WHERE o.merchant = lanes.merchant AND o.lane = lanes.lane AND state = 'exhausted'),
-				cancelled = (SELECT COUNT(*) FROM outbox o WHERE o.merchant = lanes.merchant AND o.lane = lanes.lane AND state = 'cancelled'),
-				accepted = (SELECT COUNT(*) FROM g WHERE g.merchant = lanes.merchant AND (g.type = 2) = (lanes.lane = 1) AND state = 'accepted')`,
+			`UPDATE lanes SET in_flight = (SELECT COUNT(*) FROM outbox o WHERE o.merchant = lanes.merchant AND o.lane = lanes.lane AND state = 'sending')`,
+			`INSERT INTO counts SELECT CASE WHEN type = 2 THEN 'callbacks/withdraw/' ELSE 'callbacks/notify/' END || state, COUNT(*) FROM g WHERE state NOT IN ('pending', 'sending') GROUP BY 1`,
 			`INSERT INTO counts SELECT CASE WHEN type = 2 THEN 'callbacks/withdraw' ELSE 'callbacks/notify' END, COUNT(*) FROM g GROUP BY 1`,
 			`INSERT INTO counts SELECT 'withdrawals/' || state, COUNT(*) FROM withdrawals GROUP BY 1`,
 			`DROP TABLE g`,

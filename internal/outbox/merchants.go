@@ -15,7 +15,7 @@ import (
 var ErrVersion = errors.New("the merchant was changed meanwhile")
 
 const createLanesSQL = `
-INSERT INTO lanes (merchant, lane, active, concurrency, rate) VALUES ($1, 0, $2, $3, $4), ($1, 1, $2, $3, $4)`
+INSERT INTO lanes (merchant, lane, active, version, concurrency, rate) VALUES ($1, 0, $2, $3, $4, $5), ($1, 1, $2, $3, $4, $5)`
 
 // CreateMerchant stores a new merchant and returns it with Version 1. It returns a *ConflictError if the id is in
 // use. An empty State means MerchantActive.
@@ -37,7 +37,7 @@ func (o *Outbox) CreateMerchant(ctx context.Context, m Merchant, now db.Millis) 
 		if n == 0 {
 			return &db.ConflictError{Member: "id", Reason: "is in use by another merchant"}
 		}
-		if _, err := t.Exec(ctx, createLanesSQL, m.ID, active(m.State), m.Concurrency, m.RatePerSecond); err != nil {
+		if _, err := t.Exec(ctx, createLanesSQL, m.ID, active(m.State), m.Version, m.Concurrency, m.RatePerSecond); err != nil {
 			return err
 		}
 		return recordMerchant(ctx, t, nil, &m, now)
@@ -51,9 +51,9 @@ func (o *Outbox) CreateMerchant(ctx context.Context, m Merchant, now db.Millis) 
 
 // A changed rate starts with a bucket of one second's callbacks.
 const updateLanesSQL = `
-UPDATE lanes SET active = $2, concurrency = $3,
-	bucket = CASE WHEN rate = $4 THEN bucket ELSE 0 END, rate_ready = CASE WHEN rate = $4 THEN rate_ready ELSE 0 END,
-	rate = $4
+UPDATE lanes SET active = $2, version = $3, concurrency = $4,
+	bucket = CASE WHEN rate = $5 THEN bucket ELSE 0 END, rate_ready = CASE WHEN rate = $5 THEN rate_ready ELSE 0 END,
+	rate = $5
 WHERE merchant = $1`
 
 // ChangeMerchant calls change with the merchant, its secrets opened, and stores the result with the next Version. It
@@ -90,7 +90,7 @@ func (o *Outbox) ChangeMerchant(ctx context.Context, id string, version int64, n
 		} else if n == 0 {
 			return ErrVersion
 		}
-		rest := []db.Statement{{SQL: deleteRotationSQL, Args: []any{m.ID}}, {SQL: updateLanesSQL, Args: []any{m.ID, active(m.State), m.Concurrency, m.RatePerSecond}}}
+		rest := []db.Statement{{SQL: deleteRotationSQL, Args: []any{m.ID}}, {SQL: updateLanesSQL, Args: []any{m.ID, active(m.State), m.Version, m.Concurrency, m.RatePerSecond}}}
 		if rotation != nil {
 			rest = append(rest, db.Statement{SQL: insertRotationSQL, Args: rotation})
 		}
@@ -123,7 +123,7 @@ UPDATE merchants SET state = $2, paused_reason = $3, version = version + 1, upda
 	setActiveStateSQL = setStateSQL + `state = 'active' RETURNING version`
 )
 
-const setLanesActiveSQL = `UPDATE lanes SET active = $2 WHERE merchant = $1`
+const setLanesActiveSQL = `UPDATE lanes SET active = $2, version = $3 WHERE merchant = $1`
 
 const forgetFailuresSQL = `DELETE FROM open_failures WHERE merchant = $1`
 
@@ -170,7 +170,7 @@ func (o *Outbox) setState(ctx context.Context, t *db.Tx, text, id string, state 
 	if err := journal.AddAbout(ctx, t, kind, id, now, journal.Changed{Version: version, After: map[string]string{"state": string(state), "pausedReason": reason}}); err != nil {
 		return false, err
 	}
-	rest := []db.Statement{{SQL: setLanesActiveSQL, Args: []any{id, active(state)}}}
+	rest := []db.Statement{{SQL: setLanesActiveSQL, Args: []any{id, active(state), version}}}
 	if state == client.MerchantActive {
 		rest = append(rest, db.Statement{SQL: forgetFailuresSQL, Args: []any{id}}, db.Statement{SQL: closeBreakersSQL, Args: []any{id}})
 	}

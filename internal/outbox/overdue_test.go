@@ -75,45 +75,47 @@ func testExhaustedAlarm(t *testing.T, s *Outbox) {
 	}
 }
 
-// testBreakerAlarm: a breaker that stays open raises one alarm in an outage, at ten
-// minutes, and again in the next one.
+// testBreakerAlarm: a lane in which no exchange reaches the merchant for ten minutes raises one alarm in an outage, and
+// again in the next one, though the other lane works.
 func testBreakerAlarm(t *testing.T, s *Outbox) {
 	addMerchants(t, s, 1, nil)
 	must(s.Ingest(ctx, []NewCallback{deposit("m0", "a", 1)}, 1))(t)
 	now := db.Millis(1000)
-	fail := func() {
+	sweep := func() int64 {
 		t.Helper()
-		next := must(s.NextDue(ctx, countersign.LaneNotify, 10))(t)
-		now = max(now+1, next)
-		list := claim(t, s, countersign.LaneNotify, now, 10)
-		if len(list) != 1 {
-			t.Fatalf("claimed %d at %d", len(list), now)
-		}
-		must(s.Settle(ctx, []Settlement{unreached(list[0], now)}, now))(t)
+		must(s.Sweep(ctx, now))(t)
+		return raisedOf(t, s, client.AlarmMerchantFailing)
 	}
-	for range 2 {
-		before := raisedOf(t, s, client.AlarmMerchantFailing)
-		for range BreakerThreshold {
-			fail()
+	settle := func(reached bool) {
+		t.Helper()
+		now = max(now+1, must(s.NextDue(ctx, countersign.LaneNotify, 10))(t))
+		n := unreached(claim(t, s, countersign.LaneNotify, now, 10)[0], now)
+		n.Reached = reached
+		must(s.Settle(ctx, []Settlement{n}, now))(t)
+		for i := range 3 { // most attempts are taken
+			_, one := asked(t, s, fmt.Sprint("w", now, i), now+1000, now)
+			must(s.Settle(ctx, []Settlement{answer(one, countersign.DecisionConfirmed, someDetails(t, "1"))}, now))(t)
+			now++
 		}
-		for opened := now; ; {
-			got, open := raisedOf(t, s, client.AlarmMerchantFailing)-before, now-opened
-			if open < BreakerStays && got != 0 || open >= BreakerStays && got != 1 {
-				t.Fatalf("open for %d ms: %d alarms", open, got)
-			}
-			if open > 2*BreakerStays {
-				break
-			}
-			fail()
-		}
-		now = max(now+1, must(s.NextDue(ctx, countersign.LaneNotify, 10))(t)) + 4_000_000
-		c := claim(t, s, countersign.LaneNotify, now, 1)[0]
-		again := unreached(c, now)
-		again.Reached = true
-		must(s.Settle(ctx, []Settlement{again}, now))(t)
 	}
-	if got := alarmsOf(t, s, client.AlarmMerchantFailing); len(got) != 1 || got[0] != "m0 lane notify is not reached" {
-		t.Errorf("alarms %q", got)
+	for outage := range int64(2) {
+		settle(false)
+		for began := now; now < began+2*failingAfter; {
+			settle(false)
+			if n, want := sweep(), outage; now-began < failingAfter && n != want || now-began >= failingAfter+minute && n != want+1 {
+				t.Fatalf("after %d ms: %d alarms", now-began, n)
+			}
+		}
+		if got := alarmsOf(t, s, client.AlarmMerchantFailing); len(got) != int(outage)+1 || got[outage] != "m0 connect" {
+			t.Errorf("alarms %q", got)
+		}
+		settle(true)
+		now += 10 * minute // what failed before counts no more
+		settle(true)
+		sweep()
+		if got := alarmsOf(t, s, client.AlarmMerchantFailing); len(got) != int(outage)+1 || got[outage] != "m0 connect ended" {
+			t.Errorf("alarms afterwards %q", got)
+		}
 	}
 }
 

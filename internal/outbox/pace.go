@@ -20,15 +20,11 @@ type Pace struct {
 	NextDue   db.Millis
 	Served    db.Millis // the last claim
 	Failures  int       // exchanges in a row that did not reach the merchant
-	Since     db.Millis // when the first of these failed; negative once BreakerStays has passed
+	Since     db.Millis // when the first of these failed
 	OpenUntil db.Millis
 	Bucket    float64 // milliseconds: when the bucket was or will be empty
 	RateReady db.Millis
-	Final     [Finals]int64
 }
-
-// Finals is the number of final states of callbacks. Pace and PaceChange count each, in the order of finalStates.
-const Finals = 4
 
 // BreakerThreshold is how many exchanges in a row must fail to reach the merchant before its lane's breaker opens.
 const BreakerThreshold = 5
@@ -91,8 +87,8 @@ func (l *Pace) Take(n int, now db.Millis) {
 }
 
 // exchanged updates the breaker after one exchange. Failures do not change an open breaker, because their exchanges
-// began before it opened. exchanged returns true once, when no exchange has reached the merchant for BreakerStays.
-func (l *Pace) exchanged(reached bool, now db.Millis) (stays bool) {
+// began before it opened.
+func (l *Pace) exchanged(reached bool, now db.Millis) {
 	switch {
 	case reached:
 		l.Failures, l.Since, l.OpenUntil = 0, 0, 0
@@ -105,11 +101,7 @@ func (l *Pace) exchanged(reached bool, now db.Millis) (stays bool) {
 		if l.Failures >= BreakerThreshold {
 			l.OpenUntil = now + openTime(l.Lane, l.Failures)
 		}
-		if l.Since > 0 && now-l.Since >= BreakerStays {
-			l.Since, stays = -l.Since, true
-		}
 	}
-	return stays
 }
 
 // openTime returns how long a breaker opens after this many failures in a row.
@@ -121,10 +113,6 @@ func openTime(lane countersign.Lane, failures int) db.Millis {
 	return min(breakerFirst<<min(failures-BreakerThreshold, 10), most)
 }
 
-// BreakerStays is how long no exchange reaches a merchant before an alarm is raised. It is a time and not a number of
-// failures, because a merchant with few callbacks has few failures.
-const BreakerStays db.Millis = 600_000
-
 // Lanes is the number of lanes. They are numbered from 0.
 const Lanes = 2
 
@@ -133,8 +121,6 @@ type PaceChange struct {
 	Freed   int       // exchanges that ended
 	Due     db.Millis // earliest new pending row; Never if there is none
 	Reached []bool    // for each exchange, in order: whether it reached the merchant
-	Stays   bool      // set by Apply: no exchange has reached the merchant for BreakerStays
-	Final   [Finals]int64
 }
 
 // Apply applies c to the row.
@@ -142,11 +128,6 @@ func (l *Pace) Apply(c *PaceChange, now db.Millis) {
 	l.InFlight = max(0, l.InFlight-c.Freed)
 	l.NextDue = min(l.NextDue, c.Due)
 	for _, reached := range c.Reached {
-		if l.exchanged(reached, now) {
-			c.Stays = true
-		}
-	}
-	for i, n := range c.Final {
-		l.Final[i] += n
+		l.exchanged(reached, now)
 	}
 }

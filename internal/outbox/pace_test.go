@@ -72,29 +72,3 @@ func TestBreakerDoubles(t *testing.T) {
 		t.Errorf("after one that arrived: %+v", l)
 	}
 }
-
-// TestBreakerStays: a person is told by the clock, once, whether many exchanges fail or few.
-func TestBreakerStays(t *testing.T) {
-	for _, every := range []db.Millis{1_000, 60_000, 240_000, 3 * 3_600_000} {
-		l, now := Pace{Lane: countersign.LaneNotify, Concurrency: 9}, db.Millis(1_900_000_000_000)
-		for range 2 {
-			first, told := now, 0
-			for ; told == 0 || now-first < 3*BreakerStays; now += every {
-				if l.exchanged(false, now) {
-					told++
-					if took := now - first; took < BreakerStays || took >= BreakerStays+BreakerMost+every {
-						t.Errorf("one every %d ms: told after %d ms", every, took)
-					}
-				}
-				if now-first > 10*BreakerStays+every {
-					break
-				}
-			}
-			if told != 1 {
-				t.Errorf("one every %d ms: told %d times", every, told)
-			}
-			l.exchanged(true, now)
-			now += 7
-		}
-	}
-}

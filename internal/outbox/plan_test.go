@@ -35,8 +35,8 @@ func TestHotPlans(t *testing.T) {
 		{"merchants", "(text[])", merchantsByIDSQL, "merchants_pkey | (id = ANY ($1))"},
 		{"lock lanes", "(text[], bigint)", lockLanesSQL, "lanes_pkey | (merchant = ANY ($1))"},
 		{"lock lane", "(text, bigint)", lockLaneSQL, "lanes_pkey | ((merchant = $1) AND (lane = $2))"},
-		{"change lane", "(bigint, bigint, bigint, bigint, bigint, bigint, bigint, bigint, bigint, text, bigint)", changeLaneSQL,
-			"lanes_pkey | ((merchant = $10) AND (lane = $11))"},
+		{"change lane", "(bigint, bigint, bigint, bigint, bigint, text, bigint)", changeLaneSQL,
+			"lanes_pkey | ((merchant = $6) AND (lane = $7))"},
 		{"leases", "(bigint, bigint)", lostLeasesSQL, "outbox_lease | (lease_until <= $1)"},
 		{"same event", "(text, text, bigint)", sameEventSQL, "callbacks_merchant_event_id_type_key | ((merchant = $1) AND (event_id = $2) AND (type = $3)) & outbox_pkey"},
 	}

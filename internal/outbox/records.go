@@ -82,13 +82,11 @@ func (b *settling) answered(now db.Millis) journal.Exchange {
 	return e
 }
 
-// recordResends records which callbacks of list were made due.
-func recordResends(ctx context.Context, t *db.Tx, kind string, list []swept, resent []int64, now db.Millis) error {
+// recordResends records that the callbacks of list were made due.
+func recordResends(ctx context.Context, t *db.Tx, kind string, list []swept, now db.Millis) error {
 	r := journal.Record{Kind: kind, At: now}
-	for i, f := range list {
-		if resent[i] == 1 {
-			r.About = append(r.About, joinID(f.merchant, f.id))
-		}
+	for _, f := range list {
+		r.About = append(r.About, f.callback())
 	}
 	return journal.Add(ctx, t, r)
 }

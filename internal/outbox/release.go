@@ -76,15 +76,15 @@ func (o *Outbox) endWithdrawal(ctx context.Context, t *db.Tx, merchant, id, text
 			return false, err
 		}
 	}
-	if finalIndex(was) < 0 {
+	if was == client.CallbackPending || was == client.CallbackSending {
 		if _, err := t.Exec(ctx, endCallbackSQL, merchant, id, string(state), string(reason), int64(now)); err != nil {
 			return false, err
 		}
-		changes := laneChanges{}
+		changes := newLaneChanges()
 		if was == client.CallbackSending {
 			changes.of(merchant, countersign.LaneWithdraw).Freed++
 		}
-		changes.ended(merchant, countersign.LaneWithdraw, state)
+		changes.counts[countOfEnded(countersign.LaneWithdraw, state)]++
 		if err := o.changeLanes(ctx, t, changes, now); err != nil {
 			return false, err
 		}

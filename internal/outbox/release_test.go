@@ -37,8 +37,8 @@ func testCancel(t *testing.T, s *Outbox) {
 	if done != (Settled{Late: true}) {
 		t.Errorf("an answer after it gives %+v", done)
 	}
-	if l := lanesOf(t, s)[1]; l.InFlight != 0 || l.Final[3] != 2 {
-		t.Errorf("the lane has %+v", l)
+	if n := finals(t, s, countersign.LaneWithdraw); n[3] != 2 || lanesOf(t, s)[1].InFlight != 0 {
+		t.Errorf("ended: %v", n)
 	}
 	if got := must(s.Decisions(ctx, 0, 10))(t); len(got) != 2 || got[1].Withdrawal.ID != w.ID {
 		t.Errorf("the feed has %+v", got)

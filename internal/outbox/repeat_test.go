@@ -68,8 +68,8 @@ func testRepeat(t *testing.T, s *Outbox) {
 	if list, _, err := s.Callbacks(ctx, nil, client.CallbackFilter{}, 100, ""); err != nil || len(list) != 2 {
 		t.Errorf("%d callbacks, %v: one has two accepted attempts", len(list), err)
 	}
-	if l := lanesOf(t, s)[0]; l.Final != [Finals]int64{2, 0, 0, 0} || l.InFlight != 0 {
-		t.Errorf("the lane has %+v", l)
+	if n := finals(t, s, countersign.LaneNotify); n != [4]int64{2, 0, 0, 0} || lanesOf(t, s)[0].InFlight != 0 {
+		t.Errorf("ended: %v", n)
 	}
 
 	w, ask := asked(t, s, "cb", 50_000, 500)

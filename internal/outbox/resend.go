@@ -9,15 +9,12 @@ import (
 	"countersign/internal/journal"
 )
 
-// A deadline in the past is removed, because a person wants the callback sent.
+// A deadline in the past is removed, because a person wants the callback sent. A pending callback keeps it, because no
+// attempt is wanted after it.
 const resendSQL = `
 UPDATE outbox SET state = 'pending', due = $4, failed = 0, held = 0, settled = 0,
-	deadline = CASE WHEN deadline <= $4 THEN 4611686018427387904 ELSE deadline END
-WHERE merchant = $1 AND id = $2 AND state = $3 AND lane = 0`
-
-// A pending callback keeps its deadline, because no attempt is wanted after it.
-const moveUpSQL = `
-UPDATE outbox SET due = $3, failed = 0, held = 0 WHERE merchant = $1 AND id = $2 AND state = 'pending' AND due > $3 RETURNING lane`
+	deadline = CASE WHEN state <> 'pending' AND deadline <= $4 THEN 4611686018427387904 ELSE deadline END
+WHERE merchant = $1 AND id = $2 AND state = $3 AND CASE state WHEN 'pending' THEN due > $4 ELSE lane = 0 END`
 
 // Resend makes a refused, exhausted or pending callback due at once and restarts its schedule. A pending one that is
 // already due stays as it is. Resend returns a *ConflictError for any other state; for an accepted callback see
@@ -40,7 +37,7 @@ func (o *Outbox) Resend(ctx context.Context, id string, now db.Millis) (Callback
 		case was != client.CallbackRefused && was != client.CallbackExhausted:
 			return &db.ConflictError{Reason: "the callback is " + string(c.State)}
 		}
-		if _, err := o.resend(ctx, t, []swept{{merchant: merchant, id: rest}}, was, now); err != nil {
+		if _, err := o.resend(ctx, t, []swept{{merchant: merchant, id: rest, lane: c.Type.Lane()}}, was, now); err != nil {
 			return err
 		}
 		c, err = findCallback(ctx, t, merchant, rest)
@@ -67,7 +64,6 @@ ON CONFLICT (merchant, id) DO NOTHING`
 // question is asked once.
 func (o *Outbox) Repeat(ctx context.Context, id string, now db.Millis) (repeated bool, err error) {
 	err = o.write(ctx, id, func(ctx context.Context, t *db.Tx, merchant, rest string) error {
-		repeated = false
 		var typ countersign.Type
 		switch found, err := db.One(ctx, t, typeOfSQL, []any{merchant, rest}, &typ); {
 		case err != nil:
@@ -77,22 +73,17 @@ func (o *Outbox) Repeat(ctx context.Context, id string, now db.Millis) (repeated
 		case typ == countersign.TypeRequestWithdraw:
 			return errAskedOnce
 		}
-		n, err := t.Exec(ctx, repeatSQL, merchant, rest, int64(now))
-		if err != nil || n == 0 {
+		again, err := o.changeRows(ctx, t, []swept{{merchant: merchant, id: rest}}, now, repeatSQL, func(swept) []any { return []any{merchant, rest, int64(now)} },
+			func(_ swept, c laneChanges, _ *feedEntries) []db.Statement {
+				c.counts[countOfEnded(countersign.LaneNotify, client.CallbackAccepted)]--
+				c.back(merchant, countersign.LaneNotify, now)
+				t.Wake(TopicOf(countersign.LaneNotify))
+				return []db.Statement{{SQL: unacceptSQL, Args: []any{merchant, rest}}}
+			})
+		if repeated = len(again) == 1; err != nil || !repeated {
 			return err
 		}
-		repeated = true
-		if _, err := t.Exec(ctx, unacceptSQL, merchant, rest); err != nil {
-			return err
-		}
-		if err := recordResends(ctx, t, journal.CallbacksSentAgain, []swept{{merchant: merchant, id: rest}}, []int64{1}, now); err != nil {
-			return err
-		}
-		t.Wake(TopicOf(countersign.LaneNotify))
-		changes := laneChanges{}
-		changes.of(merchant, countersign.LaneNotify).Final[finalIndex(client.CallbackAccepted)]--
-		changes.back(merchant, countersign.LaneNotify, now)
-		return o.changeLanes(ctx, t, changes, now)
+		return recordResends(ctx, t, journal.CallbacksSentAgain, again, now)
 	})
 	return repeated, err
 }
@@ -104,41 +95,19 @@ var errAskedOnce = &db.ConflictError{Reason: "a withdrawal's question is asked o
 
 // resend makes the callbacks of list due that are in state was. It returns how many it changed.
 func (o *Outbox) resend(ctx context.Context, t *db.Tx, list []swept, was client.CallbackState, now db.Millis) (int64, error) {
-	resent := make([]int64, len(list))
-	lanes := make([]countersign.Lane, len(list)) // zero is the lane of all types but 2
-	statements := make([]db.Statement, len(list))
-	for i, f := range list {
-		if was == client.CallbackPending {
-			statements[i] = db.Statement{SQL: moveUpSQL, Args: []any{f.merchant, f.id, int64(now)}, Row: func(r db.Rows) error {
-				resent[i] = 1
-				return r.Scan(&lanes[i])
-			}}
-			continue
-		}
-		statements[i] = db.Statement{SQL: resendSQL, Args: []any{f.merchant, f.id, string(was), int64(now)}, N: &resent[i]}
-	}
-	if err := t.Batch(ctx, statements); err != nil {
-		return 0, err
-	}
-	changes := laneChanges{}
-	total := int64(0)
-	for i, f := range list {
-		if resent[i] == 1 {
-			total++
+	resent, err := o.changeRows(ctx, t, list, now, resendSQL, func(f swept) []any { return []any{f.merchant, f.id, string(was), int64(now)} },
+		func(f swept, c laneChanges, _ *feedEntries) []db.Statement {
 			if was != client.CallbackPending {
-				changes.of(f.merchant, lanes[i]).Final[finalIndex(was)]--
+				c.counts[countOfEnded(f.lane, was)]--
 			}
-			changes.back(f.merchant, lanes[i], now)
-			t.Wake(TopicOf(lanes[i]))
-		}
-	}
-	if total == 0 {
-		return 0, nil
-	}
-	if err := recordResends(ctx, t, journal.CallbacksResent, list, resent, now); err != nil {
+			c.back(f.merchant, f.lane, now)
+			t.Wake(TopicOf(f.lane))
+			return nil
+		})
+	if err != nil || len(resent) == 0 {
 		return 0, err
 	}
-	return total, o.changeLanes(ctx, t, changes, now)
+	return int64(len(resent)), recordResends(ctx, t, journal.CallbacksResent, resent, now)
 }
 
 // ResendMatching does what Resend does for all callbacks that of and f select, as in Callbacks, and returns their
@@ -192,5 +161,8 @@ func (o *Outbox) matching(ctx context.Context, of []string, f client.CallbackFil
 			ls[i].Add("COALESCE(o.lane, 0) = 0 AND COALESCE(o.repeated, 0) = 0")
 		}
 	}
-	return readPage(ctx, o, `c.merchant, c.id`, ls, sweepMost, swept.callback, scanSwept)
+	return readPage(ctx, o, `c.merchant, c.id, COALESCE(o.lane, 0)`, ls, sweepMost, swept.callback, func(r db.Rows) (f swept, err error) {
+		err = r.Scan(&f.merchant, &f.id, &f.lane)
+		return f, err
+	})
 }

@@ -116,11 +116,11 @@ func (o *Outbox) settle(ctx context.Context, t *db.Tx, batch []*settling, now db
 	if err := o.settleOpenFailures(ctx, t, batch, feed, now); err != nil {
 		return err
 	}
-	changes := laneChanges{}
-	decided := map[countersign.Decision]int64{}
+	changes := newLaneChanges()
 	for _, b := range batch {
 		if b.awaiting == 1 {
-			decided[b.decided]++
+			changes.counts[countOfState(client.WithdrawalAwaiting)]--
+			changes.counts[countOfState(client.WithdrawalState(b.decided))]++
 		}
 		if b.fresh && b.Alarm != "" {
 			feed.alarm(b.Merchant, b.Alarm, b.subject(), now)
@@ -142,20 +142,15 @@ func (o *Outbox) settle(ctx context.Context, t *db.Tx, batch []*settling, now db
 		if b.state == client.CallbackPending {
 			changes.back(b.Merchant, b.lane, b.Due)
 		} else {
-			changes.ended(b.Merchant, b.lane, b.state)
+			changes.counts[countOfEnded(b.lane, b.state)]++
 		}
 	}
 	if err := o.recordBatch(ctx, t, batch, now); err != nil {
 		return err
 	}
-	var counted []db.Statement
-	for decision, n := range decided {
-		counted = countMoved(t, counted, client.WithdrawalAwaiting, client.WithdrawalState(decision), n)
-	}
-	if err := o.changeLanes(ctx, t, changes, now, append(counted, settleHealth(batch, now)...)...); err != nil {
+	if err := o.changeLanes(ctx, t, changes, now, settleHealth(batch, now)...); err != nil {
 		return err
 	}
-	changes.alarms(feed, now)
 	return feed.write(ctx, t)
 }
 

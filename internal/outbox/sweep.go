@@ -170,49 +170,50 @@ func (o *Outbox) sweepDeadlines(ctx context.Context, now db.Millis, done *Swept)
 	if err != nil || len(found) == 0 {
 		return err
 	}
-	ended, err := o.sweepRows(ctx, found, now, exhaustSQL, func(f swept) []any { return []any{f.merchant, f.id, int64(now)} }, func(f swept, c laneChanges, feed *feedEntries) []db.Statement {
-		c.ended(f.merchant, countersign.LaneNotify, client.CallbackExhausted)
-		feed.alarm(f.merchant, client.AlarmExhausted, f.callback()+" "+string(client.ReasonDeadline), now)
-		return nil
+	return o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		ended, err := o.changeRows(ctx, t, found, now, exhaustSQL, func(f swept) []any { return []any{f.merchant, f.id, int64(now)} },
+			func(f swept, c laneChanges, feed *feedEntries) []db.Statement {
+				c.counts[countOfEnded(countersign.LaneNotify, client.CallbackExhausted)]++
+				feed.alarm(f.merchant, client.AlarmExhausted, f.callback()+" "+string(client.ReasonDeadline), now)
+				return nil
+			})
+		done.Exhausted = len(ended)
+		return err
 	})
-	done.Exhausted += len(ended)
-	return err
 }
 
-// sweepRows changes the rows of list by the guarded statement text, in one transaction, and returns those that it
-// changed. follow returns the statements that follow from a change, and notes the change in its lane and the feeds.
-func (o *Outbox) sweepRows(ctx context.Context, list []swept, now db.Millis, text string, args func(swept) []any,
+// changeRows changes the rows of list by the guarded statement text and returns those that it changed. follow returns
+// the statements that follow from a change, and notes the change in its lane, the counts and the feeds.
+func (o *Outbox) changeRows(ctx context.Context, t *db.Tx, list []swept, now db.Millis, text string, args func(swept) []any,
 	follow func(swept, laneChanges, *feedEntries) []db.Statement) (changed []swept, err error) {
 	n := make([]int64, len(list))
-	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		changed = nil
-		updates := make([]db.Statement, len(list))
-		for i, f := range list {
-			updates[i] = db.Statement{SQL: text, Args: args(f), N: &n[i]}
-		}
-		if err := t.Batch(ctx, updates); err != nil {
-			return err
-		}
-		var more []db.Statement
-		changes, feed := laneChanges{}, &feedEntries{}
-		for i, f := range list {
-			if n[i] == 0 {
-				continue // settled in the meantime
-			}
-			changed, more = append(changed, f), append(more, follow(f, changes, feed)...)
-		}
-		if err := t.Batch(ctx, more); err != nil {
-			return err
-		}
-		if err := o.changeLanes(ctx, t, changes, now); err != nil {
-			return err
-		}
-		return feed.write(ctx, t)
-	})
-	if err != nil {
+	updates := make([]db.Statement, len(list))
+	for i, f := range list {
+		updates[i] = db.Statement{SQL: text, Args: args(f), N: &n[i]}
+	}
+	if err := t.Batch(ctx, updates); err != nil {
 		return nil, err
 	}
-	return changed, nil
+	var more []db.Statement
+	changes, feed := newLaneChanges(), &feedEntries{}
+	for i, f := range list {
+		if n[i] == 1 { // else it is in another state by now
+			changed, more = append(changed, f), append(more, follow(f, changes, feed)...)
+		}
+	}
+	if err := t.Batch(ctx, more); err != nil {
+		return nil, err
+	}
+	if err := o.changeLanes(ctx, t, changes, now); err != nil {
+		return nil, err
+	}
+	return changed, feed.write(ctx, t)
+}
+
+// freed notes that f is no longer in flight but due now.
+func (c laneChanges) freed(f swept, now db.Millis) {
+	c.of(f.merchant, f.lane).Freed++
+	c.back(f.merchant, f.lane, now)
 }
 
 const (
@@ -242,17 +243,23 @@ func (o *Outbox) endLeases(ctx context.Context, until, now db.Millis, done *Swep
 	}
 	done.More = done.More || len(found) == sweepMost
 	found = inOrder(found)
-	lost, err := o.sweepRows(ctx, found, now, loseLeaseSQL, func(f swept) []any { return []any{f.merchant, f.id, f.number, int64(now), int64(until)} },
-		func(f swept, c laneChanges, _ *feedEntries) []db.Statement {
-			c.of(f.merchant, f.lane).Freed++
-			c.back(f.merchant, f.lane, now)
-			return []db.Statement{{SQL: lostAttemptSQL, Args: []any{f.merchant, f.id, f.number, "", int64(f.claimed),
-				0, 0, nil, string(client.AttemptLost), string(client.ReasonLost), f.node, []byte{}, []byte{}, 0, 0, int64(now), 0, ""}}}
-		})
+	var lost []swept
+	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) (err error) {
+		lost, err = o.changeRows(ctx, t, found, now, loseLeaseSQL, func(f swept) []any { return []any{f.merchant, f.id, f.number, int64(now), int64(until)} },
+			func(f swept, c laneChanges, _ *feedEntries) []db.Statement {
+				c.freed(f, now)
+				return []db.Statement{{SQL: lostAttemptSQL, Args: []any{f.merchant, f.id, f.number, "", int64(f.claimed),
+					0, 0, nil, string(client.AttemptLost), string(client.ReasonLost), f.node, []byte{}, []byte{}, 0, 0, int64(now), 0, ""}}}
+			})
+		return err
+	})
+	if err != nil {
+		return err
+	}
 	for _, f := range lost {
 		done.Lost = append(done.Lost, f.callback())
 	}
-	return err
+	return nil
 }
 
 // lanesSQL reads two things of each lane. The first is whether something is due before next_due. The second is

@@ -39,6 +39,14 @@ func scanWithdrawal(r db.Rows, before ...any) (Withdrawal, error) {
 	return w, nil
 }
 
+// read returns the statement that reads the row of text, which selects withdrawalColumns, into w.
+func (w *Withdrawal) read(text string, args ...any) db.Statement {
+	return db.Statement{SQL: text, Args: args, Row: func(r db.Rows) (err error) {
+		*w, err = scanWithdrawal(r)
+		return err
+	}}
+}
+
 // readDetails returns the details in four texts. It returns nil if all are empty.
 func readDetails(text [4]string) (*client.Details, error) {
 	if text == [4]string{} {
@@ -116,15 +124,9 @@ func (o *Outbox) createWithdrawals(ctx context.Context, t *db.Tx, list []NewWith
 	for i, row := range rows {
 		w := &made[row.item]
 		w.Duplicate = !inserted[joinID(row.Merchant, row.id)]
-		reads[i] = db.Statement{SQL: readWithdrawalSQL, Args: []any{row.Merchant, row.id}}
-		if w.Duplicate {
-			reads[i] = db.Statement{SQL: withdrawalByCallBackIDSQL + "{lock}", Args: []any{row.Merchant, row.CallBackID}}
-		} else {
+		reads[i] = w.read(withdrawalByCallBackIDSQL+"{lock}", row.Merchant, row.CallBackID)
+		if !w.Duplicate {
 			fresh = append(fresh, row)
-		}
-		reads[i].Row = func(r db.Rows) (err error) {
-			w.Withdrawal, err = scanWithdrawal(r)
-			return err
 		}
 	}
 	if len(fresh) > 0 {
@@ -256,10 +258,7 @@ func (o *Outbox) WithdrawalsCalled(ctx context.Context, list []CallBack) ([]With
 		if db.CheckText("", n.Merchant) != nil || db.CheckText("", n.ID) != nil {
 			continue
 		}
-		reads = append(reads, db.Statement{SQL: withdrawalByCallBackIDSQL, Args: []any{n.Merchant, n.ID}, Row: func(r db.Rows) (err error) {
-			found[i], err = scanWithdrawal(r)
-			return err
-		}})
+		reads = append(reads, found[i].read(withdrawalByCallBackIDSQL, n.Merchant, n.ID))
 	}
 	return found, o.Batch(ctx, reads)
 }

@@ -277,10 +277,8 @@ func testExpired(t *testing.T, s *Outbox) {
 	if !done.Late || done.Differs { // no answer had decided
 		t.Errorf("later: %+v", done)
 	}
-	for _, l := range lanesOf(t, s) {
-		if l.Lane == countersign.LaneWithdraw && (l.InFlight != 0 || l.Final != [Finals]int64{0, 0, 2, 0}) {
-			t.Errorf("the lane has %+v", l)
-		}
+	if n := finals(t, s, countersign.LaneWithdraw); n != [4]int64{0, 0, 2, 0} || lanesOf(t, s)[1].InFlight != 0 {
+		t.Errorf("ended: %v", n)
 	}
 	if got := must(s.Decisions(ctx, 0, 10))(t); len(got) != 2 || got[0].Seq != 1 || got[1].Seq != 2 {
 		t.Errorf("decisions %+v", got)

@@ -55,6 +55,7 @@ CREATE TABLE lanes (
   lane        {int} NOT NULL,
   -- Copies of the merchant's.
   active      {int} NOT NULL,
+  version     {int} NOT NULL,
   concurrency {int} NOT NULL,
   rate        {real} NOT NULL,
   -- Claims and settlements change these.
@@ -62,15 +63,10 @@ CREATE TABLE lanes (
   next_due    {int} NOT NULL DEFAULT 4611686018427387904, -- of rows that are pending
   served      {int} NOT NULL DEFAULT 0, -- last claim: who waits longest comes first
   failures    {int} NOT NULL DEFAULT 0, -- exchanges in a row that reached nobody
-  failing     {int} NOT NULL DEFAULT 0, -- since when; below 0: the alarm was raised
+  failing     {int} NOT NULL DEFAULT 0, -- since when
   open_until  {int} NOT NULL DEFAULT 0, -- breaker
   bucket      {real} NOT NULL DEFAULT 0, -- when the rate's bucket was or will be empty
   rate_ready  {int} NOT NULL DEFAULT 0, -- when it holds one more
-  -- Callbacks in final states.
-  accepted    {int} NOT NULL DEFAULT 0,
-  refused     {int} NOT NULL DEFAULT 0,
-  exhausted   {int} NOT NULL DEFAULT 0,
-  cancelled   {int} NOT NULL DEFAULT 0,
   -- When a claim can next find something here. 5 is BreakerThreshold: behind a
   -- breaker that was open, one exchange at a time.
   ready       {int} NOT NULL GENERATED ALWAYS AS (
@@ -324,5 +320,6 @@ CREATE TABLE retention (
 ){strict};
 INSERT INTO retention (one) VALUES (1);
 
--- callbacks/LANE is all callbacks of a lane, withdrawals/STATE all withdrawals in a state.
+-- callbacks/LANE is all callbacks of a lane, callbacks/LANE/STATE those that ended in a state, and
+-- withdrawals/STATE all withdrawals in a state.
 INSERT INTO counts (name, n) VALUES ('callbacks/notify', 0), ('callbacks/withdraw', 0);
