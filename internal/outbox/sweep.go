@@ -326,26 +326,27 @@ func (o *Outbox) sweepLanes(ctx context.Context, now db.Millis, done *Swept) err
 		last = "" // continue at the beginning
 	}
 	o.swept.after = last
-	repair := func(k laneKey, text string, args ...any) error {
-		var repaired int64
-		err := o.Write(ctx, func(ctx context.Context, t *db.Tx) (err error) {
+	repair := func(k laneKey, text string, args ...any) (repaired int64, err error) {
+		err = o.Write(ctx, func(ctx context.Context, t *db.Tx) (err error) {
 			t.WakeHere(TopicOf(k.lane))
 			repaired, err = t.Exec(ctx, text, append([]any{k.merchant, int64(k.lane)}, args...)...)
 			return err
 		})
 		done.Repaired += int(repaired)
-		return err
+		return repaired, err
 	}
 	for _, f := range list {
 		if f.ahead == 1 {
-			if err := repair(f.laneKey, resetClockSQL, int64(latest), int64(longestOpen)); err != nil {
+			if _, err := repair(f.laneKey, resetClockSQL, int64(latest), int64(longestOpen)); err != nil {
 				return err
 			}
-			if err := repair(f.laneKey, pullInSQL, int64(now), int64(longestDue), sweepMost); err != nil {
+			pulledIn, err := repair(f.laneKey, pullInSQL, int64(now), int64(longestDue), sweepMost)
+			if err != nil {
 				return err
 			}
+			done.More = done.More || pulledIn == sweepMost
 		}
-		if err := repair(f.laneKey, recheckSQL, int64(now)); err != nil {
+		if _, err := repair(f.laneKey, recheckSQL, int64(now)); err != nil {
 			return err
 		}
 	}

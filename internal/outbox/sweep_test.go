@@ -148,7 +148,7 @@ func testClockFarAhead(t *testing.T, s *Outbox) {
 // TestSweepIsBounded: a sweep that finds much does some and says so.
 func TestSweepIsBounded(t *testing.T) {
 	s := openAt(t, dialects[0].url(t))
-	addMerchants(t, s, 1, nil)
+	addMerchants(t, s, 1, func(m *Merchant) { m.Concurrency = 5000 })
 	var items []NewCallback
 	for i := range sweepMost + 20 {
 		items = append(items, deposit("m0", fmt.Sprint(i), 1))
@@ -161,9 +161,16 @@ func TestSweepIsBounded(t *testing.T) {
 	if len(first.Lost) != sweepMost || !first.More || len(second.Lost) != 20 || second.More {
 		t.Errorf("first %d, %v; second %d, %v", len(first.Lost), first.More, len(second.Lost), second.More)
 	}
+	for i := range items { // made due by a clock that was a year ahead
+		items[i] = deposit("m0", fmt.Sprint("ahead", i), 365*24*3_600_000)
+	}
+	must(s.Ingest(ctx, items, 1))(t)
+	if ahead, rest := must(s.Sweep(ctx, 5000))(t), must(s.Sweep(ctx, 5000))(t); !ahead.More || rest.More {
+		t.Errorf("far ahead: first %+v; second %+v", ahead, rest)
+	}
 	for len(claim(t, s, countersign.LaneNotify, 6000, 300)) > 0 {
 	}
-	if n := must(s.ReclaimAll(ctx, 6001))(t); n != sweepMost+20 {
+	if n := must(s.ReclaimAll(ctx, 6001))(t); n != 2*(sweepMost+20) {
 		t.Errorf("reclaimed %d", n)
 	}
 }
