@@ -6,7 +6,6 @@ import (
 	"errors"
 	"maps"
 
-	"countersign"
 	"countersign/client"
 	"countersign/internal/api"
 	"countersign/internal/db"
@@ -116,26 +115,4 @@ func (s *Server) applySettings() api.ApplyChange {
 		}
 		return s.patched(m, in)
 	})
-}
-
-// newKeys is the content of a change of keys. RSA keys are in the form that outbox.KeyPEM writes.
-type newKeys struct {
-	Request, Response      []byte
-	APIKey, CallbackAPIKey string // of a rotation
-}
-
-func (k *keyMaker) content() (n newKeys, err error) {
-	if n.Request, err = outbox.KeyPEM(k.request); err == nil {
-		n.Response, err = outbox.KeyPEM(k.response)
-	}
-	return n, err
-}
-
-// keys reads the keys. A keyMaker made and checked them before they were sealed.
-func (n newKeys) keys() (k outbox.MerchantKeys, err error) {
-	k.APIKey, k.CallbackAPIKey = countersign.APIKey(n.APIKey), countersign.APIKey(n.CallbackAPIKey)
-	if k.Key, err = outbox.ReadKey(n.Request); err == nil {
-		k.ResponseKey, err = outbox.ReadKey(n.Response)
-	}
-	return k, err
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"countersign"
 	"countersign/client"
 	"countersign/internal/api"
 	"countersign/internal/db"
@@ -19,15 +20,15 @@ const defaultOverlap = client.Duration(7 * 24 * time.Hour)
 
 // rotationStep is a step of the replacement of a merchant's keys, and the content of its change.
 type rotationStep struct {
-	Step    string        `json:"step"` // stage, activate, finish or cancel
-	Keys    newKeys       `json:"keys"`
-	Overlap time.Duration `json:"overlap"`
+	Step    string          `json:"step"`           // stage, activate, finish or cancel
+	Keys    json.RawMessage `json:"keys,omitempty"` // outbox.ParseKeys reads them
+	Overlap time.Duration   `json:"overlap"`
 }
 
 func (r rotationStep) apply(m *outbox.Merchant) error {
 	switch r.Step {
 	case "stage":
-		k, err := r.Keys.keys()
+		k, err := outbox.ParseKeys(r.Keys)
 		if err != nil {
 			return err
 		}
@@ -87,10 +88,10 @@ func (s *Server) stageRotation(c *api.Call, id string, in client.NewRotation) (o
 			return out, nil, err
 		}
 	}
-	if step.Keys, err = k.content(); err != nil {
+	fresh := outbox.MerchantKeys{Key: k.request, ResponseKey: k.response, APIKey: countersign.APIKey(apiKeys[0]), CallbackAPIKey: countersign.APIKey(apiKeys[1])}
+	if step.Keys, err = fresh.Plain(); err != nil {
 		return out, nil, err
 	}
-	step.Keys.APIKey, step.Keys.CallbackAPIKey = apiKeys[0], apiKeys[1]
 	out.Warnings = k.warnings
 	out.PublicKey, out.ResponsePublicKey = k.publicParts()
 	is, waits, err := s.takeStep(c, id, step)

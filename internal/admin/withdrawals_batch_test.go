@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -68,6 +69,9 @@ func TestReleasesAndOutcomes(t *testing.T) {
 		list, err := core.ReleaseWithdrawals(ctx, claims[5], foreign)
 		if err != nil || list[0].Issued == nil || list[1].Error == nil || list[1].Error.Faults[0].Location != "body[1].claim" {
 			t.Errorf("another holder: %+v, %v", list, err)
+		}
+		if list, err := core.ReleaseWithdrawals(ctx, claims[0], foreign, claims[0]); !errors.Is(err, client.ErrInvalid) {
+			t.Errorf("one named twice: %+v, %v", list, err)
 		}
 
 		var ends []client.WithdrawalOutcome

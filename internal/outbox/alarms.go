@@ -10,16 +10,6 @@ import (
 // quietFor is how long an alarm that can end by itself must not have been raised again before it ends.
 const quietFor db.Millis = 3_600_000
 
-// ending lists the kinds of alarms about merchants that end when their cause is over.
-var ending = func() (kinds []client.AlarmKind) {
-	for _, k := range client.AlarmKind("").AtService() {
-		if k.Ended() != "" {
-			kinds = append(kinds, k)
-		}
-	}
-	return kinds
-}()
-
 // endedSinceSQL reads the 1,000 newest callbacks in a final state. It counts them, and those of them that ended since
 // a time.
 const endedSinceSQL = `
@@ -29,7 +19,7 @@ FROM (SELECT settled, lane FROM outbox WHERE merchant || '' = $1 AND state || ''
 // endAlarms ends the alarms whose cause is over. It reads the alarms before it looks at the causes, so that an alarm
 // that is raised meanwhile stays open.
 func (o *Outbox) endAlarms(ctx context.Context, now db.Millis) error {
-	standing, err := o.StandingAlarms(ctx, ending...)
+	standing, err := o.StandingAlarms(ctx, client.AlarmMerchantFailing, client.AlarmAnswerUnusable, client.AlarmExhausted, client.AlarmDepositRefused)
 	if err != nil || len(standing) == 0 {
 		return err
 	}
@@ -49,7 +39,7 @@ func (o *Outbox) endAlarms(ctx context.Context, now db.Millis) error {
 			ends = h == nil || !h.Failing
 		case client.AlarmAnswerUnusable:
 			ends = now-a.Last >= quietFor && h != nil && h.LastAccepted > a.Last
-		case client.AlarmExhausted, client.AlarmDepositRefused:
+		default:
 			var n, since int64
 			state := client.CallbackExhausted
 			if a.Kind == client.AlarmDepositRefused {

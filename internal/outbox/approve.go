@@ -2,6 +2,8 @@ package outbox
 
 import (
 	"context"
+	"math"
+	"strings"
 
 	"countersign/client"
 	"countersign/internal/db"
@@ -74,15 +76,12 @@ func (o *Outbox) WithdrawalApproval(ctx context.Context, w Withdrawal) (a Approv
 // whether to store it, and returns an error if it does not count. ApproveWithdrawal returns a *ConflictError if the
 // withdrawal is in another state or needs no approval.
 func (o *Outbox) ApproveWithdrawal(ctx context.Context, id string, a db.Vote, vote func(context.Context, db.Querier, Withdrawal, Approval) (keep bool, err error)) error {
+	of, _, _ := strings.Cut(id, ".")
+	m, err := o.Merchant(ctx, of)
+	if err != nil {
+		return err
+	}
 	return o.write(ctx, id, func(ctx context.Context, t *db.Tx, merchant, rest string) error {
-		look, err := o.lookAt(ctx, t, []string{merchant})
-		if err != nil {
-			return err
-		}
-		_, m, err := look.of(merchant)
-		if err != nil {
-			return err
-		}
 		w, err := lockWithdrawal(ctx, t, merchant, rest)
 		if err != nil {
 			return err
@@ -113,15 +112,11 @@ func (o *Outbox) ApproveWithdrawal(ctx context.Context, id string, a db.Vote, vo
 // Limits returns the amount limits of the merchants that have any.
 func (o *Outbox) Limits(ctx context.Context) (map[string]client.AmountLimits, error) {
 	limits := map[string]client.AmountLimits{}
-	for after := ""; ; {
-		merchants, err := o.Merchants(ctx, nil, after, 100)
-		if err != nil || len(merchants) == 0 {
-			return limits, err
-		}
-		for _, m := range merchants {
-			if after = m.ID; len(m.ApproveAbove) > 0 {
-				limits[m.ID] = m.ApproveAbove
-			}
+	merchants, err := o.Merchants(ctx, nil, "", math.MaxInt32)
+	for _, m := range merchants {
+		if len(m.ApproveAbove) > 0 {
+			limits[m.ID] = m.ApproveAbove
 		}
 	}
+	return limits, err
 }

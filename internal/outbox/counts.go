@@ -10,7 +10,9 @@ import (
 // ones. The lanes' rows have the numbers in flight, so the waiting ones are the difference and cost no further write.
 func countOfLane(l countersign.Lane) string { return "callbacks/" + l.String() }
 
-func countOfEnded(l countersign.Lane, s client.CallbackState) string { return countOfLane(l) + "/" + string(s) }
+func countOfEnded(l countersign.Lane, s client.CallbackState) string {
+	return countOfLane(l) + "/" + string(s)
+}
 
 func countOfState(s client.WithdrawalState) string { return "withdrawals/" + string(s) }
 

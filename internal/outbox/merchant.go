@@ -9,9 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"countersign"
 	"countersign/client"
-	"countersign/envelope"
 	"countersign/internal/db"
 	"countersign/internal/journal"
 )
@@ -61,66 +59,8 @@ func ValidMerchantID(id string) bool {
 	return len(id) >= 1 && len(id) <= 64
 }
 
-// seal returns the values of the secret columns.
-func (k MerchantKeys) seal(d *db.DB, place db.Record) ([]any, error) {
-	request, err := KeyPEM(k.Key)
-	if err != nil {
-		return nil, err
-	}
-	response, err := KeyPEM(k.ResponseKey)
-	if err != nil {
-		return nil, err
-	}
-	dataKey, sealed := d.Seal(place, secretPurposes,
-		[][]byte{[]byte(k.APIKey.Reveal()), []byte(k.CallbackAPIKey.Reveal()), request, response})
-	return []any{place.Version, dataKey, sealed[0], sealed[1], sealed[2], sealed[3]}, nil
-}
-
-// sealedKeys holds the secret columns of a row.
-type sealedKeys struct {
-	version int64
-	dataKey []byte
-	sealed  [4][]byte // in the order of secretPurposes
-}
-
-func (s *sealedKeys) to() []any {
-	return []any{&s.dataKey, &s.sealed[0], &s.sealed[1], &s.sealed[2], &s.sealed[3]}
-}
-
-// open inverts seal.
-func (s *sealedKeys) open(d *db.DB, table, id string) (k MerchantKeys, err error) {
-	plain, err := d.Unseal(db.Record{Table: table, Row: id, Version: s.version}, secretPurposes, s.dataKey, s.sealed[:])
-	if err != nil {
-		return k, err
-	}
-	k.APIKey, k.CallbackAPIKey = countersign.APIKey(plain[0]), countersign.APIKey(plain[1])
-	if k.Key, err = ReadKey(plain[2]); err != nil {
-		return k, fmt.Errorf("request key of merchant %s: %w", id, err)
-	}
-	if k.ResponseKey, err = ReadKey(plain[3]); err != nil {
-		return k, fmt.Errorf("response key of merchant %s: %w", id, err)
-	}
-	return k, nil
-}
-
-// KeyPEM returns k with all its parts in the form that ReadKey reads. It returns no bytes if k is nil.
-func KeyPEM(k *envelope.Key) ([]byte, error) {
-	switch {
-	case k == nil:
-		return nil, nil
-	case k.HasPrivate():
-		return k.PrivatePEM()
-	}
-	return k.PublicPEM(), nil
-}
-
-// ReadKey inverts KeyPEM.
-func ReadKey(b []byte) (*envelope.Key, error) {
-	if len(b) == 0 {
-		return nil, nil
-	}
-	return envelope.ParseKey(b)
-}
+// sealPurposes lists the sealed values of a merchant: the keys that seal requests, and those of its rotation.
+var sealPurposes = []string{"keys", "other_keys"}
 
 // check returns an error if a member that this package relies on is wrong. The API checks the rest.
 func (m *Merchant) check() error {
@@ -149,59 +89,61 @@ func (m *Merchant) check() error {
 		"scheme", string(m.Scheme), "contentType", m.ContentType, "body", string(m.Body))
 }
 
-// row checks m, sets its fingerprints, and returns its row and that of its rotation, which is nil if there is none.
-// The secrets are bound to m.Version, which is never used again.
-func (m *Merchant) row(d *db.DB) (row, rotation []any, err error) {
+// keptKeys is what a merchant's row says of its keys in plain text, as JSON.
+type keptKeys struct {
+	Fingerprint, ResponseFingerprint string
+	Since                            KeySince
+	Rotation                         *Rotation
+}
+
+// row checks m, sets its fingerprints, and returns its row. The secrets are bound to m.Version, which is never used
+// again.
+func (m *Merchant) row(d *db.DB) ([]any, error) {
 	m.SetDefaults()
 	if err := m.check(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	m.setKeys(m.MerchantKeys)
-	sealed, err := m.seal(d, db.Record{Table: "merchants", Row: m.ID, Version: m.Version})
+	until, other := db.Never, []byte(nil)
+	own, err := m.Plain()
+	if r := m.Rotation; err == nil && r != nil {
+		until = r.Until()
+		other, err = r.Other.Plain()
+	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	settings, err := json.Marshal(m.MerchantSettings)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	row = append([]any{m.ID, string(m.State), m.PausedReason, string(m.Scheme), string(settings), m.Version, int64(m.Created), int64(m.Updated),
-		m.Fingerprint, m.ResponseFingerprint, int64(m.Since.Key), int64(m.Since.ResponseKey), int64(m.Since.APIKey), int64(m.Since.CallbackAPIKey)}, sealed...)
-	if r := m.Rotation; r != nil {
-		if sealed, err = r.Other.seal(d, db.Record{Table: rotations.Name, Row: m.ID, Version: m.Version}); err != nil {
-			return nil, nil, err
-		}
-		rotation = append([]any{m.ID, int64(r.Staged), int64(r.Activated), r.Overlap.Milliseconds(), r.Fingerprint, r.ResponseFingerprint,
-			int64(r.Since.Key), int64(r.Since.ResponseKey), int64(r.Since.APIKey), int64(r.Since.CallbackAPIKey)}, sealed...)
+	keys, err := json.Marshal(keptKeys{m.Fingerprint, m.ResponseFingerprint, m.Since, m.Rotation})
+	if err != nil {
+		return nil, err
 	}
-	return row, rotation, nil
+	dataKey, sealed := d.Seal(db.Record{Table: "merchants", Row: m.ID, Version: m.Version}, sealPurposes, [][]byte{own, other})
+	return []any{m.ID, string(m.State), m.PausedReason, string(m.Scheme), string(settings), m.Version, int64(m.Created), int64(m.Updated),
+		string(keys), int64(until), m.Version, dataKey, sealed[0], sealed[1]}, nil
 }
 
 // keptMerchant is a stored merchant.
 type keptMerchant struct {
 	Merchant
-	settings   string
-	own, other sealedKeys // its secrets and its rotation's, if the query reads them
+	settings string
 }
 
-// scan reads a row of merchantSelect, or of sealedMerchantSelect.
-func (k *keptMerchant) scan(sealed bool, r db.Rows) error {
-	var overlap db.Millis
-	m, t := &k.Merchant, Rotation{}
-	to := []any{&m.ID, &m.Version, &m.State, &m.PausedReason, &m.Scheme, &k.settings, &m.Created, &m.Updated,
-		&m.Fingerprint, &m.ResponseFingerprint, &m.Since.Key, &m.Since.ResponseKey, &m.Since.APIKey, &m.Since.CallbackAPIKey,
-		&t.Staged, &t.Activated, &overlap, &t.Fingerprint, &t.ResponseFingerprint, &t.Since.Key, &t.Since.ResponseKey, &t.Since.APIKey, &t.Since.CallbackAPIKey,
-		&k.own.version, &k.other.version}
-	if sealed {
-		to = append(append(to, k.own.to()...), k.other.to()...)
-	}
-	if err := r.Scan(to...); err != nil {
+// scan reads a row of merchantSelect, followed by the columns more.
+func (k *keptMerchant) scan(r db.Rows, more ...any) error {
+	m, keys := &k.Merchant, ""
+	err := r.Scan(append([]any{&m.ID, &m.State, &m.PausedReason, &m.Scheme, &k.settings, &m.Version, &m.Created, &m.Updated, &keys}, more...)...)
+	if err != nil {
 		return err
 	}
-	if t.Staged != 0 {
-		t.Active, t.Overlap = t.Activated != 0, time.Duration(overlap)*time.Millisecond
-		m.Rotation = &t
+	var kept keptKeys
+	if err := json.Unmarshal([]byte(keys), &kept); err != nil {
+		return fmt.Errorf("keys of merchant %s: %w", m.ID, err)
 	}
+	m.Fingerprint, m.ResponseFingerprint, m.Since, m.Rotation = kept.Fingerprint, kept.ResponseFingerprint, kept.Since, kept.Rotation
 	return nil
 }
 
@@ -221,63 +163,31 @@ func (k *keptMerchant) whole() (Merchant, error) {
 func ofMerchants(d *db.Dialect, ids []string, to map[string]*keptMerchant) db.Statement {
 	return db.Statement{SQL: merchantsByIDSQL, Args: []any{d.List(ids)}, Row: func(r db.Rows) error {
 		k := &keptMerchant{}
-		err := k.scan(false, r)
+		err := k.scan(r)
 		to[k.ID] = k
 		return err
 	}}
 }
 
-// secretPurposes lists the secrets of a merchant in the order of their columns.
-var secretPurposes = []string{"api_key", "callback_api_key", "request_key", "response_key"}
-
-const merchantColumns = `id, state, paused_reason, scheme, settings, version, created, updated, fingerprint, response_fingerprint,
-	request_key_since, response_key_since, api_key_since, callback_api_key_since`
-
-// merchantSelect reads merchants with their rotations. sealedMerchantSelect reads their secrets as well.
 const (
-	merchantSelected = `SELECT m.id, m.version, m.state, m.paused_reason, m.scheme, m.settings, m.created, m.updated, m.fingerprint, m.response_fingerprint,
-	m.request_key_since, m.response_key_since, m.api_key_since, m.callback_api_key_since,
-	COALESCE(r.staged, 0), COALESCE(r.activated, 0), COALESCE(r.overlap, 0), COALESCE(r.fingerprint, ''), COALESCE(r.response_fingerprint, ''),
-	COALESCE(r.request_key_since, 0), COALESCE(r.response_key_since, 0), COALESCE(r.api_key_since, 0), COALESCE(r.callback_api_key_since, 0),
-	m.secret_version, COALESCE(r.secret_version, 0)`
+	merchantColumns = `id, state, paused_reason, scheme, settings, version, created, updated, keys`
 
-	fromMerchants = ` FROM merchants m LEFT JOIN rotations r ON r.merchant = m.id `
+	merchantSelect = `SELECT ` + merchantColumns + ` FROM merchants `
 
-	merchantSelect = merchantSelected + fromMerchants
-
-	sealedMerchantSelect = merchantSelected + `, m.data_key, m.api_key, m.callback_api_key, m.request_key, m.response_key,
-	r.data_key, r.api_key, r.callback_api_key, r.request_key, r.response_key` + fromMerchants
-)
-
-// rotations is the table of second sets of keys, with its data keys.
-var rotations = db.SealedTable{Name: "rotations", Key: "merchant", DataKey: "data_key"}
-
-const insertMerchantSQL = `
-INSERT INTO merchants (` + merchantColumns + `,
-	secret_version, data_key, api_key, callback_api_key, request_key, response_key)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)
+	insertMerchantSQL = `
+INSERT INTO merchants (` + merchantColumns + `, older_until, secret_version, data_key, secrets, other_secrets)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 ON CONFLICT (id) DO NOTHING`
 
-const updateMerchantSQL = `
+	updateMerchantSQL = `
 UPDATE merchants SET state = $2, paused_reason = $3, scheme = $4, settings = $5, version = $6, created = $7, updated = $8,
-	fingerprint = $9, response_fingerprint = $10, request_key_since = $11, response_key_since = $12, api_key_since = $13,
-	callback_api_key_since = $14, secret_version = $15, data_key = $16, api_key = $17, callback_api_key = $18,
-	request_key = $19, response_key = $20
-WHERE id = $1 AND version = $21`
-
-const (
-	deleteRotationSQL = `DELETE FROM rotations WHERE merchant = $1`
-
-	insertRotationSQL = `
-INSERT INTO rotations (merchant, staged, activated, overlap, fingerprint, response_fingerprint,
-	request_key_since, response_key_since, api_key_since, callback_api_key_since,
-	secret_version, data_key, api_key, callback_api_key, request_key, response_key)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`
+	keys = $9, older_until = $10, secret_version = $11, data_key = $12, secrets = $13, other_secrets = $14
+WHERE id = $1 AND version = $15`
 )
 
 const (
-	readMerchantSQL  = sealedMerchantSelect + `WHERE m.id = $1`
-	merchantsByIDSQL = merchantSelect + `WHERE m.id {in}$1{end}`
+	readMerchantSQL  = `SELECT ` + merchantColumns + `, secret_version, data_key, secrets, other_secrets FROM merchants WHERE id = $1`
+	merchantsByIDSQL = merchantSelect + `WHERE id {in}$1{end}`
 )
 
 // Merchant returns one merchant with its secrets opened.
@@ -285,8 +195,10 @@ func (o *Outbox) Merchant(ctx context.Context, id string) (Merchant, error) {
 	if !ValidMerchantID(id) {
 		return Merchant{}, db.ErrNotFound
 	}
+	place := db.Record{Table: "merchants", Row: id}
+	dataKey, sealed := []byte(nil), make([][]byte, 2)
 	k, err := db.Find(ctx, o, readMerchantSQL, []any{id}, func(r db.Rows) (k keptMerchant, err error) {
-		err = k.scan(true, r)
+		err = k.scan(r, &place.Version, &dataKey, &sealed[0], &sealed[1])
 		return k, err
 	})
 	if err != nil {
@@ -296,18 +208,22 @@ func (o *Outbox) Merchant(ctx context.Context, id string) (Merchant, error) {
 	if err != nil {
 		return Merchant{}, err
 	}
-	if m.MerchantKeys, err = k.own.open(o.DB, "merchants", id); err == nil && m.Rotation != nil {
-		m.Rotation.Other, err = k.other.open(o.DB, rotations.Name, id)
-	}
+	plain, err := o.Unseal(place, sealPurposes, dataKey, sealed)
 	if err != nil {
 		return Merchant{}, err
+	}
+	if m.MerchantKeys, err = ParseKeys(plain[0]); err == nil && m.Rotation != nil {
+		m.Rotation.Other, err = ParseKeys(plain[1])
+	}
+	if err != nil {
+		return Merchant{}, fmt.Errorf("keys of merchant %s: %w", id, err)
 	}
 	return m, nil
 }
 
 const (
-	listMerchantsSQL   = merchantSelect + `WHERE m.id > $1 ORDER BY m.id LIMIT CAST($2 AS BIGINT)`
-	listMerchantsOfSQL = merchantSelect + `WHERE m.id > $1 AND m.id {in}$2{end} ORDER BY m.id LIMIT CAST($3 AS BIGINT)`
+	listMerchantsSQL   = merchantSelect + `WHERE id > $1 ORDER BY id LIMIT CAST($2 AS BIGINT)`
+	listMerchantsOfSQL = merchantSelect + `WHERE id > $1 AND id {in}$2{end} ORDER BY id LIMIT CAST($3 AS BIGINT)`
 )
 
 // Merchants returns the merchants after id after, in the order of ids and without their secrets. If ids is not nil,
@@ -319,7 +235,7 @@ func (o *Outbox) Merchants(ctx context.Context, ids []string, after string, limi
 	}
 	return db.List(ctx, o, text, args, func(r db.Rows) (Merchant, error) {
 		var k keptMerchant
-		if err := k.scan(false, r); err != nil {
+		if err := k.scan(r); err != nil {
 			return Merchant{}, err
 		}
 		return k.whole()
@@ -361,8 +277,7 @@ func recordMerchant(ctx context.Context, t *db.Tx, was, is *Merchant, now db.Mil
 	return journal.AddAbout(ctx, t, kind, is.ID, now, c)
 }
 
-const endedRotationsSQL = `
-SELECT merchant FROM rotations WHERE activated > 0 AND activated + overlap <= $1 ORDER BY merchant LIMIT 100`
+const endedRotationsSQL = `SELECT id FROM merchants WHERE older_until <= $1 AND older_until < 4611686018427387904 ORDER BY id LIMIT 100`
 
 // EndedRotations returns the merchants whose older keys have reached their end, at most 100.
 func (o *Outbox) EndedRotations(ctx context.Context, now db.Millis) ([]string, error) {

@@ -25,7 +25,7 @@ func (o *Outbox) CreateMerchant(ctx context.Context, m Merchant, now db.Millis) 
 	}
 	m.Version, m.Created, m.Updated = 1, now, now
 	m.DateKeys(nil, now)
-	row, _, err := m.row(o.DB)
+	row, err := m.row(o.DB)
 	if err != nil {
 		return Merchant{}, err
 	}
@@ -77,7 +77,7 @@ func (o *Outbox) ChangeMerchant(ctx context.Context, id string, version int64, n
 	}
 	m.ID, m.Created, m.Version, m.Updated = was.ID, was.Created, was.Version+1, now
 	m.DateKeys(&was, now)
-	row, rotation, err := m.row(o.DB)
+	row, err := m.row(o.DB)
 	if err != nil {
 		return Merchant{}, err
 	}
@@ -90,11 +90,7 @@ func (o *Outbox) ChangeMerchant(ctx context.Context, id string, version int64, n
 		} else if n == 0 {
 			return ErrVersion
 		}
-		rest := []db.Statement{{SQL: deleteRotationSQL, Args: []any{m.ID}}, {SQL: updateLanesSQL, Args: []any{m.ID, active(m.State), m.Version, m.Concurrency, m.RatePerSecond}}}
-		if rotation != nil {
-			rest = append(rest, db.Statement{SQL: insertRotationSQL, Args: rotation})
-		}
-		if err := t.Batch(ctx, rest); err != nil {
+		if _, err := t.Exec(ctx, updateLanesSQL, m.ID, active(m.State), m.Version, m.Concurrency, m.RatePerSecond); err != nil {
 			return err
 		}
 		if err := recordMerchant(ctx, t, &was, &m, now); err != nil {

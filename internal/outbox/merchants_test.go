@@ -190,11 +190,11 @@ func testSecretsInPlace(t *testing.T, s *Outbox) {
 		}
 		undo()
 	}
-	move("another purpose", `UPDATE merchants SET api_key = callback_api_key WHERE id = 'm0'`)
+	move("another purpose", `UPDATE merchants SET secrets = other_secrets WHERE id = 'm0'`)
 	move("another row", `UPDATE merchants SET data_key = (SELECT o.data_key FROM merchants o WHERE o.id = 'm1'),
-		api_key = (SELECT o.api_key FROM merchants o WHERE o.id = 'm1') WHERE id = 'm0'`)
+		secrets = (SELECT o.secrets FROM merchants o WHERE o.id = 'm1') WHERE id = 'm0'`)
 	move("another version", `UPDATE merchants SET secret_version = secret_version + 1 WHERE id = 'm0'`)
-	move("nothing", `UPDATE merchants SET callback_api_key = $1 WHERE id = 'm0'`, []byte{})
+	move("nothing", `UPDATE merchants SET secrets = $1 WHERE id = 'm0'`, []byte{})
 	must(s.Merchant(ctx, "m0"))(t)
 }
 
@@ -204,12 +204,12 @@ func snapshot(t *testing.T, s *Outbox) (undo func()) {
 	t.Helper()
 	var version int64
 	var key, a, b []byte
-	_, err := db.One(ctx, s, `SELECT secret_version, data_key, api_key, callback_api_key FROM merchants WHERE id = 'm0'`, nil, &version, &key, &a, &b)
+	_, err := db.One(ctx, s, `SELECT secret_version, data_key, secrets, other_secrets FROM merchants WHERE id = 'm0'`, nil, &version, &key, &a, &b)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return func() {
-		exec(t, s, `UPDATE merchants SET secret_version = $1, data_key = $2, api_key = $3, callback_api_key = $4 WHERE id = 'm0'`, version, key, a, b)
+		exec(t, s, `UPDATE merchants SET secret_version = $1, data_key = $2, secrets = $3, other_secrets = $4 WHERE id = 'm0'`, version, key, a, b)
 	}
 }
 

@@ -29,18 +29,15 @@ type Recorded struct {
 // because funds may have moved.
 //
 // Everything is done in one transaction. Each item has its own result, in the order of list, and is recorded or
-// refused whatever happens to the others. If RecordOutcomes returns an error, nothing was recorded. If list names a
-// withdrawal again, the result there is ErrInvalid. Rows are locked in the order of ReleaseMany.
+// refused whatever happens to the others. If RecordOutcomes returns an error, nothing was recorded. list names each
+// withdrawal once. Rows are locked in the order of ReleaseMany.
 func (o *Outbox) RecordOutcomes(ctx context.Context, list []Outcome, now db.Millis) ([]Recorded, error) {
 	done := make([]Recorded, len(list))
-	batch, named := make([]*reported, 0, len(list)), make(map[string]bool, len(list))
+	batch := make([]*reported, 0, len(list))
 	for _, i := range sortedByID(len(list), func(i int) string { return list[i].ID }) {
 		e, err := o.newReported(&list[i], now)
-		if err == nil && named[e.ID] {
-			err = errNamedAgain
-		}
 		if done[i].Err = err; err == nil {
-			named[e.ID], e.out = true, &done[i]
+			e.out = &done[i]
 			batch = append(batch, e)
 		}
 	}

@@ -138,8 +138,8 @@ type Released struct {
 // awaiting_approval. approved judges the approvals of a withdrawal that needs them; if it is nil, none suffice.
 //
 // Everything is done in one transaction. Each item has its own result, in the order of list, and is released or
-// refused whatever happens to the others. If ReleaseMany returns an error, no permit was issued. If list names a
-// withdrawal again, the result there is ErrInvalid.
+// refused whatever happens to the others. If ReleaseMany returns an error, no permit was issued. list names each
+// withdrawal once.
 //
 // Rows are locked in one order: withdrawals by merchant and id, then the feed of alarms, then the head of the
 // journal.
@@ -148,14 +148,9 @@ func (o *Outbox) ReleaseMany(ctx context.Context, list []ReleaseRequest, approve
 	err := o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		done = make([]Released, len(list))
 		var batch []*releasing
-		named := make(map[string]bool, len(list))
 		for _, i := range sortedByID(len(list), func(i int) string { return list[i].ID }) {
 			r, err := newReleasing(list[i], &done[i])
-			if err == nil && named[r.ID] {
-				err = errNamedAgain
-			}
 			if done[i].Err = err; err == nil {
-				named[r.ID] = true
 				batch = append(batch, r)
 			}
 		}
@@ -166,9 +161,6 @@ func (o *Outbox) ReleaseMany(ctx context.Context, list []ReleaseRequest, approve
 	}
 	return done, nil
 }
-
-// errNamedAgain is the result of an item whose withdrawal an earlier item of the list has named.
-var errNamedAgain = fmt.Errorf("the withdrawal is %w: an earlier item names it", db.ErrInvalid)
 
 // releasing is a ReleaseRequest with what was read for it.
 type releasing struct {
@@ -205,17 +197,15 @@ func (o *Outbox) release(ctx context.Context, t *db.Tx, batch []*releasing, appr
 		}
 		reads = append(reads, r.read(), r.answer.read(r.ID))
 	}
-	look, err := o.lookAt(ctx, t, merchants)
-	if err == nil {
-		err = t.Batch(ctx, reads)
-	}
-	if err != nil {
+	var epochs db.Epochs
+	look, looks := o.lookAt(merchants)
+	if err := t.Batch(ctx, append(append(looks, epochs.Query()), reads...)); err != nil {
 		return err
 	}
 	var updates, keeps []db.Statement
 	var alarms []client.Alarm
 	for _, r := range batch {
-		alarm, err := o.refuse(ctx, t, r, &look, approved, now)
+		alarm, err := o.refuse(ctx, t, r, look, epochs.Last(), approved, now)
 		if err != nil {
 			return err
 		}
@@ -278,7 +268,7 @@ func (r *releasing) read() db.Statement {
 }
 
 // refuse sets r.Err if r gets no permit, and returns the alarm to raise.
-func (o *Outbox) refuse(ctx context.Context, t *db.Tx, r *releasing, look *stopLook, approved Judge, now db.Millis) (alarm client.AlarmKind, err error) {
+func (o *Outbox) refuse(ctx context.Context, t *db.Tx, r *releasing, look *stopLook, epoch db.Epoch, approved Judge, now db.Millis) (alarm client.AlarmKind, err error) {
 	p, w := &r.Issued, &r.Issued.Withdrawal
 	if !r.found {
 		r.Err = db.ErrNotFound
@@ -288,7 +278,7 @@ func (o *Outbox) refuse(ctx context.Context, t *db.Tx, r *releasing, look *stopL
 	if err != nil {
 		return "", err
 	}
-	if stop == "" && w.Restored {
+	if stop == "" && (w.Restored || epoch.Open()) {
 		stop = client.ReasonRestored
 	}
 	answerKeys, err := envelope.ParseSigningKeys(m.AnswerKey) // nil: the merchant does not sign its answers
@@ -296,7 +286,7 @@ func (o *Outbox) refuse(ctx context.Context, t *db.Tx, r *releasing, look *stopL
 		return "", fmt.Errorf("answerKey of merchant %s: %w", r.merchant, err)
 	}
 	kept := r.answer.open(o.DB, r.ID)
-	p.Epoch, p.Answer = look.epoch.Number, kept.Answer
+	p.Epoch, p.Answer = epoch.Number, kept.Answer
 	switch {
 	case p.Permit != "" && !w.heldBy(r.Holder):
 		r.Err = &db.ConflictError{Member: "claim", Reason: "differs: another holder has the permit"}
@@ -340,34 +330,32 @@ const (
 	unsignedAgainText = unsignedWhy + "the permit is not given again; execute nothing, and find out on the chain whether this claim has moved the funds"
 )
 
-// stopLook holds everything that can stop releases.
+// stopLook holds what can stop decisions and releases.
 type stopLook struct {
 	merchants map[string]*keptMerchant
 	frozen    client.Freeze
-	epoch     db.Epoch // the present one
 }
 
-// lookAt reads what can stop the releases of merchants. It must come first in a transaction.
-func (o *Outbox) lookAt(ctx context.Context, t *db.Tx, merchants []string) (stopLook, error) {
-	l := stopLook{merchants: map[string]*keptMerchant{}}
-	var epochs db.Epochs
-	err := t.Batch(ctx, append(o.lookAtStops(nil), ofMerchants(o.Dialect(), merchants, l.merchants), freezeStatement(&l.frozen), epochs.Query()))
-	l.epoch = epochs.Last()
-	return l, err
+// lookAt returns the statements that read what can stop the decisions and releases of merchants. They must come first
+// in a transaction.
+func (o *Outbox) lookAt(merchants []string) (*stopLook, []db.Statement) {
+	l := &stopLook{merchants: map[string]*keptMerchant{}}
+	return l, append(o.lookAtStops(), ofMerchants(o.Dialect(), merchants, l.merchants), freezeStatement(&l.frozen))
 }
 
-// of returns the merchant without its keys, and why nothing of it is released. stop is "" if nothing stops it.
+// of returns the merchant without its keys, and why nothing of it is decided or released. stop is "" if nothing stops
+// it.
 func (l *stopLook) of(merchant string) (stop client.Reason, m Merchant, err error) {
-	m.State = client.MerchantPaused
 	if kept := l.merchants[merchant]; kept != nil {
-		if m, err = kept.whole(); err != nil {
-			return "", m, err
-		}
+		m, err = kept.whole()
 	}
-	if stop = stopped(m.State, l.frozen); stop == "" && l.epoch.Open() {
-		stop = client.ReasonRestored
+	switch {
+	case l.frozen.At != 0:
+		stop = client.ReasonFrozen
+	case m.State != client.MerchantActive:
+		stop = client.ReasonPaused
 	}
-	return stop, m, nil
+	return stop, m, err
 }
 
 // stopTexts says to callers why there is no permit at the moment.

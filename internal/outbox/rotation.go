@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -18,6 +19,47 @@ type MerchantKeys struct {
 	CallbackAPIKey countersign.APIKey // sent as X-API-KEY; may be empty
 	Key            *envelope.Key      // request key: private part in SchemeService, else the merchant's public part
 	ResponseKey    *envelope.Key      // response key with private part; nil: same as Key
+}
+
+// plainKeys is the form in which keys are sealed, as JSON. The RSA keys are PEM with all their parts.
+type plainKeys struct {
+	APIKey, CallbackAPIKey string
+	Key, ResponseKey       []byte
+}
+
+// Plain returns k in a form that may be stored only sealed.
+func (k MerchantKeys) Plain() (json.RawMessage, error) {
+	p := plainKeys{APIKey: k.APIKey.Reveal(), CallbackAPIKey: k.CallbackAPIKey.Reveal()}
+	for to, key := range map[*[]byte]*envelope.Key{&p.Key: k.Key, &p.ResponseKey: k.ResponseKey} {
+		if key == nil {
+			continue
+		}
+		if *to = key.PublicPEM(); key.HasPrivate() {
+			var err error
+			if *to, err = key.PrivatePEM(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return json.Marshal(p)
+}
+
+// ParseKeys inverts Plain.
+func ParseKeys(plain []byte) (k MerchantKeys, err error) {
+	var p plainKeys
+	if err = json.Unmarshal(plain, &p); err != nil {
+		return k, err
+	}
+	k.APIKey, k.CallbackAPIKey = countersign.APIKey(p.APIKey), countersign.APIKey(p.CallbackAPIKey)
+	for to, text := range map[**envelope.Key][]byte{&k.Key: p.Key, &k.ResponseKey: p.ResponseKey} {
+		if len(text) == 0 {
+			continue
+		}
+		if *to, err = envelope.ParseKey(text); err != nil {
+			return k, err
+		}
+	}
+	return k, nil
 }
 
 // response returns the key that opens answers.
@@ -39,7 +81,7 @@ type Rotation struct {
 
 	// Other holds the keys that do not seal: the newer ones, or the older ones if Active. Since and the fingerprints
 	// are those of Other.
-	Other                            MerchantKeys
+	Other                            MerchantKeys `json:"-"`
 	Since                            KeySince
 	Fingerprint, ResponseFingerprint string
 }

@@ -107,10 +107,7 @@ func (o *Outbox) settle(ctx context.Context, t *db.Tx, batch []*settling, now db
 	if err := o.settleAttempts(ctx, t, batch); err != nil {
 		return err
 	}
-	if err := o.settleLate(ctx, t, batch, feed); err != nil {
-		return err
-	}
-	if err := o.settleEnds(ctx, t, batch, now); err != nil {
+	if err := o.settleDecided(ctx, t, batch, feed); err != nil {
 		return err
 	}
 	if err := o.settleOpenFailures(ctx, t, batch, feed, now); err != nil {
@@ -182,17 +179,15 @@ FROM outbox c WHERE c.merchant = $1 AND c.id = $2 AND c.state = 'sending' AND c.
 
 // settleCallbacks ends the attempts that still have their lease and makes their decisions.
 func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settling, feed *feedEntries) error {
-	statements := make([]db.Statement, 0, len(batch)+2)
-	of := map[string]*keptMerchant{}
 	var ids []string
 	for _, b := range batch { // in the order of merchants
 		if (b.Decision != countersign.DecisionNone || b.keysCount()) && (len(ids) == 0 || ids[len(ids)-1] != b.Merchant) {
 			ids = append(ids, b.Merchant)
 		}
 	}
-	var frozen client.Freeze
+	look, statements := &stopLook{}, []db.Statement(nil)
 	if len(ids) > 0 {
-		statements = append(o.lookAtStops(statements), ofMerchants(o.Dialect(), ids, of), freezeStatement(&frozen))
+		look, statements = o.lookAt(ids)
 	}
 	key := func(b *settling, args ...any) []any {
 		return append([]any{b.Merchant, b.id, b.Attempt.Number}, args...)
@@ -214,7 +209,7 @@ func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settlin
 	}
 	for _, b := range batch {
 		if b.Decision != countersign.DecisionNone {
-			statements = append(statements, db.Statement{SQL: settleDecisionSQL, Args: key(b), Row: func(r db.Rows) error { return b.scanDecision(r, of[b.Merchant], frozen) }})
+			statements = append(statements, db.Statement{SQL: settleDecisionSQL, Args: key(b), Row: func(r db.Rows) error { return b.scanDecision(r, look) }})
 		}
 	}
 	if err := t.Batch(ctx, statements); err != nil {
@@ -223,7 +218,7 @@ func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settlin
 	statements = statements[:0]
 	for _, b := range batch {
 		if b.Decision == countersign.DecisionNone {
-			if why := b.withdrawn(of[b.Merchant]); why != "" {
+			if why := b.withdrawn(look.merchants[b.Merchant]); why != "" {
 				statements = append(statements, db.Statement{SQL: settleOtherSQL, Row: func(r db.Rows) error {
 					b.stopped = why
 					b.askAgain()
@@ -292,16 +287,15 @@ func (b *settling) keysCount() bool {
 }
 
 // scanDecision reads a row of settleDecisionSQL.
-func (b *settling) scanDecision(r db.Rows, kept *keptMerchant, frozen client.Freeze) error {
+func (b *settling) scanDecision(r db.Rows, look *stopLook) error {
 	b.found = true
 	var restored int64
-	err := r.Scan(&b.lane, &b.failed, &b.deadline, &restored)
-	var m Merchant
-	if b.stopped = client.ReasonPaused; err == nil && kept != nil {
-		m, err = kept.whole()
-		if b.stopped = stopped(m.State, frozen); b.stopped == "" && m.Version != b.MerchantVersion {
-			b.stopped = client.ReasonOlderVersion
-		}
+	if err := r.Scan(&b.lane, &b.failed, &b.deadline, &restored); err != nil {
+		return err
+	}
+	stop, m, err := look.of(b.Merchant)
+	if b.stopped = stop; stop == "" && m.Version != b.MerchantVersion {
+		b.stopped = client.ReasonOlderVersion
 	}
 	if restored > 0 {
 		b.stopped = client.ReasonRestored

@@ -104,59 +104,43 @@ func factsOf(text string) *client.Fact {
 	return &f
 }
 
-// settleLate compares answers that came after the decision with that decision. The first decision stands
-// (PROTOCOL.md, D4).
-func (o *Outbox) settleLate(ctx context.Context, t *db.Tx, batch []*settling, feed *feedEntries) error {
+// settleDecided queues the callbacks about the withdrawals that the batch declined or let expire. It compares answers
+// that came after the decision with that decision. The first decision stands (PROTOCOL.md, D4).
+func (o *Outbox) settleDecided(ctx context.Context, t *db.Tx, batch []*settling, feed *feedEntries) error {
 	var reads []db.Statement
-	for _, b := range batch {
-		if b.Decision == countersign.DecisionNone || !b.fresh || b.awaiting == 1 && b.decided == b.Decision {
-			continue
-		}
-		reads = append(reads, db.Statement{SQL: readWithdrawalSQL, Args: []any{b.Merchant, b.id}, Row: func(r db.Rows) error {
-			w, err := scanWithdrawal(r)
-			if err != nil || w.Decision == countersign.DecisionNone {
-				return err // awaiting: another attempt will decide
-			}
-			b.out.Late = true
-			// If a deadline or a cancellation decided, there was no answer to contradict.
-			b.out.Differs = answered(w.Decision) && answered(b.Decision) && (w.Decision != b.Decision ||
-				b.Decision == countersign.DecisionConfirmed && (w.Details == nil || b.Details.Differs(countersign.Details(*w.Details)) != ""))
-			if b.out.Differs {
-				feed.alarm(b.Merchant, client.AlarmAnswerDiffers, w.ID+" "+string(client.ReasonAnswerDiffers), b.now)
-			}
-			return nil
-		}})
-	}
-	return t.Batch(ctx, reads)
-}
-
-// answered reports whether an answer of the merchant made the decision.
-func answered(d countersign.Decision) bool {
-	return d == countersign.DecisionConfirmed || d == countersign.DecisionDeclined
-}
-
-// settleEnds queues the callbacks about the withdrawals that the batch declined or let expire.
-func (o *Outbox) settleEnds(ctx context.Context, t *db.Tx, batch []*settling, now db.Millis) error {
-	var reads []db.Statement
-	var ended []Withdrawal
-	for _, b := range batch {
-		if b.awaiting == 1 && b.decided != countersign.DecisionConfirmed {
-			reads = append(reads, db.Statement{SQL: readWithdrawalSQL, Args: []any{b.Merchant, b.id}, Row: func(r db.Rows) error {
-				w, err := scanWithdrawal(r)
-				ended = append(ended, w)
-				return err
-			}})
+	withdrawals := make([]Withdrawal, len(batch))
+	for i, b := range batch {
+		if b.awaiting == 1 && b.decided != countersign.DecisionConfirmed || b.Decision != countersign.DecisionNone && b.fresh && b.awaiting == 0 {
+			reads = append(reads, withdrawals[i].read(readWithdrawalSQL, b.Merchant, b.id))
 		}
 	}
 	if err := t.Batch(ctx, reads); err != nil {
 		return err
 	}
-	for i := range ended {
-		if err := o.announceEnd(ctx, t, &ended[i], now); err != nil {
-			return err
+	for i, b := range batch {
+		w := &withdrawals[i]
+		if b.awaiting == 1 && w.ID != "" {
+			if err := o.announceEnd(ctx, t, w, b.now); err != nil {
+				return err
+			}
+		}
+		if w.Decision == countersign.DecisionNone || b.awaiting == 1 && b.decided == b.Decision {
+			continue // awaiting: another attempt will decide
+		}
+		b.out.Late = true
+		// If a deadline or a cancellation decided, there was no answer to contradict.
+		b.out.Differs = answered(w.Decision) && answered(b.Decision) && (w.Decision != b.Decision ||
+			b.Decision == countersign.DecisionConfirmed && (w.Details == nil || b.Details.Differs(countersign.Details(*w.Details)) != ""))
+		if b.out.Differs {
+			feed.alarm(b.Merchant, client.AlarmAnswerDiffers, w.ID+" "+string(client.ReasonAnswerDiffers), b.now)
 		}
 	}
 	return nil
+}
+
+// answered reports whether an answer of the merchant made the decision.
+func answered(d countersign.Decision) bool {
+	return d == countersign.DecisionConfirmed || d == countersign.DecisionDeclined
 }
 
 const lockMerchantSQL = `SELECT 1 FROM merchants WHERE id = $1{lock}`

@@ -35,12 +35,12 @@ const (
 	changeStopsSQL = `LOCK TABLE frozen IN EXCLUSIVE MODE`
 )
 
-// lookAtStops appends to list the lock that must precede a read of the freeze and of merchants.
-func (o *Outbox) lookAtStops(list []db.Statement) []db.Statement {
+// lookAtStops returns the lock that must precede a read of the freeze and of merchants.
+func (o *Outbox) lookAtStops() []db.Statement {
 	if o.Dialect().ConcurrentWriters {
-		list = append(list, db.Statement{SQL: lookAtStopsSQL})
+		return []db.Statement{{SQL: lookAtStopsSQL}}
 	}
-	return list
+	return nil
 }
 
 // changeStops takes the lock that must precede any change of the freeze, or of a merchant by a person.
@@ -50,17 +50,6 @@ func (o *Outbox) changeStops(ctx context.Context, t *db.Tx) error {
 	}
 	_, err := t.Exec(ctx, changeStopsSQL)
 	return err
-}
-
-// stopped returns why nothing is decided or released. It returns "" if nothing prevents it.
-func stopped(state client.MerchantState, frozen client.Freeze) client.Reason {
-	switch {
-	case frozen.At != 0:
-		return client.ReasonFrozen
-	case state != client.MerchantActive:
-		return client.ReasonPaused
-	}
-	return ""
 }
 
 const changeFreezeSQL = `

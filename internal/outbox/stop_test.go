@@ -305,7 +305,7 @@ func testStopsAreInOrder(t *testing.T, s *Outbox) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		err := s.Write(ctx, func(ctx context.Context, x *db.Tx) error {
-			if err := x.Batch(ctx, s.lookAtStops(nil)); err != nil {
+			if err := x.Batch(ctx, s.lookAtStops()); err != nil {
 				return err
 			}
 			close(looked)

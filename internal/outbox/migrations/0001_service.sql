@@ -10,43 +10,15 @@ CREATE TABLE merchants (
   version              {int} NOT NULL,
   created              {int} NOT NULL,
   updated              {int} NOT NULL,
-  fingerprint          TEXT NOT NULL,
-  response_fingerprint TEXT NOT NULL,
-  -- Secrets: sealed under the data key, that under the master key.
+  keys                 TEXT NOT NULL, -- JSON: outbox.keptKeys
+  older_until          {int} NOT NULL, -- when the older of two sets of keys ends
+  -- Its keys, sealed under the data key, that under the master key.
   secret_version       {int} NOT NULL,
   data_key             {bytes} NOT NULL,
-  api_key              {bytes} NOT NULL,
-  callback_api_key     {bytes} NOT NULL,
-  request_key          {bytes} NOT NULL,
-  response_key         {bytes} NOT NULL,
-  -- Since when it has each of its keys; 0: it has no such key.
-  request_key_since      {int} NOT NULL DEFAULT 0,
-  response_key_since     {int} NOT NULL DEFAULT 0,
-  api_key_since          {int} NOT NULL DEFAULT 0,
-  callback_api_key_since {int} NOT NULL DEFAULT 0
+  secrets              {bytes} NOT NULL,
+  other_secrets        {bytes} NOT NULL -- of a second set
 ){strict};
-
--- The second set of keys of a merchant whose keys are being replaced: the newer one until
--- it seals, then the older one. Times as in merchants; activated 0: the newer one does not
--- seal yet. overlap: ms after that until the older one ends.
-CREATE TABLE rotations (
-  merchant             {text} NOT NULL PRIMARY KEY,
-  staged               {int} NOT NULL,
-  activated            {int} NOT NULL,
-  overlap              {int} NOT NULL,
-  fingerprint          TEXT NOT NULL,
-  response_fingerprint TEXT NOT NULL,
-  request_key_since      {int} NOT NULL,
-  response_key_since     {int} NOT NULL,
-  api_key_since          {int} NOT NULL,
-  callback_api_key_since {int} NOT NULL,
-  secret_version       {int} NOT NULL,
-  data_key             {bytes} NOT NULL,
-  api_key              {bytes} NOT NULL,
-  callback_api_key     {bytes} NOT NULL,
-  request_key          {bytes} NOT NULL,
-  response_key         {bytes} NOT NULL
-){clustered};
+CREATE INDEX merchants_older_until ON merchants (older_until) WHERE older_until < 4611686018427387904;
 
 -- What limits the sending to one merchant in one lane. The row is the counter
 -- that all nodes share.
