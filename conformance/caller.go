@@ -36,10 +36,7 @@ type Sent struct {
 	Type      countersign.Type     `json:"type"`
 	Result    client.AttemptResult `json:"result"`              // how this project's service takes the response
 	Confirmed *Order               `json:"confirmed,omitempty"` // of type 2: what the answer confirms
-	Problem   string               `json:"problem,omitempty"`   // why it is not accepted, or that it must not be
-	Fix       string               `json:"fix,omitempty"`       // what to change at the endpoint, or in the settings
-	Notes     []string             `json:"notes,omitempty"`
-	Exchanges []Exchange           `json:"exchanges"` // in their order; the last one is judged
+	Report
 }
 
 // Accepted reports whether the endpoint took the callback, or confirmed the withdrawal.

@@ -54,14 +54,19 @@ const (
 	Skip Ending = "skip"
 )
 
-// Result says how one case ended. It holds no secret of the Config.
+// Result says how one case ended.
 type Result struct {
 	Case
-	Ending    Ending     `json:"result"`
-	Problem   string     `json:"problem,omitempty"`   // what is wrong, or why the case was skipped
+	Ending Ending `json:"result"`
+	Report
+}
+
+// Report is what was found. It holds no secret of the Config.
+type Report struct {
+	Problem   string     `json:"problem,omitempty"`   // what is wrong, or why a case was skipped
 	Fix       string     `json:"fix,omitempty"`       // what to change at the endpoint, or in the settings
-	Note      string     `json:"note,omitempty"`      // of a case that passed: what is unusual
-	Exchanges []Exchange `json:"exchanges,omitempty"` // the last ones; the very last shows the problem
+	Notes     []string   `json:"notes,omitempty"`     // what is unusual
+	Exchanges []Exchange `json:"exchanges,omitempty"` // the last ones; the very last is judged
 }
 
 // Exchange is one request and its response.

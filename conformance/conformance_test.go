@@ -182,6 +182,7 @@ var wrong = []struct {
 	{"answers before it keeps", `restart/accepted`},
 	{"suspects nothing", `repeat/possible-duplicate|restart/accepted`},
 	{"spelling counts", `repeat/possible-duplicate`},
+	{"another index is another transfer", `repeat/possible-duplicate`},
 	{"takes another amount", `repeat/other-content|notice/other-content|restart/accepted`},
 	{"compares floats", `repeat/other-content`},
 	{"takes another tenantUserId", `repeat/other-content`},

@@ -73,15 +73,20 @@ type fake struct {
 	uuids   map[string]bool
 	asked   map[string]int
 
-	contents  map[string]string        // by type and identifier: what the effect rests on
-	transfers map[string][]json.Number // txIndex of every deposit, by what moved to where
+	contents  map[string]string     // by type and identifier: what the effect rests on
+	transfers map[string][]transfer // of every deposit, by what moved to where
+}
+
+type transfer struct {
+	index  json.Number
+	amount string
 }
 
 func newFake(unbound bool, faults ...string) *fake {
 	return &fake{
 		key: testKey().Public(), responseKey: testKey().Public(), unbound: unbound, bodyTimeout: stall, long: make(chan struct{}), faults: faults,
 		effects: map[string][]string{}, kept: map[string]map[string]any{}, blocks: map[[32]byte][32]byte{}, uuids: map[string]bool{}, asked: map[string]int{},
-		contents: map[string]string{}, transfers: map[string][]json.Number{},
+		contents: map[string]string{}, transfers: map[string][]transfer{},
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"countersign/envelope"
 )
@@ -116,14 +117,24 @@ func (f *fake) suspects(m map[string]any) bool {
 	for _, name := range []string{"chainName", "txId", "symbol", "toAddress"} {
 		v := str(m[name])
 		if !f.has("spelling counts") {
-			v = strings.TrimPrefix(strings.ToLower(strings.TrimSpace(v)), "0x")
+			v = strings.TrimPrefix(strings.Map(visible, strings.ToLower(v)), "0x")
 		}
 		key += v + "\n"
 	}
 	index, _ := m["txIndex"].(json.Number)
-	before := f.transfers[key]
-	f.transfers[key] = append(before, index)
-	return !f.has("suspects nothing") && slices.ContainsFunc(before, func(i json.Number) bool { return i == index || i == "-1" || index == "-1" })
+	t, before := transfer{index, plain(str(m["amount"]))}, f.transfers[key]
+	f.transfers[key] = append(before, t)
+	return !f.has("suspects nothing") && slices.ContainsFunc(before, func(b transfer) bool {
+		return b.index == index || b.index == "-1" || index == "-1" || b.amount == t.amount && !f.has("another index is another transfer")
+	})
+}
+
+// visible drops white space and format characters.
+func visible(r rune) rune {
+	if unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) {
+		return -1
+	}
+	return r
 }
 
 func (f *fake) refusesDeposit(m map[string]any) bool {
@@ -250,7 +261,7 @@ func (f *fake) withdrawal(m map[string]any) verdict {
 
 // notice acknowledges notices. f.mu is held.
 func (f *fake) notice(kind int, m map[string]any) verdict {
-	key := fmt.Sprint(kind, " ", m["trackingId"])
+	key := fmt.Sprint(kind, " ", m["trackingId"], " ", m["callBackId"])
 	if m["trackingId"] != nil && f.contradicts(key, m) {
 		return refuse(2002)
 	}

@@ -55,7 +55,7 @@ func (p Printer) Result(r Result) {
 	ending, more := "FAIL", ""
 	switch {
 	case r.Ending == Pass:
-		ending, more = "pass", r.Note
+		ending, more = "pass", strings.Join(r.Notes, "; ")
 	case r.Ending == Skip:
 		ending, more = "skip", r.Problem
 	case r.Advice():

@@ -102,7 +102,7 @@ func (k *Checker) runCase(ctx context.Context, c Case) Result {
 	})
 	c.run = nil
 	last := s.exchanges[max(0, len(s.exchanges)-maxExchanges):]
-	res := Result{Case: c, Ending: Pass, Exchanges: last, Note: strings.Join(s.notes, "; ")}
+	res := Result{Case: c, Ending: Pass, Report: Report{Notes: s.notes, Exchanges: last}}
 	if v != nil {
 		res.Ending, res.Problem = Skip, s.redact(v.problem)
 		if !v.skip {

@@ -76,26 +76,18 @@ func posts(t countersign.Type, judge check, ways ...way) func(*session) {
 	}
 }
 
-// edits is a case of callbacks of type t, each with one of the changes. A change is an edit of the message; after
-// "whole", what is sent in place of the message, %s; after "first", a member that is put before all others, too.
+// edits is a case of callbacks of type t, each with one of the changes. A change is an edit of the message or, after
+// "whole", what is sent in its place: %s is the message, %m its members.
 func edits(t countersign.Type, judge check, changes ...string) func(*session) {
 	return func(s *session) {
 		each(s, changes, func(change string) {
 			m := s.callback(t)
-			form, rest, _ := strings.Cut(change, " ")
-			escaped, isEscaped := strings.CutPrefix(change, `+\u0061`)
-			var plain []byte
-			switch {
-			case form == "whole":
-				plain = []byte(strings.ReplaceAll(rest, "%s", string(m.bytes())))
-			case form == "first":
-				plain = append(message{{Name: rest, Value: `"0x00"`}}, m...).bytes()
-			case isEscaped: // a name is written as it is
-				plain = bytes.Replace(m.edit("+@"+escaped).bytes(), []byte(`"@`), []byte(`"\u0061`), 1)
-			default:
-				m = m.edit(change)
-				plain = m.bytes()
+			whole, isWhole := strings.CutPrefix(change, "whole ")
+			if !isWhole {
+				m, whole = m.edit(change), "%s"
 			}
+			object := string(m.bytes())
+			plain := []byte(strings.NewReplacer("%s", object, "%m", object[1:len(object)-1]).Replace(whole))
 			q := s.attemptOf(strings.TrimSpace(fmt.Sprintf("%s %.60s", t.Words(), change)), m, plain)
 			q.to = destinationOf(t) // whatever its type became
 			judge(s, s.send(q))

@@ -16,9 +16,8 @@ func randomBits() (b [6]byte) {
 	return b
 }
 
-// UUIDFirst is a ServiceConfig.Order that puts requestUUID before all other
-// members, so that all later blocks could be exchanged.
-func UUIDFirst(canonical []byte) []byte {
+// uuidFirst puts requestUUID before all other members.
+func uuidFirst(canonical []byte) []byte {
 	start, end, ok := countersign.UUIDSpan(canonical)
 	if !ok {
 		return canonical

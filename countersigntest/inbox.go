@@ -22,24 +22,21 @@ func CheckInbox(tb TB, open func() (inbox, other merchant.Inbox)) {
 		name  string
 		check func(c *inboxCheck)
 	}{
-		{"a new entry is claimed, settled once and found again", checkOnce},
+		{"a new entry is claimed, freed by a reply that is not final, settled once and found again", checkOnce},
 		{"without a lease recording settles", checkTaken},
 		{"other content changes nothing", checkContent},
 		{"other content replaces what was never accepted", checkReplaced},
 		{"a lease keeps others out until it ends", checkLease},
 		{"a renewed lease keeps others out for longer", checkRenewal},
-		{"a reply that is not final frees the entry", checkNotFinal},
 		{"the first final reply stands, late ones too", checkStands},
-		{"only its own claim ends a lease", checkGuard},
+		{"only its own claim ends a lease, and settling without one fails", checkGuard},
 		{"the same transfer is a possible duplicate", checkTransfer},
 		{"a txIndex that changes is looked at again", checkChangedIndex},
 		{"the user of a withdrawal that names none is kept", checkReplyUser},
 		{"a block of a requestUUID comes in one request", checkBlocks},
 		{"a block that belongs to another callback is suspect", checkOwners},
-		{"a type of its own for every identifier", checkTypes},
-		{"reports are about their withdrawal", checkReports},
+		{"every type has identifiers of its own, and reports are about their withdrawal", checkReports},
 		{"of many at once one gets the claim", checkMany},
-		{"settling what was not claimed fails", checkUnknown},
 	} {
 		c := &inboxCheck{tb: tb, rule: rule.name, at: time.UnixMilli(1_700_000_000_000)}
 		c.inbox, c.other = open()
@@ -111,8 +108,9 @@ func notFinal() merchant.Reply {
 
 func checkOnce(c *inboxCheck) {
 	e := c.entry(Withdrawal(1), inboxLease)
-	got := c.claim(c.inbox, e, merchant.StateClaimed)
-	c.settle(c.inbox, e, got.Claim, confirmed(1), true, confirmed(1))
+	c.open(c.inbox, e)
+	got := c.claim(c.other, e, merchant.StateClaimed)
+	c.settle(c.other, e, got.Claim, confirmed(1), true, confirmed(1))
 	for _, in := range []merchant.Inbox{c.inbox, c.other} {
 		again := c.claim(in, e, merchant.StateSettled)
 		if again.Reply != confirmed(1) || again.Seq != got.Seq {
@@ -243,13 +241,6 @@ func checkRenewal(c *inboxCheck) {
 	renew(second.Claim, merchant.ErrNotClaimed)
 }
 
-func checkNotFinal(c *inboxCheck) {
-	e := c.entry(Withdrawal(1), inboxLease)
-	c.open(c.inbox, e)
-	got := c.claim(c.other, e, merchant.StateClaimed)
-	c.settle(c.other, e, got.Claim, confirmed(1), true, confirmed(1))
-}
-
 func checkStands(c *inboxCheck) {
 	e := c.entry(Withdrawal(1), inboxLease)
 	first := c.claim(c.inbox, e, merchant.StateClaimed)
@@ -268,11 +259,14 @@ func checkGuard(c *inboxCheck) {
 	c.claim(c.other, e, merchant.StateClaimed)
 	c.settle(c.inbox, e, first.Claim, notFinal(), false, notFinal())
 	c.claim(c.inbox, e, merchant.StateBusy)
+	if _, err := c.inbox.Settle(context.Background(), merchant.Settlement{Type: e.Callback.CallbackType(), ID: "none", Final: true}); err == nil {
+		c.errorf("what was not claimed is settled")
+	}
 }
 
 func checkTransfer(c *inboxCheck) {
 	same := func(d *countersign.Deposit) {
-		d.TxID, d.TxIndex, d.Amount = strings.Repeat("7a", 32), 9, amountOf(0)
+		d.TxID, d.TxIndex, d.Amount = strings.Repeat("7a", 32), 9, Order(0).Amount
 	}
 	for n, row := range []struct {
 		change  func(*countersign.Deposit)
@@ -294,8 +288,8 @@ func checkTransfer(c *inboxCheck) {
 		{func(d *countersign.Deposit) { same(d); d.TxIndex++ }, true}, // one amount, whatever the index
 		{func(d *countersign.Deposit) { same(d); d.ChainName, d.Symbol = "BSC", "USDC" }, true},
 	} {
-		d := Deposit(1)
-		d.TrackingID, d.TxIndex, d.Amount = fmt.Sprintf("transfer-%d", n), 3, amountOf(n)
+		d := Deposit(1) // another amount for each n: two of one amount are possible duplicates whatever their txIndex (I2)
+		d.TrackingID, d.TxIndex, d.Amount = fmt.Sprintf("transfer-%d", n), 3, Order(n).Amount
 		row.change(d)
 		for range 2 { // the second time from the record
 			e := c.entry(d, inboxLease)
@@ -321,23 +315,13 @@ func (c *inboxCheck) suspected(in merchant.Inbox, e merchant.Entry, want bool) {
 	}
 }
 
-// amountOf returns another amount for each n, because two deposits of one amount are possible duplicates whatever their
-// txIndex (PROTOCOL.md, I2).
-func amountOf(n int) countersign.Amount {
-	a, err := countersign.ParseAmount(fmt.Sprintf("%d.5", n+1))
-	if err != nil {
-		panic(err)
-	}
-	return a
-}
-
 // checkChangedIndex: an entry that is still open comes again with another txIndex, which makes
 // it the transfer of another entry. Whichever of the two gets the index last is the duplicate.
 func checkChangedIndex(c *inboxCheck) {
 	const open, taken = inboxLease, 0
 	entry := func(n int, index int64, lease time.Duration) merchant.Entry {
 		d := Deposit(1)
-		d.TrackingID, d.TxIndex, d.Amount = fmt.Sprintf("index-%d", n), index, amountOf(n)
+		d.TrackingID, d.TxIndex, d.Amount = fmt.Sprintf("index-%d", n), index, Order(n).Amount
 		return c.entry(d, lease)
 	}
 	for i, row := range []struct {
@@ -486,11 +470,8 @@ func checkReports(c *inboxCheck) {
 		c.settle(c.inbox, report(3+n, 0), got.Claim, merchant.Reply{}, true, merchant.Reply{})
 		c.claim(c.inbox, report(3+n, 0), merchant.StateSettled)
 	}
-}
-
-func checkTypes(c *inboxCheck) {
 	for _, t := range countersign.TypeUnknown.Values() {
-		if n := Notice(t, 1); n != nil && n.EventID() != "" {
+		if n := Notice(t, 9); n != nil && n.EventID() != "" {
 			c.claim(c.inbox, c.entry(n, 0), merchant.StateTaken)
 		}
 	}
@@ -545,12 +526,5 @@ func checkMany(c *inboxCheck) {
 	}
 	if clean != 1 {
 		c.errorf("%d of one transfer are not possible duplicates", clean)
-	}
-}
-
-func checkUnknown(c *inboxCheck) {
-	_, err := c.inbox.Settle(context.Background(), merchant.Settlement{Type: countersign.TypeDeposited, ID: "none", Final: true})
-	if err == nil {
-		c.errorf("it did not")
 	}
 }

@@ -46,8 +46,6 @@ type MerchantConfig struct {
 
 	// Unbound accepts requests whose binding does not hold.
 	Unbound bool
-	// AnyPath takes callbacks at other paths than those of package merchant too, whatever their type.
-	AnyPath bool
 
 	// Orders returns the details of an order. If it is nil or returns false, the order is not known, errCode 2001.
 	Orders func(callBackID string) (countersign.Details, bool)
@@ -80,20 +78,6 @@ type Merchant struct {
 	asked    http.Header     // of the signed request before
 	uuids    map[string]bool // of the requests that were taken
 	gate     chan struct{}   // closed by Release
-}
-
-// NewMerchant starts an honest Merchant for s, which knows the orders of
-// Order(n), and stops it at the end of the test.
-func NewMerchant(tb TB, s *Service) *Merchant {
-	tb.Helper()
-	m, err := StartMerchant(MerchantConfig{
-		Key: s.MerchantKey(), APIKey: s.APIKey(), CallbackAPIKey: s.CallbackAPIKey(), Orders: SampleOrders,
-	})
-	if err != nil {
-		tb.Fatalf("starting a merchant: %v", err)
-	}
-	tb.Cleanup(m.Close)
-	return m
 }
 
 // SampleOrders is a MerchantConfig.Orders that knows the orders of Withdrawal(n).
@@ -136,17 +120,14 @@ func MakeMerchant(c MerchantConfig) (*Merchant, error) {
 	return m, nil
 }
 
-// ServeHTTP answers callbacks at the paths of package merchant, and with AnyPath at all.
+// ServeHTTP answers callbacks at any path. Those of package merchant take their own types alone.
 func (m *Merchant) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	switch _, known := lanes[r.URL.Path]; {
-	case !known && !m.c.AnyPath:
-		http.NotFound(w, r)
-	case r.Method != http.MethodPost:
+	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
 		http.Error(w, "callbacks come by POST", http.StatusMethodNotAllowed)
-	default:
-		m.serve(w, r)
+		return
 	}
+	m.serve(w, r)
 }
 
 // lanes says which lane's callbacks a path takes.
@@ -169,11 +150,6 @@ func (m *Merchant) NotifyURL() string { return m.server.URL + merchant.DefaultNo
 
 // WithdrawURL returns the URL for type 2.
 func (m *Merchant) WithdrawURL() string { return m.server.URL + merchant.DefaultWithdrawPath }
-
-// Endpoint returns m as an Endpoint for Service.Deliver.
-func (m *Merchant) Endpoint() Endpoint {
-	return ToURLs(m.NotifyURL(), m.WithdrawURL(), m.server.Client())
-}
 
 // Received returns the callbacks that could be read, attempt by attempt.
 func (m *Merchant) Received() []countersign.Callback {

@@ -164,7 +164,7 @@ var merchantFaults = []fault[MerchantFault]{
 			return `"` + a + `000"`
 		})},
 	{is: FaultReordered, about: "members in another order", tolerated: true,
-		answer: func(plain []byte, _ countersign.Callback, _ string) []byte { return UUIDFirst(plain) }},
+		answer: func(plain []byte, _ countersign.Callback, _ string) []byte { return uuidFirst(plain) }},
 	{is: FaultNullMembers, about: "unknown members", tolerated: true,
 		answer: func(plain []byte, _ countersign.Callback, _ string) []byte {
 			return append([]byte(`{"state2":null,"memo":{"a":[1,2]},`), plain[1:]...)

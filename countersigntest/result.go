@@ -19,10 +19,7 @@ type Result struct {
 	Raw      []byte
 	Response countersign.Response // zero where Raw is none
 
-	// The answer, where one was opened.
-	Deposit    *countersign.DepositAnswer
-	Withdrawal *countersign.WithdrawalAnswer
-	Notice     *countersign.NoticeAnswer
+	Answer countersign.Answer // nil where none was opened
 
 	// Err says why the callback is not accepted. It is nil only if all conditions
 	// of PROTOCOL.md, D1 hold that apply to the type, but for the signature, which package
@@ -41,6 +38,12 @@ func (r Result) Code() countersign.ErrCode {
 		return -1
 	}
 	return r.Response.ErrCode
+}
+
+// Details returns what the answer confirms. They are zero if it confirms nothing.
+func (r Result) Details() countersign.Details {
+	a, _ := r.Answer.(countersign.WithdrawalAnswer)
+	return a.Details
 }
 
 // judge reads the response in r, which is to answer sent.
@@ -77,16 +80,7 @@ func (s *Service) judgeAnswer(r *Result) error {
 	if err != nil {
 		return fmt.Errorf("answer: %w", err)
 	}
-	switch a := answer.(type) {
-	case countersign.DepositAnswer:
-		r.Deposit = &a
-	case countersign.WithdrawalAnswer:
-		r.Withdrawal = &a
-	case countersign.NoticeAnswer:
-		r.Notice = &a
-	default:
-		return fmt.Errorf("answer: a Result cannot hold a %T", a)
-	}
+	r.Answer = answer
 	if answer.UUID() != r.Sent.UUID() {
 		return errors.New("answer: another attempt's requestUUID")
 	}

@@ -16,7 +16,6 @@ type TB interface {
 	Helper()
 	Errorf(format string, args ...any)
 	Fatalf(format string, args ...any)
-	Cleanup(func())
 }
 
 // keyBits is the size of the pairs made here: the smallest that the protocol allows,

@@ -39,9 +39,8 @@ type ServiceConfig struct {
 
 	// Unbound makes requestUUIDs that are not bound (PROTOCOL.md, Binding).
 	Unbound bool
-	// Order rearranges the members of a canonical request before it is bound. It
-	// must not change their values. Nil: the canonical order.
-	Order func(canonical []byte) []byte
+	// UUIDFirst puts requestUUID before all other members, so that all later blocks could be exchanged.
+	UUIDFirst bool
 	// Chunk is how many bytes of plaintext a block holds. Zero: as many as fit.
 	Chunk int
 	// Form is the form of the body. Zero: bare Base64.
@@ -157,27 +156,6 @@ func (e Endpoint) url(target string) string {
 	return target
 }
 
-func (e Endpoint) target(t countersign.Type) string {
-	if t.Lane() == countersign.LaneWithdraw {
-		return e.withdraw
-	}
-	return e.notify
-}
-
-// Deliver makes one attempt of cb, with a new requestUUID, and judges the response.
-// It does not change cb.
-func (s *Service) Deliver(ctx context.Context, to Endpoint, cb countersign.Callback) Result {
-	s.mu.Lock()
-	fault := NoServiceFault
-	if s.c.Fault != nil {
-		fault = s.c.Fault(s.n, cb)
-	}
-	s.n++
-	previous := s.previous
-	s.mu.Unlock()
-	return s.deliver(ctx, to, cb, fault, previous)
-}
-
 // Body returns the sealed body of one attempt of cb, and cb with the requestUUID
 // of that attempt.
 func (s *Service) Body(cb countersign.Callback) (body []byte, sent countersign.Callback, err error) {
@@ -195,15 +173,12 @@ func (s *Service) Plaintext(cb countersign.Callback) (plaintext []byte, sent cou
 	if err != nil {
 		return nil, nil, err
 	}
-	if s.c.Order != nil {
-		plaintext = s.c.Order(plaintext)
+	if s.c.UUIDFirst {
+		plaintext = uuidFirst(plaintext)
 	}
 	id := randomUUID()
 	if s.c.Unbound {
-		start, end, ok := countersign.UUIDSpan(plaintext)
-		if !ok {
-			return nil, nil, errors.New("countersigntest: Order removed the requestUUID")
-		}
+		start, end, _ := countersign.UUIDSpan(plaintext)
 		copy(plaintext[start:end], id)
 	} else if plaintext, id, err = countersign.Bind(plaintext, randomBits()); err != nil {
 		return nil, nil, err

@@ -143,8 +143,15 @@ func (f ServiceFault) NeedsEarlier() bool {
 // ServiceConfig.Sign makes.
 func (f ServiceFault) NeedsSigning() bool { return f.row().signing }
 
-func (s *Service) deliver(ctx context.Context, to Endpoint, cb countersign.Callback, f ServiceFault,
-	previous Request) Result {
+// Deliver makes one attempt of cb, with a new requestUUID, and judges the response. It does not change cb.
+func (s *Service) Deliver(ctx context.Context, to Endpoint, cb countersign.Callback) Result {
+	s.mu.Lock()
+	f, previous := NoServiceFault, s.previous
+	if s.c.Fault != nil {
+		f = s.c.Fault(s.n, cb)
+	}
+	s.n++
+	s.mu.Unlock()
 	plaintext, sent, err := s.Plaintext(cb)
 	if err != nil {
 		return Result{Err: err}
@@ -153,10 +160,9 @@ func (s *Service) deliver(ctx context.Context, to Endpoint, cb countersign.Callb
 	if err != nil {
 		return Result{Err: err}
 	}
-	target := to.target(cb.CallbackType())
-	elsewhere := to.notify
-	if target == to.notify {
-		elsewhere = to.withdraw
+	target, elsewhere := to.notify, to.withdraw
+	if cb.CallbackType().Lane() == countersign.LaneWithdraw {
+		target, elsewhere = elsewhere, target
 	}
 	honest := Request{Plaintext: plaintext, UUID: sent.UUID(), Sealed: body, URL: to.url(target),
 		APIKey: s.c.CallbackAPIKey}

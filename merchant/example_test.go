@@ -55,7 +55,7 @@ func ExampleNew() {
 	to := countersigntest.ToURLs(server.URL+"/callbacks/notify", server.URL+"/callbacks/withdraw", server.Client())
 	fmt.Println(service.Deliver(ctx, to, countersigntest.Deposit(1)).Err)
 	fmt.Println(service.Deliver(ctx, to, countersigntest.Deposit(1)).Err) // sent again, credited once
-	fmt.Println(service.Deliver(ctx, to, countersigntest.Withdrawal(7)).Withdrawal.Amount)
+	fmt.Println(service.Deliver(ctx, to, countersigntest.Withdrawal(7)).Details().Amount)
 	fmt.Println(service.Deliver(ctx, to, countersigntest.Withdrawal(8)).Err)
 	// Output:
 	// credit user 60001 with 1.01 USDT

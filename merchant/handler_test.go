@@ -25,8 +25,8 @@ func TestEveryType(t *testing.T) {
 		w := newWorld(t, countersigntest.ServiceConfig{Key: key}, nil)
 		r := w.deliver(countersigntest.Deposit(1))
 		w.accepted(t, r, merchant.ReasonAccepted)
-		if r.Deposit == nil || r.Deposit.TxID != countersigntest.Deposit(1).TxID || r.Deposit.CallBackID != countersign.Null {
-			t.Errorf("the answer is %+v", r.Deposit)
+		if a, _ := r.Answer.(countersign.DepositAnswer); a.TxID != countersigntest.Deposit(1).TxID || a.CallBackID != countersign.Null {
+			t.Errorf("the answer is %+v", a)
 		}
 		w.accepted(t, w.deliver(countersigntest.Deposit(1)), merchant.ReasonRepeated)
 		if n := w.effects("deposit-1"); n != 1 {
@@ -34,8 +34,8 @@ func TestEveryType(t *testing.T) {
 		}
 		r = w.deliver(countersigntest.Withdrawal(4))
 		w.accepted(t, r, merchant.ReasonConfirmed)
-		if r.Withdrawal == nil || r.Withdrawal.Details != countersigntest.Order(4) {
-			t.Errorf("confirmed %+v", r.Withdrawal)
+		if r.Details() != countersigntest.Order(4) {
+			t.Errorf("confirmed %+v", r.Details())
 		}
 		for _, typ := range []countersign.Type{3, 4, 5, 6, 7} {
 			r := w.deliver(countersigntest.Notice(typ, 4))
@@ -56,10 +56,10 @@ func TestFormsAndCuts(t *testing.T) {
 	n := 0
 	for _, form := range []envelope.BodyForm{envelope.FormBare, envelope.FormField, envelope.FormString, envelope.FormObject} {
 		for _, chunk := range []int{0, 100, 37} {
-			for _, order := range []func([]byte) []byte{nil, countersigntest.UUIDFirst} {
+			for _, first := range []bool{false, true} {
 				for _, unbound := range []bool{false, true} {
 					n++
-					w := newWorld(t, countersigntest.ServiceConfig{Form: form, Chunk: chunk, Order: order, Unbound: unbound}, nil)
+					w := newWorld(t, countersigntest.ServiceConfig{Form: form, Chunk: chunk, UUIDFirst: first, Unbound: unbound}, nil)
 					w.accepted(t, w.deliver(countersigntest.Deposit(n)), merchant.ReasonAccepted)
 					w.accepted(t, w.deliver(countersigntest.Deposit(n)), merchant.ReasonRepeated)
 				}
@@ -359,7 +359,7 @@ func TestBinding(t *testing.T) {
 // and puts its requestUUID first: with the first-block rule alone.
 func TestFirstBlock(t *testing.T) {
 	for _, chunk := range []int{0, 90} {
-		w := newWorld(t, countersigntest.ServiceConfig{Unbound: true, Order: countersigntest.UUIDFirst, Chunk: chunk}, nil)
+		w := newWorld(t, countersigntest.ServiceConfig{Unbound: true, UUIDFirst: true, Chunk: chunk}, nil)
 		small, big := countersigntest.Deposit(1), countersigntest.Deposit(2)
 		big.Amount, _ = countersign.ParseAmount("9.99")
 		first := w.deliver(small)
@@ -391,8 +391,8 @@ func TestFirstBlock(t *testing.T) {
 func TestFirstBlockElsewhere(t *testing.T) {
 	for _, c := range []countersigntest.ServiceConfig{
 		{Unbound: true},
-		{Unbound: true, Order: countersigntest.UUIDFirst, Chunk: 16},
-		{Unbound: true, Order: countersigntest.UUIDFirst, Chunk: 50},
+		{Unbound: true, UUIDFirst: true, Chunk: 16},
+		{Unbound: true, UUIDFirst: true, Chunk: 50},
 	} {
 		w := newWorld(t, c, nil)
 		w.accepted(t, w.deliver(countersigntest.Deposit(1)), merchant.ReasonAccepted)
@@ -532,7 +532,7 @@ func TestLongMembers(t *testing.T) {
 	d.FromAddress = strings.Repeat("f", 44_400)
 	r := w.deliver(d)
 	w.accepted(t, r, merchant.ReasonAccepted)
-	if r.Deposit == nil || r.Deposit.FromAddress != "" {
+	if a, is := r.Answer.(countersign.DepositAnswer); !is || a.FromAddress != "" {
 		t.Error("the long member was said back, so this test tests nothing")
 	}
 	long := newWorld(t, countersigntest.ServiceConfig{}, func(c *merchant.Config) {

@@ -2,6 +2,7 @@ package merchant_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -238,4 +239,43 @@ func (w *world) accepted(t *testing.T, r countersigntest.Result, reason merchant
 	if r.Err != nil || w.last().Reason != reason {
 		t.Errorf("result %v, reason %q; want success, %q", r.Err, w.last().Reason, reason)
 	}
+}
+
+// inboxFault is one way in which a store fails.
+type inboxFault int
+
+const (
+	noFault      inboxFault = iota
+	notDone                 // it fails, and nothing has happened
+	doneButFails            // it fails, and it has happened
+	panics                  // it panics, and nothing has happened
+)
+
+var errInbox = errors.New("the inbox fails on purpose")
+
+// faultyInbox fails as fault says for each call, "claim" or "settle".
+type faultyInbox struct {
+	*merchant.MemoryInbox
+	fault func(call string) inboxFault
+}
+
+func (f *faultyInbox) Claim(ctx context.Context, e merchant.Entry) (merchant.Claimed, error) {
+	return fail(f.fault("claim"), func() (merchant.Claimed, error) { return f.MemoryInbox.Claim(ctx, e) })
+}
+
+func (f *faultyInbox) Settle(ctx context.Context, s merchant.Settlement) (merchant.Reply, error) {
+	return fail(f.fault("settle"), func() (merchant.Reply, error) { return f.MemoryInbox.Settle(ctx, s) })
+}
+
+func fail[T any](fault inboxFault, do func() (T, error)) (got T, err error) {
+	switch fault {
+	case notDone:
+		return got, errInbox
+	case panics:
+		panic(errInbox)
+	}
+	if got, err = do(); fault == doneButFails {
+		err = cmp.Or(err, errInbox)
+	}
+	return got, err
 }

@@ -151,19 +151,19 @@ func TestMemoryInboxLimits(t *testing.T) {
 // is told 5000, asks again, and the function acts once all the same.
 func TestInboxFaults(t *testing.T) {
 	for _, call := range []string{"claim", "settle"} {
-		for _, fault := range []countersigntest.InboxFault{
-			countersigntest.InboxNotDone, countersigntest.InboxDoneButFails, countersigntest.InboxPanics,
+		for _, fault := range []inboxFault{
+			notDone, doneButFails, panics,
 		} {
-			if call == "claim" && fault == countersigntest.InboxDoneButFails {
+			if call == "claim" && fault == doneButFails {
 				continue // the claim is taken and nobody knows: see below
 			}
 			broken := true
 			w := newWorld(t, countersigntest.ServiceConfig{}, func(c *merchant.Config) {
-				c.Inbox = &countersigntest.FaultyInbox{Inbox: c.Inbox, Fault: func(now string) countersigntest.InboxFault {
+				c.Inbox = &faultyInbox{c.Inbox.(*merchant.MemoryInbox), func(now string) inboxFault {
 					if broken && now == call {
 						return fault
 					}
-					return countersigntest.NoInboxFault
+					return noFault
 				}}
 			})
 			for _, cb := range []countersign.Callback{countersigntest.Deposit(1), countersigntest.Withdrawal(1), countersigntest.Notice(3, 1)} {
@@ -199,11 +199,11 @@ func testClaimLost(t *testing.T) {
 	broken := true
 	w := newWorld(t, countersigntest.ServiceConfig{}, func(c *merchant.Config) {
 		c.Now = func() time.Time { return now }
-		c.Inbox = &countersigntest.FaultyInbox{Inbox: c.Inbox, Fault: func(string) countersigntest.InboxFault {
+		c.Inbox = &faultyInbox{c.Inbox.(*merchant.MemoryInbox), func(string) inboxFault {
 			if broken {
-				return countersigntest.InboxDoneButFails
+				return doneButFails
 			}
-			return countersigntest.NoInboxFault
+			return noFault
 		}}
 	})
 	w.refused(t, w.deliver(countersigntest.Deposit(1)), 200, 5000, merchant.ReasonInbox)

@@ -36,11 +36,11 @@ func TestConfirmedStaysBelowTheLimit(t *testing.T) {
 			}
 			return all
 		}
-		fault := countersigntest.NoInboxFault
-		inbox := &countersigntest.FaultyInbox{Inbox: merchant.NewMemoryInbox()}
-		inbox.Fault = func(call string) countersigntest.InboxFault {
-			if call == "claim" && fault != countersigntest.NoInboxFault {
-				return countersigntest.NoInboxFault // a claim that is lost blocks its callback for a lease
+		fault := noFault
+		inbox := &faultyInbox{MemoryInbox: merchant.NewMemoryInbox()}
+		inbox.fault = func(call string) inboxFault {
+			if call == "claim" && fault != noFault {
+				return noFault // a claim that is lost blocks its callback for a lease
 			}
 			return fault
 		}
@@ -84,8 +84,8 @@ func TestConfirmedStaysBelowTheLimit(t *testing.T) {
 		start()
 		id := func(rt *rapid.T) string { return fmt.Sprint("order-", rapid.IntRange(0, orders-1).Draw(rt, "n")) }
 		failing := func(rt *rapid.T) {
-			fault = rapid.SampledFrom([]countersigntest.InboxFault{countersigntest.NoInboxFault, countersigntest.NoInboxFault,
-				countersigntest.InboxNotDone, countersigntest.InboxDoneButFails, countersigntest.InboxPanics}).Draw(rt, "fault")
+			fault = rapid.SampledFrom([]inboxFault{noFault, noFault,
+				notDone, doneButFails, panics}).Draw(rt, "fault")
 		}
 		ask := func(rt *rapid.T) {
 			failing(rt)
@@ -119,7 +119,7 @@ func TestConfirmedStaysBelowTheLimit(t *testing.T) {
 				}
 			},
 			"restart": func(*rapid.T) { start() },
-			"lose":    func(*rapid.T) { inbox.Inbox = merchant.NewMemoryInbox(); start() },
+			"lose":    func(*rapid.T) { inbox.MemoryInbox = merchant.NewMemoryInbox(); start() },
 		})
 	})
 }

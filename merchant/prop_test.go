@@ -48,13 +48,13 @@ func (m *model) judge(r countersigntest.Result) {
 			return
 		}
 		before, ok := m.confirmed[id]
-		if ok && before != r.Withdrawal.Details {
-			m.complain("%s was confirmed as %v and as %v", id, before, r.Withdrawal.Details)
+		if ok && before != r.Details() {
+			m.complain("%s was confirmed as %v and as %v", id, before, r.Details())
 		}
 		if m.refused[id] {
 			m.complain("%s was refused for good and then confirmed", id)
 		}
-		m.confirmed[id] = r.Withdrawal.Details
+		m.confirmed[id] = r.Details()
 	}
 }
 
@@ -75,21 +75,21 @@ func TestAnySequence(t *testing.T) {
 			return choices[at%len(choices)]
 		}
 		healthy := false
-		inbox := &countersigntest.FaultyInbox{Inbox: merchant.NewMemoryInbox()}
+		inbox := &faultyInbox{MemoryInbox: merchant.NewMemoryInbox()}
 		// Only "not done" of claim: one that is done and lost blocks its
 		// callback for a lease, which TestClaimLost covers.
-		inbox.Fault = func(call string) countersigntest.InboxFault {
+		inbox.fault = func(call string) inboxFault {
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			switch n := next(); {
 			case healthy || n >= 30:
-				return countersigntest.NoInboxFault
+				return noFault
 			case call == "claim" || n < 10:
-				return countersigntest.InboxNotDone
+				return notDone
 			case n < 20:
-				return countersigntest.InboxPanics
+				return panics
 			}
-			return countersigntest.InboxDoneButFails
+			return doneButFails
 		}
 		c := service.MerchantConfig()
 		c.Inbox, c.Log = inbox, slog.New(slog.NewTextHandler(io.Discard, nil))

@@ -106,8 +106,8 @@ func TestWithdrawalFunction(t *testing.T) {
 				t.Helper()
 				if c.code == 0 {
 					w.accepted(t, r, reason)
-					if r.Withdrawal == nil || r.Withdrawal.Details != order {
-						t.Errorf("confirmed %+v", r.Withdrawal)
+					if r.Details() != order {
+						t.Errorf("confirmed %+v", r.Details())
 					}
 				} else {
 					w.refused(t, r, 200, c.code, reason)
@@ -151,8 +151,8 @@ func TestAskedAgain(t *testing.T) {
 			answer = merchant.Confirm(user, countersigntest.Order(2))
 			r := w.deliver(countersigntest.Withdrawal(1))
 			w.accepted(t, r, merchant.ReasonRepeated)
-			if r.Withdrawal.Details != countersigntest.Order(1) {
-				t.Errorf("confirmed again with %+v", r.Withdrawal.Details)
+			if r.Details() != countersigntest.Order(1) {
+				t.Errorf("confirmed again with %+v", r.Details())
 			}
 			answer = merchant.Hold(countersign.CodeAwaitingApproval, "")
 			w.refused(t, w.deliver(countersigntest.Withdrawal(1)), 200, countersign.CodeAwaitingApproval, merchant.ReasonHold)
@@ -316,7 +316,7 @@ func TestTwoProcesses(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		go deliver(b, countersigntest.Withdrawal(1))
-		if r := <-results; r.Err != nil || r.Withdrawal.Details != details[1] {
+		if r := <-results; r.Err != nil || r.Details() != details[1] {
 			t.Errorf("the second process: %v", r.Err)
 		}
 		close(release)
@@ -325,7 +325,7 @@ func TestTwoProcesses(t *testing.T) {
 		}
 		for _, h := range []*merchant.Handler{a, b} {
 			go deliver(h, countersigntest.Withdrawal(1))
-			if r := <-results; r.Err != nil || r.Withdrawal.Details != details[1] {
+			if r := <-results; r.Err != nil || r.Details() != details[1] {
 				t.Errorf("later: %v", r.Err)
 			}
 		}
@@ -470,8 +470,8 @@ func TestContradiction(t *testing.T) {
 	w.refused(t, r, 200, countersign.CodeDetailsDiffer, merchant.ReasonDetailsChange)
 	r = w.service.Deliver(context.Background(), to, countersigntest.Withdrawal(1))
 	w.accepted(t, r, merchant.ReasonRepeated)
-	if r.Withdrawal.Details != countersigntest.Order(1) {
-		t.Errorf("confirmed %+v", r.Withdrawal.Details)
+	if r.Details() != countersigntest.Order(1) {
+		t.Errorf("confirmed %+v", r.Details())
 	}
 }
 

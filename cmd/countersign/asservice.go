@@ -1,11 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,6 +21,7 @@ type wireFlags struct {
 	APIKey         secret `name:"api-key" help:"The merchant's API key, which every response carries; @FILE reads it." placeholder:"VALUE"`
 	CallbackAPIKey secret `name:"callback-api-key" help:"API key that callbacks carry in a header; @FILE reads it. Empty: none." placeholder:"VALUE"`
 	APIKeyHeader   string `name:"api-key-header" help:"Header that carries it." default:"X-API-KEY" placeholder:"NAME"`
+	In             string `help:"Directory of the secrets without --key, as keys new --api-key makes it: private.pem, public.b64, api.key." default:"provider" placeholder:"DIR"`
 	Sign           string `help:"The Ed25519 pair with which this end signs (docs/merchant/keys.md); PKCS#8 in PEM, as openssl genpkey -algorithm ed25519 makes it. The other end must have its public part." placeholder:"FILE"`
 }
 
@@ -40,10 +38,22 @@ func (f wireFlags) keys() (apiKey, callbackAPIKey countersign.APIKey, sign *enve
 	return countersign.APIKey(own), countersign.APIKey(callbacks), sign, err
 }
 
+// played returns the file of --in with a key that no flag gives. The API key comes from there too, unless a flag has it.
+func (f *wireFlags) played(key string) (string, error) {
+	path, apiKey := filepath.Join(f.In, key), filepath.Join(f.In, apiKeyFile)
+	if _, err := os.Stat(path); err != nil {
+		return "", &hintedError{fmt.Errorf("--key is missing: %w", err), []string{
+			"countersign keys new --api-key --out " + f.In + " makes a pair and an API key. Give the merchant public.b64 and api.key."}}
+	}
+	if _, err := os.Stat(apiKey); err == nil && f.APIKey == "" {
+		f.APIKey = secret("@" + apiKey)
+	}
+	return path, nil
+}
+
 // serviceFlags are the flags of check and send as a service.
 type serviceFlags struct {
-	Key         string `help:"The service's part of the key. Without it that of --out is taken; it is made if it is not there, and the endpoint must be given its public part." placeholder:"FILE"`
-	Out         string `help:"Directory of the secrets without --key: private.pem, public.b64 and api.key. Made if missing." default:"provider" type:"path" placeholder:"DIR"`
+	Key         string `help:"The service's part of the key. Without it that of --in is taken." placeholder:"FILE"`
 	ResponseKey string `help:"Private key that opens answers, if it is another." placeholder:"FILE"`
 	Ordered     bool   `help:"Play a service that knows the details of every withdrawal and does not need them in answers."`
 	wireFlags
@@ -67,35 +77,15 @@ func (f *serviceFlags) validate() error {
 	return nil
 }
 
-// pair sets the key, and the API key if there is none, to those of --out. If they do not exist they are made, and
-// somebody must then give them to the endpoint.
-func (f *serviceFlags) pair(std streams) error {
-	made, err := playedPair(f.Out, std)
-	if err != nil {
-		return err
-	}
-	if made {
-		fmt.Fprintln(std.err, "Give them to the merchant, and then press Enter.")
-		if _, err := bufio.NewReader(std.in).ReadString('\n'); err != nil {
-			return &hintedError{errors.New("nothing was sent yet"), []string{"give both to the merchant, and run the same command again."}}
-		}
-	}
-	f.Key = filepath.Join(f.Out, privateFile)
-	if _, err := os.Stat(filepath.Join(f.Out, apiKeyFile)); err == nil && f.APIKey == "" {
-		f.APIKey = secret("@" + filepath.Join(f.Out, apiKeyFile))
-	}
-	return nil
-}
-
 // asService returns the configuration that the flags define.
 func (f *serviceFlags) asService(std streams) (conformance.Config, error) {
+	var err error
 	if f.Key == "" {
-		if err := f.pair(std); err != nil {
+		if f.Key, err = f.played(privateFile); err != nil {
 			return conformance.Config{}, err
 		}
 	}
 	config := conformance.Config{Other: f.Provider == "other", Ordered: f.Ordered, AllowPublic: f.YesPublic, Timeout: f.Timeout, APIKeyHeader: f.APIKeyHeader}
-	var err error
 	if config.APIKey, config.CallbackAPIKey, config.Sign, err = f.keys(); err != nil {
 		return config, err
 	}
@@ -168,25 +158,9 @@ func otherSigner(flag, value string) (*envelope.SigningKey, error) {
 	return k, nil
 }
 
-// The files of the secrets that the two ends share. send and listen find them there.
+// The files of the secrets that the two ends share, as keys new makes them.
 const (
 	privateFile = "private.pem" // the provider's, which hands over the others
 	publicFile  = "public.b64"
 	apiKeyFile  = "api.key"
 )
-
-// playedPair makes the secrets of both ends in dir, unless they exist.
-func playedPair(dir string, std streams) (made bool, err error) {
-	if _, err := os.Stat(filepath.Join(dir, privateFile)); !errors.Is(err, fs.ErrNotExist) {
-		return false, err
-	}
-	if err := (&keysNewCmd{Bits: 2048, Out: dir, APIKey: true}).Run(streams{in: std.in, out: io.Discard, err: std.err}); errors.Is(err, fs.ErrExist) { // the other end has just made it
-		return false, nil
-	} else if err != nil {
-		return false, err
-	}
-	fmt.Fprintf(std.err, "made a pair and an API key. Two things are for the merchant alone:\n"+
-		"  %s  the public part: it opens requests and seals answers\n"+
-		"  %-*s  the API key that its answers carry\n", filepath.Join(dir, publicFile), len(filepath.Join(dir, publicFile)), filepath.Join(dir, apiKeyFile))
-	return true, nil
-}

@@ -180,7 +180,7 @@ func (l *gwLoad) try(path string, in any) int {
 func (l *gwLoad) final(i int, r countersigntest.Result) bool {
 	is := gwOutcome{code: r.Code()}
 	if is.code == 0 {
-		if is.details = r.Withdrawal.Details; is.details.Differs(countersigntest.Order(i)) != "" {
+		if is.details = r.Details(); is.details.Differs(countersigntest.Order(i)) != "" {
 			l.t.Errorf("order %d was confirmed as %+v", i, is.details)
 		}
 	} else if is.code != countersign.CodeOrderCancelled {

@@ -145,8 +145,8 @@ func TestGatewayByHand(t *testing.T) {
 		t.Errorf("approved: %+v", o)
 	}
 	result := g.service.Deliver(t.Context(), g.to, countersigntest.Withdrawal(1))
-	if result.Err != nil || result.Withdrawal.Address != "TX" {
-		t.Fatalf("%+v, %v", result.Withdrawal, result.Err)
+	if result.Err != nil || result.Details().Address != "TX" {
+		t.Fatalf("%+v, %v", result.Details(), result.Err)
 	}
 	mustShell(t, &o, "", append([]string{"api", "order", "order-1"}, flags...)...)
 	if o.State != "confirmed" || o.Amount != "2.50" {

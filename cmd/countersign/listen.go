@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
 	"countersign"
@@ -18,8 +17,7 @@ import (
 
 type listenCmd struct {
 	Listen string `help:"Address where callbacks come, at any path." default:"127.0.0.1:8090" placeholder:"ADDR"`
-	Key    string `help:"The public part of the provider's pair. Without it that of --in is taken; a pair is made if there is none." placeholder:"FILE"`
-	In     string `help:"Directory of the secrets without --key: public.b64 and api.key, as send has them." default:"provider" placeholder:"DIR"`
+	Key    string `help:"The public part of the provider's pair. Without it that of --in is taken." placeholder:"FILE"`
 
 	RequestKey string `help:"The merchant's own private key that opens requests, if the merchant made the pair." placeholder:"FILE"`
 	wireFlags
@@ -61,13 +59,11 @@ func (c *listenCmd) Validate() error {
 
 func (c *listenCmd) Run(std streams) error {
 	if c.Key == "" {
-		if _, err := playedPair(c.In, std); err != nil {
+		key, err := c.played(publicFile)
+		if err != nil {
 			return err
 		}
-		c.Key = filepath.Join(c.In, publicFile)
-		if c.APIKey == "" {
-			c.APIKey = secret("@" + filepath.Join(c.In, apiKeyFile))
-		}
+		c.Key = key
 	}
 	config, err := c.config(std)
 	if err != nil {
@@ -100,7 +96,7 @@ func (c *listenCmd) Run(std streams) error {
 
 // config returns the merchant that the flags define.
 func (c *listenCmd) config(std streams) (m countersigntest.MerchantConfig, err error) {
-	m = countersigntest.MerchantConfig{APIKeyHeader: c.APIKeyHeader, BodyField: c.BodyField, Unbound: c.Provider == "other", AnyPath: true, PublicURL: c.PublicURL,
+	m = countersigntest.MerchantConfig{APIKeyHeader: c.APIKeyHeader, BodyField: c.BodyField, Unbound: c.Provider == "other", PublicURL: c.PublicURL,
 		Padding: paddingOf(c.OAEP), ResponsePadding: paddingOf(c.ResponseOAEP)}
 	if m.APIKey, m.CallbackAPIKey, m.Sign, err = c.keys(); err != nil {
 		return m, err

@@ -33,7 +33,6 @@ type sendCmd struct {
 func (sendCmd) Help() string {
 	return "Plays the provider for one callback: seals it, posts it, opens what came back, and says how a service takes it and what to mend. " +
 		"The exit status is 0 only if the callback was accepted, or the withdrawal confirmed. " +
-		"Without --key it makes a pair and an API key, and says what to give to the merchant. " +
 		"What must be refused and is refused is said to be right. splice, replay, old-uuid and other-signature first send another callback, from which they take something. " +
 		"Those from unsigned on need --sign." + faultsHelp(countersigntest.ServiceFaults)
 }

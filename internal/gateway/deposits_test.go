@@ -188,7 +188,7 @@ func amount(t *testing.T, text string) countersign.Amount {
 
 // TestPruneBlocks forgets blocks after their time and no earlier.
 func TestPruneBlocks(t *testing.T) {
-	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{Unbound: true, Order: countersigntest.UUIDFirst}), nil)
+	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{Unbound: true, UUIDFirst: true}), nil)
 	for n := range 5 {
 		r.deliver(countersigntest.Deposit(n))
 	}

@@ -185,7 +185,7 @@ func (r *rig) confirmed(n int) countersign.Details {
 	if result.Err != nil {
 		r.t.Fatalf("withdrawal %d: %v\n%s", n, result.Err, r.log)
 	}
-	return result.Withdrawal.Details
+	return result.Details()
 }
 
 // newOrder is the order that countersigntest.Withdrawal(n) asks for.

@@ -62,7 +62,7 @@ func TestRefusalsAlarm(t *testing.T) {
 	for _, d := range dialects {
 		t.Run(d.name, func(t *testing.T) {
 			for unbound, splice := range map[bool]client.RefusalReason{true: "spliced", false: "binding_broken"} {
-				service := newService(t, countersigntest.ServiceConfig{Unbound: unbound, Order: countersigntest.UUIDFirst})
+				service := newService(t, countersigntest.ServiceConfig{Unbound: unbound, UUIDFirst: true})
 				r := newRig(t, d.url(t), service, nil)
 				first := service.Deliver(t.Context(), r.to, countersigntest.Deposit(1))
 				second := service.Deliver(t.Context(), r.to, countersigntest.Deposit(2))

@@ -278,8 +278,8 @@ func TestWithdrawals(t *testing.T) {
 		answer = func(int) (merchant.Answer, error) { return merchant.Confirm(user(1), countersigntest.Order(1)), nil }
 		for range 3 {
 			r := deliver(t, service, to, countersigntest.Withdrawal(1), 0)
-			if r.Withdrawal == nil || !r.Withdrawal.Amount.Equal(countersigntest.Order(1).Amount) {
-				t.Errorf("the answer is %+v", r.Withdrawal)
+			if !r.Details().Amount.Equal(countersigntest.Order(1).Amount) {
+				t.Errorf("the answer is %+v", r.Details())
 			}
 		}
 		// From then on another user's is a contradiction.
@@ -419,8 +419,8 @@ func TestOneAnswer(t *testing.T) {
 			}
 			wg.Go(func() {
 				r := deliver(t, service, countersigntest.ToHandler(h), countersigntest.Withdrawal(1), 0)
-				if r.Withdrawal != nil {
-					amounts <- r.Withdrawal.Amount.String()
+				if r.Answer != nil {
+					amounts <- r.Details().Amount.String()
 				}
 			})
 		}
