@@ -33,7 +33,7 @@ func (f wireFlags) keys() (apiKey, callbackAPIKey countersign.APIKey, sign *enve
 	}
 	callbacks, err := f.CallbackAPIKey.reveal("callback-api-key")
 	if err == nil {
-		sign, err = ownSigner("sign", f.Sign)
+		sign, err = readSigner("sign", f.Sign, true)
 	}
 	return countersign.APIKey(own), countersign.APIKey(callbacks), sign, err
 }
@@ -94,7 +94,7 @@ func (f *serviceFlags) asService(std streams) (conformance.Config, error) {
 			return config, err
 		}
 	}
-	if config.AnswerKey, err = otherSigner("answer-key", f.AnswerKey); err != nil {
+	if config.AnswerKey, err = readSigner("answer-key", f.AnswerKey, false); err != nil {
 		return config, err
 	}
 	config.Padding, config.ResponsePadding = paddingOf(f.OAEP), paddingOf(f.ResponseOAEP)
@@ -105,25 +105,6 @@ func (f *serviceFlags) asService(std streams) (conformance.Config, error) {
 		}}
 	}
 	return config, err
-}
-
-// ownSigner reads the Ed25519 pair of the end that is played. Without a file it returns nil.
-func ownSigner(flag, file string) (*envelope.SigningKey, error) {
-	if file == "" {
-		return nil, nil
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("--%s: %w", flag, err)
-	}
-	k, err := envelope.ParseSigningKey(text)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("--%s: %s: %w", flag, file, err)
-	case !k.HasPrivate():
-		return nil, fmt.Errorf("--%s: %s is a public part: give the pair of this end; openssl genpkey -algorithm ed25519 makes one", flag, file)
-	}
-	return k, nil
 }
 
 // textOrFile returns the value of a flag that is not secret. @FILE reads it from a file.
@@ -139,10 +120,14 @@ func textOrFile(flag, value string) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// otherSigner reads the other end's Ed25519 key; @FILE reads it from a file. Without a value it returns nil.
-func otherSigner(flag, value string) (*envelope.SigningKey, error) {
+// readSigner reads an Ed25519 key: the pair of the end that is played from a file, or the public part of the other end,
+// which @FILE reads from a file. Without a value it returns nil.
+func readSigner(flag, value string, own bool) (*envelope.SigningKey, error) {
 	if value == "" {
 		return nil, nil
+	}
+	if own {
+		value = "@" + value
 	}
 	text, err := textOrFile(flag, value)
 	if err != nil {
@@ -151,9 +136,13 @@ func otherSigner(flag, value string) (*envelope.SigningKey, error) {
 	k, err := envelope.ParseSigningKey([]byte(text))
 	switch {
 	case err != nil:
+	case own && !k.HasPrivate():
+		err = errors.New("that is a public part: give the pair of this end; openssl genpkey -algorithm ed25519 makes one")
+	case !own && k.HasPrivate():
+		err = errors.New("that is a private key: give the public part of the other end")
+	}
+	if err != nil {
 		return nil, fmt.Errorf("--%s: %w", flag, err)
-	case k.HasPrivate():
-		return nil, fmt.Errorf("--%s: that is a private key: give the public part of the other end", flag)
 	}
 	return k, nil
 }

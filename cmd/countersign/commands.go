@@ -67,8 +67,7 @@ type (
 )
 
 func (c *listCmd[T]) Run(ctx context.Context, k *kong.Context, std streams) error {
-	f, of := c.At.target()
-	return f.list(ctx, std, of, tagOf(k, "op"), tagOf(k, "columns"), c.listFlags)
+	return (&listOfCmd[T]{At: c.At, listFlags: c.listFlags}).Run(ctx, k, std)
 }
 
 func (c *listOfCmd[T]) Run(ctx context.Context, k *kong.Context, std streams) error {
@@ -77,8 +76,7 @@ func (c *listOfCmd[T]) Run(ctx context.Context, k *kong.Context, std streams) er
 }
 
 func (c *callCmd[T]) Run(ctx context.Context, k *kong.Context, std streams) error {
-	f, of := c.At.target()
-	return f.print(ctx, std, of, tagOf(k, "op"), c.requestFlags)
+	return (&oneCmd[T]{At: c.At, requestFlags: c.requestFlags}).Run(ctx, k, std)
 }
 
 func (c *oneCmd[T]) Run(ctx context.Context, k *kong.Context, std streams) error {
@@ -105,7 +103,7 @@ func (c *keepCmd[T]) keep(ctx context.Context, std streams, operation, is string
 
 func (c *plainCmd[T]) Run(ctx context.Context, k *kong.Context, std streams) error {
 	f, of := c.At.target()
-	_, answer, err := f.call(ctx, std, of, tagOf(k, "op"), requestFlags{})
+	_, answer, err := f.call(ctx, std, of, tagOf(k, "op"), requestFlags{}, "", "")
 	if err != nil {
 		return err
 	}

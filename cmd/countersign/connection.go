@@ -13,8 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"countersign/client"
 	"countersign/internal/daemon"
 )
@@ -72,21 +70,8 @@ func findPlace(std streams, of end, data string) (place, error) {
 			dirs[e] = dir
 		}
 	}
-	if config := string(*std.settings); config != "" {
-		named, err := dataOfSettings(kong.ExpandPath(config))
-		if err != nil {
-			return place{}, err
-		}
-		if len(named) > 0 {
-			clear(dirs)
-		}
-		for e, table := range tableOf {
-			if dir, ok := named[table]; ok {
-				if dirs[e] = defaultData[e]; dir != "" {
-					dirs[e] = kong.ExpandPath(dir)
-				}
-			}
-		}
+	if named := std.file.dataDirs(); len(named) > 0 {
+		dirs = named
 	}
 	if of == "" {
 		switch {
@@ -113,11 +98,6 @@ type connection struct {
 // callTimeout bounds one call of an API.
 const callTimeout = 2 * time.Minute
 
-// noTokenError means that there is no token. It names the file that would contain it.
-type noTokenError struct{ path string }
-
-func (*noTokenError) Error() string { return "no token" }
-
 // client returns the client of an end, and the end.
 func (f connection) client(std streams, of end) (*client.Service, end, error) {
 	at, err := findPlace(std, of, f.Data)
@@ -137,8 +117,7 @@ func ofEnvironment(e end, name string) string {
 	return cmp.Or(os.Getenv("COUNTERSIGN_"+strings.ToUpper(string(e))+"_"+name), os.Getenv("COUNTERSIGN_"+name))
 }
 
-// clientConfig returns the configuration of a client. The default token is that of the data directory; if there is
-// none, the error is a *noTokenError.
+// clientConfig returns the configuration of a client. The default token is that of the data directory.
 func (f connection) clientConfig(std streams, at place) (client.Config, error) {
 	token, err := f.Token.reveal("token")
 	if err == nil && token == "" {
@@ -150,7 +129,8 @@ func (f connection) clientConfig(std streams, at place) (client.Config, error) {
 	if token == "" {
 		b, err := daemon.ReadSecretOf(at.dir, daemon.TokenFile, maxSecret)
 		if errors.Is(err, fs.ErrNotExist) {
-			return client.Config{}, &noTokenError{filepath.Join(at.dir, daemon.TokenFile)}
+			return client.Config{}, &hintedError{errors.New("no token"), []string{"give --token or COUNTERSIGN_TOKEN, or give --data with the data directory; " +
+				filepath.Join(at.dir, daemon.TokenFile) + " does not exist."}}
 		}
 		if err != nil {
 			return client.Config{}, err

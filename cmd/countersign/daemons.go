@@ -120,28 +120,33 @@ func (f *daemonFlags) run(std streams, d interface {
 	return err
 }
 
+// startHints say what to try after an error of a start.
+var startHints = []struct {
+	is  error
+	try []string
+}{
+	{daemon.ErrOlder, []string{
+		"stop, and restore it: countersign restore --from FILE, or with --db; docs/operator/backup.md says what is held back until it is reconciled.",
+		"if it is certain that nothing was lost, remove " + daemon.CheckpointFile + " from the data directory.",
+	}},
+	{daemon.ErrBroken, []string{
+		"keep a copy of the data directory as it is now, then restore the last backup: countersign restore --replace --from FILE.",
+		"if nothing was ever kept here: remove master.key too, or give the key as COUNTERSIGN_MASTER_KEY, and a new database is made.",
+	}},
+	{daemon.ErrFull, []string{"make 64 MiB of room on the disk of the data directory (df; with --db, on that of PostgreSQL), and start again: nothing that was acknowledged is lost."}},
+	{daemon.ErrNoMasterKey, []string{"put master.key back, or give the key as COUNTERSIGN_MASTER_KEY or with --master-key-command; no other key opens this database."}},
+	{daemon.ErrOutdated, []string{"countersign migrate --db URL, as the role that owns the tables; docs/operator/README.md says how two roles divide the work."}},
+}
+
 // explainStart adds what to try to the errors of a start.
 func explainStart(err error) error {
 	if none := new(daemon.NoSecretError); errors.As(err, &none) {
 		return &hintedError{err, []string{fmt.Sprintf(`make one: (umask 077; echo "whsec_$(openssl rand -base64 32)" > %[1]s.secret); then --%[1]s-secret @%[1]s.secret on each.`, none.Name)}}
 	}
-	switch {
-	case errors.Is(err, daemon.ErrOlder):
-		return &hintedError{err, []string{
-			"stop, and restore it: countersign restore --from FILE, or with --db; docs/operator/backup.md says what is held back until it is reconciled.",
-			"if it is certain that nothing was lost, remove " + daemon.CheckpointFile + " from the data directory.",
-		}}
-	case errors.Is(err, daemon.ErrBroken):
-		return &hintedError{err, []string{
-			"keep a copy of the data directory as it is now, then restore the last backup: countersign restore --replace --from FILE.",
-			"if nothing was ever kept here: remove master.key too, or give the key as COUNTERSIGN_MASTER_KEY, and a new database is made.",
-		}}
-	case errors.Is(err, daemon.ErrFull):
-		return &hintedError{err, []string{"make 64 MiB of room on the disk of the data directory (df; with --db, on that of PostgreSQL), and start again: nothing that was acknowledged is lost."}}
-	case errors.Is(err, daemon.ErrNoMasterKey):
-		return &hintedError{err, []string{"put master.key back, or give the key as COUNTERSIGN_MASTER_KEY or with --master-key-command; no other key opens this database."}}
-	case errors.Is(err, daemon.ErrOutdated):
-		return &hintedError{err, []string{"countersign migrate --db URL, as the role that owns the tables; docs/operator/README.md says how two roles divide the work."}}
+	for _, h := range startHints {
+		if errors.Is(err, h.is) {
+			return &hintedError{err, h.try}
+		}
 	}
 	return err
 }

@@ -14,30 +14,32 @@ import (
 	"countersign/internal/daemon"
 )
 
-// usedSuffix is the suffix of the file beside a settings file that records the data directories of daemons that used
-// the settings. Two starts may have different working directories, on which a relative data directory depends, but they
-// have the settings file in common.
-const usedSuffix = ".used"
-
 // newDataFlags allow a daemon to start with an empty database.
 type newDataFlags struct {
 	New bool `help:"Start with an empty database. It takes deposits that were booked elsewhere for new ones."`
 }
 
-// begins refuses a data directory without a database if daemons of this name kept one with the same settings file. used
-// must be called when the daemon has opened its database.
+// begins refuses a data directory without a database if daemons of this name kept one with the same settings file: a
+// file beside it, with .used at the end, has their directories. Two starts may have different working directories, on
+// which a relative data directory depends, but they have the settings file in common. used must be called when the
+// daemon has opened its database.
 func (f newDataFlags) begins(std streams, end, dir, db string, log *slog.Logger) (used func(), err error) {
 	if *std.settings == "" || db != "" {
 		return func() {}, nil
 	}
-	dir, err = filepath.Abs(dir)
-	if err != nil {
+	if dir, err = filepath.Abs(dir); err != nil {
 		return nil, err
 	}
-	file := kong.ExpandPath(string(*std.settings)) + usedSuffix
-	last, err := usedWith(file, end)
-	if err != nil {
+	file := kong.ExpandPath(string(*std.settings)) + ".used"
+	list, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
 		return nil, err
+	}
+	last := ""
+	for line := range strings.Lines(string(list)) {
+		if text, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), end+" "); ok {
+			last = text
+		}
 	}
 	_, err = os.Stat(filepath.Join(dir, daemon.DatabaseFile))
 	if errors.Is(err, fs.ErrNotExist) && last != "" && !f.New {
@@ -49,40 +51,18 @@ func (f newDataFlags) begins(std streams, end, dir, db string, log *slog.Logger)
 			}}
 	}
 	return func() {
-		if last == dir {
+		if last == dir || strings.Contains(dir, "\n") {
 			return
 		}
 		// Settings in a directory that the daemon may not write to, such as /etc, are not guarded. The data directory
 		// is an absolute path there.
-		if err := remember(file, end, dir); err != nil {
+		w, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err == nil {
+			_, err = fmt.Fprintf(w, "%s %s\n", end, dir)
+			err = errors.Join(err, w.Close())
+		}
+		if err != nil {
 			log.Debug("the data directory could not be noted beside the settings file", "error", err.Error())
 		}
 	}, nil
-}
-
-// usedWith returns the newest data directory in file, or "" if there is none.
-func usedWith(file, end string) (last string, err error) {
-	b, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-		return "", nil
-	}
-	for line := range strings.Lines(string(b)) {
-		if dir, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), end+" "); ok && filepath.IsAbs(dir) {
-			last = dir
-		}
-	}
-	return last, err
-}
-
-// remember appends a line to file.
-func remember(file, end, dir string) error {
-	if strings.ContainsAny(dir, "\r\n") {
-		return errors.New("its path contains a line end")
-	}
-	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(f, "%s %s\n", end, dir)
-	return errors.Join(err, f.Close())
 }

@@ -15,10 +15,7 @@ import (
 // explain adds what to try to errors that new users meet.
 func explain(called string, err error) error {
 	var p *client.Problem
-	var none *noTokenError
 	switch {
-	case errors.As(err, &none):
-		return &hintedError{err, []string{fmt.Sprintf("give --token or COUNTERSIGN_TOKEN, or give --data with the data directory; %s does not exist.", none.path)}}
 	case called == "":
 	case errors.As(err, &p) && slices.ContainsFunc(p.Faults, func(f client.Fault) bool { return f.Location == "body.role" }):
 		return &hintedError{err, []string{fmt.Sprintf("roles of the service: %s. Roles of the gateway, with --gateway: %s; it has one merchant.", client.Role("").AtService(), client.Role("").AtGateway())}}

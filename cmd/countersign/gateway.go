@@ -146,7 +146,7 @@ func (c *gatewayCmd) readKeys(m *merchant.Config, std streams) error {
 		}
 		return k, err
 	}
-	signer := func(flag, file string) (*envelope.SigningKey, error) { return otherSigner(flag, "@"+file) }
+	signer := func(flag, file string) (*envelope.SigningKey, error) { return readSigner(flag, "@"+file, false) }
 	if err := readTwice("service-key", c.ServiceKey, key, &m.Key, &m.NextKey); err != nil {
 		return err
 	}

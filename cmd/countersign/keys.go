@@ -98,42 +98,36 @@ func (c *keysShowCmd) Run(std streams) error {
 	return nil
 }
 
-// maxKeyFile is far above the largest accepted key.
-const maxKeyFile = 64 << 10
-
 // readKey reads a key from a file, or from standard input if path is "-". It warns of a private part in a file that
 // others may read or write.
 func readKey(path string, std streams) (*envelope.Key, error) {
-	key, exposed, err := readOwnedKey(path, std)
-	if exposed != nil && key.HasPrivate() {
-		fmt.Fprintf(std.err, "countersign: warning: %v\n", exposed)
+	key, err := readSecretKey(path, std)
+	if exposed := new(daemon.ExposedError); key != nil && errors.As(err, &exposed) {
+		if err = nil; key.HasPrivate() {
+			fmt.Fprintf(std.err, "countersign: warning: %v\n", exposed)
+		}
 	}
 	return key, err
 }
 
-// readSecretKey is readKey for a daemon, for which both parts are secret (PROTOCOL.md, Keys): it refuses a file that
-// others may read or write.
-func readSecretKey(path string, std streams) (*envelope.Key, error) {
-	key, exposed, err := readOwnedKey(path, std)
-	if exposed != nil {
-		return nil, exposed
-	}
-	return key, err
-}
-
-// readOwnedKey returns a non-nil exposed only with a key.
-func readOwnedKey(path string, std streams) (key *envelope.Key, exposed *daemon.ExposedError, err error) {
+// readSecretKey is readKey for a daemon, for which both parts are secret (PROTOCOL.md, Keys): of a file that others may
+// read or write it returns the key with an *daemon.ExposedError.
+func readSecretKey(path string, std streams) (key *envelope.Key, err error) {
 	var data []byte
+	var exposed *daemon.ExposedError
 	if path == "-" {
-		data, err = readAll(std.in, maxKeyFile, "key")
-	} else if data, exposed, err = daemon.ReadOwned(path, maxKeyFile); err != nil {
+		data, err = readAll(std.in, maxSecret, "key")
+	} else if data, exposed, err = daemon.ReadOwned(path, maxSecret); err != nil {
 		err = fmt.Errorf("reading the key: %w", err)
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if key, err = envelope.ParseKey(data); err != nil {
-		return nil, nil, fmt.Errorf("reading the key from %s: %w", path, err)
+		return nil, fmt.Errorf("reading the key from %s: %w", path, err)
 	}
-	return key, exposed, nil
+	if exposed != nil {
+		return key, exposed
+	}
+	return key, nil
 }

@@ -114,7 +114,7 @@ func (c *listenCmd) config(std streams) (m countersigntest.MerchantConfig, err e
 		}
 	}
 	if c.ServiceSigner != "" {
-		if m.ServiceSigner, err = otherSigner("service-signing-key", "@"+c.ServiceSigner); err != nil {
+		if m.ServiceSigner, err = readSigner("service-signing-key", "@"+c.ServiceSigner, false); err != nil {
 			return m, err
 		}
 	}

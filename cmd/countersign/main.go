@@ -81,7 +81,8 @@ type streams struct {
 	out io.Writer
 	err io.Writer
 
-	settings *kong.ConfigFlag // the settings file, if any
+	settings *kong.ConfigFlag // the name of the settings file, if any
+	file     *settingsFile    // what it says
 	called   *string          // the URL of the API that the command calls, if any
 }
 
@@ -180,18 +181,18 @@ func wordsFirst(root *kong.Node, args []string) []string {
 // newParser returns the parser of command lines. kong sets status if it ends the program, as for --help.
 func newParser(std streams, status *int) (*kong.Kong, error) {
 	line := &commandLine{}
-	std.settings = &line.Config
+	std.settings, std.file = &line.Config, &settingsFile{}
 	return kong.New(line,
 		kong.Name("countersign"),
 		kong.Description("Deposits and withdrawals between a wallet service and its merchants: sealed, answered, decided once."),
 		kong.Writers(std.out, std.err),
 		kong.Exit(func(code int) { *status = code }),
 		kong.DefaultEnvars("COUNTERSIGN"),
-		kong.Configuration(loadSettings),
+		kong.Configuration(std.file.load),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Help(shortHelp),
 		kong.Vars{"withdrawal": withdrawalText, "task": taskText, "handover": handoverText},
-		kong.ExplicitGroups([]kong.Group{{Key: providerGroup, Title: "What the provider does (in a settings file: gateway." + providerGroup + "):"}}),
+		kong.ExplicitGroups([]kong.Group{{Key: "profile", Title: "What the provider does:"}}),
 		kong.Bind(std),
 		kong.BindTo(context.Background(), (*context.Context)(nil)),
 	)

@@ -85,7 +85,7 @@ func (c *permitVerifyCmd) execution() (x client.Execution, err error) {
 		return x, fmt.Errorf("--amount: %w", err)
 	}
 	for _, value := range c.MerchantKey {
-		k, err := otherSigner("merchant-key", value)
+		k, err := readSigner("merchant-key", value, false)
 		if err != nil {
 			return x, err
 		}

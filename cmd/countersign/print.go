@@ -25,16 +25,9 @@ const mostEntries = 1000
 // list prints the entries of an operation page by page. columns are the columns of the table, separated by |. A title
 // is also the name of its member (TRACKING ID of trackingId), unless TITLE=MEMBER names another. Of several members,
 // separated by commas, the first that is present counts.
-func (f connection) list(ctx context.Context, std streams, of end, operation, columns string, flags listFlags, members ...string) error {
-	api, e, err := f.client(std, of)
+func (f connection) list(ctx context.Context, std streams, of end, operation, columns string, flags listFlags, is, what string) error {
+	r, err := f.begin(std, of, operation, requestFlags{Set: flags.Set}, is, what)
 	if err != nil {
-		return err
-	}
-	r, err := newRequest(api, e, operation)
-	if err != nil {
-		return err
-	}
-	if err := r.fill(std, requestFlags{Set: flags.Set}, members...); err != nil {
 		return err
 	}
 	_, paged := memberOf(r.op.Query, "query", "limit")

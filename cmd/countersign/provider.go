@@ -7,11 +7,8 @@ import (
 	"countersign/merchant"
 )
 
-// providerGroup is the group of providerFlags in the help, and their table in a settings file. The tags of
-// providerFlags repeat it.
-const providerGroup = "profile"
-
-// providerFlags describe the service at the other end (PROTOCOL.md, Profiles). An empty one has the value of Provider.
+// providerFlags describe the service at the other end (PROTOCOL.md, Profiles), a group of the help. An empty one has the
+// value of Provider.
 type providerFlags struct {
 	Provider     string        `first:"" group:"profile" help:"countersign: a service of this project; other: any other, which this group describes." enum:"countersign,other" default:"countersign"`
 	Binding      string        `group:"profile" help:"required: only bound requests pass; seen: broken ones are refused; off: not checked. Empty: required, or seen for another provider." enum:",required,seen,off" default:""`

@@ -220,7 +220,7 @@ func testOtherProvider(t *testing.T, database []string) {
 	}
 }
 
-// TestProfileInSettings: the table gateway.profile is read, and flags come before it.
+// TestProfileInSettings: what the provider does is read from the file, and flags come before it.
 func TestProfileInSettings(t *testing.T) {
 	s, dir := newOtherService(t), t.TempDir()
 	file := func(name, text string) string {
@@ -231,7 +231,7 @@ func TestProfileInSettings(t *testing.T) {
 		return path
 	}
 	settings := file("settings.toml", "[gateway]\nservice-key = "+fmt.Sprintf("%q", file("key", s.publicKey()))+"\napi-key = \"k\"\n"+
-		"[gateway.profile]\nprovider = \"other\"\nlenient = false\nretry-code = 9\nhold-wait = \"5m\"\n")
+		"provider = \"other\"\nlenient = false\nretry-code = 9\nhold-wait = \"5m\"\n")
 	start := func(args ...string) string {
 		_, _, errOut := shell(t, "", append([]string{"--config", settings, "gateway", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0",
 			"--api-listen", "127.0.0.1:0"}, args...)...)
@@ -304,7 +304,7 @@ func TestLearn(t *testing.T) {
 	settings, note, shown := ask("provider", "show"), ask("provider", "note"), ask("api", "refusedCallback", "1")
 	for text, wants := range map[string][]string{
 		settings: {"3 callbacks, of which 1 would be refused.\n#   1  type 1: member \"txId\" is missing (such as d-2)\n", "notify-path = \"/api/v1/uu/notify\"\n",
-			"withdraw-path = \"/api/v1/uu/withdraw/info\"\n", "\n[gateway.profile]\napi-key-header = \"Provider-Key\"\nbody-field = \"payload\"\nprovider = \"other\"\n"},
+			"withdraw-path = \"/api/v1/uu/withdraw/info\"\n", "api-key-header = \"Provider-Key\"\nbody-field = \"payload\"\n", "provider = \"other\"\n"},
 		note:  {"To the provider of our callbacks\n", "Seen in 1 of 3 callbacks: type 1: member \"txId\" is missing (such as d-2)"},
 		shown: {"learning", `differs    member \"tenantUserId\" is not a string`, `differs    member \"amount\" is not a string`, "JSON object, in payload", "Provider-Key"},
 	} {

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -31,7 +29,6 @@ type reconcileCmd struct {
 	Added        string `help:"JSON lines of every deposit and withdrawal that the wallet core has added: merchant, trackingId or callBackId, symbol, amount." type:"path" placeholder:"FILE" env:"-"`
 	Merchant     string `help:"The merchant of lines that do not name one, and of the gateway's API." placeholder:"ID" env:"-"`
 	Settle       bool   `help:"Settle what a restore left open, and have the service send again what was sent and not booked. Without it, only report." env:"-"`
-	Again        string `help:"With --settle: write to this file what is left for the core to send again, a finding a line." type:"path" placeholder:"FILE" env:"-"`
 }
 
 // Help is the long help of the subcommand.
@@ -51,8 +48,8 @@ func (c *reconcileCmd) Run(std streams) error {
 	open, again := reconcile.Left(found)
 	if !c.Settle {
 		open = slices.DeleteFunc(found, func(f reconcile.Finding) bool { return f.Settled })
-	} else if err := c.sumUp(std, found, again); err != nil {
-		return statusError{err, exitUsage}
+	} else if len(again) > 0 {
+		fmt.Fprintf(std.err, "%d are to be sent again by whoever sent them first; nobody has to decide on them\n", len(again))
 	}
 	if len(open) > 0 {
 		return fmt.Errorf("%d differences are not settled", len(open))
@@ -60,40 +57,8 @@ func (c *reconcileCmd) Run(std streams) error {
 	return nil
 }
 
-// sumUp prints how many findings of each kind there were, and what only needs to be sent again.
-func (c *reconcileCmd) sumUp(std streams, found, again []reconcile.Finding) error {
-	all, settled := map[reconcile.Kind]int{}, map[reconcile.Kind]int{}
-	for _, f := range found {
-		all[f.Finding]++
-		if f.Settled {
-			settled[f.Finding]++
-		}
-	}
-	for _, kind := range slices.Sorted(maps.Keys(all)) {
-		fmt.Fprintf(std.err, "%s: %d, settled %d\n", kind, all[kind], settled[kind])
-	}
-	if c.Again != "" {
-		var lines bytes.Buffer
-		for _, f := range again {
-			if err := printJSON(&lines, f, ""); err != nil {
-				return err
-			}
-		}
-		if err := os.WriteFile(c.Again, lines.Bytes(), 0o600); err != nil {
-			return err
-		}
-	}
-	if len(again) > 0 {
-		fmt.Fprintf(std.err, "%d are to be sent again by whoever sent them first; nobody has to decide on them\n", len(again))
-	}
-	return nil
-}
-
 // compare compares and returns the findings.
 func (c *reconcileCmd) compare(std streams) (found []reconcile.Finding, err error) {
-	if c.Again != "" && !c.Settle {
-		return nil, errors.New("--again needs --settle")
-	}
 	of := c.end()
 	if of == "" && c.Data == "" {
 		of = serviceEnd

@@ -22,13 +22,32 @@ type coreFlags struct {
 	From string `required:"" help:"The core's PostgreSQL: postgres://USER@HOST/NAME, several hosts allowed." placeholder:"URL" env:"COUNTERSIGN_RELAY_FROM"`
 }
 
-type relayRunCmd struct {
-	coreFlags
+// relayFlags select the service.
+type relayFlags struct {
 	To    []string `help:"The service's API. Repeat it for other nodes of the service: where one does not answer the next is asked." default:"http://127.0.0.1:8080" placeholder:"URL" env:"COUNTERSIGN_RELAY_TO"`
 	Token secret   `help:"API token of the service with role ingest, or core for all but deposits and for --decisions, or @FILE. Default: admin.token of the data directory." placeholder:"TOKEN" env:"COUNTERSIGN_RELAY_TOKEN,COUNTERSIGN_SERVICE_TOKEN,COUNTERSIGN_TOKEN"`
 	tlsClient
-	Data      string `help:"The service's data directory, whose admin.token is used without --token. Default: ./countersign-data." default:"./countersign-data" type:"path" placeholder:"DIR"`
-	Decisions bool   `help:"Write each decision of the service into countersign_decisions of the core's database, once and in order, and into countersign_permits the permits that rows ask for."`
+	Data string `help:"The service's data directory, whose admin.token is used without --token. Default: ./countersign-data." default:"./countersign-data" type:"path" placeholder:"DIR"`
+}
+
+func (f relayFlags) nodes(std streams) (list []*client.Service, err error) {
+	for _, to := range f.To {
+		api, err := connectTo(std, connection{tlsClient: f.tlsClient, API: to, Token: f.Token, Data: f.Data}, client.NewService)
+		if err != nil {
+			return nil, fmt.Errorf("--to and --token: %w", err)
+		}
+		list = append(list, api)
+	}
+	if list == nil {
+		return nil, errors.New("--to is empty: give the URL of the service's API")
+	}
+	return list, nil
+}
+
+type relayRunCmd struct {
+	coreFlags
+	relayFlags
+	Decisions bool `help:"Write each decision of the service into countersign_decisions of the core's database, once and in order, and into countersign_permits the permits that rows ask for."`
 	logFlags
 	MetricsListen  string   `help:"Address of /metrics, /healthz and /readyz. Empty: none." placeholder:"ADDR"`
 	AllowedHost    []string `help:"Another host that a loopback listener answers to, beside localhost and its address. May be repeated." placeholder:"NAME"`
@@ -47,16 +66,9 @@ func (c *relayRunCmd) Run(std streams) error {
 	log := c.logger(std.err)
 	ctx, stop := untilSignal(log)
 	defer stop()
-	var nodes []*client.Service
-	for _, to := range c.To {
-		api, err := connectTo(std, connection{tlsClient: c.tlsClient, API: to, Token: c.Token, Data: c.Data}, client.NewService)
-		if err != nil {
-			return fmt.Errorf("--to and --token: %w", err)
-		}
-		nodes = append(nodes, api)
-	}
-	if len(nodes) == 0 {
-		return errors.New("--to is empty: give the URL of the service's API")
+	nodes, err := c.nodes(std)
+	if err != nil {
+		return err
 	}
 	r, err := relay.New(relay.Config{From: c.From, Nodes: nodes, Decisions: c.Decisions, Build: daemon.BuildInfo(), Log: log})
 	if err != nil {
@@ -93,12 +105,9 @@ func (c *relayDDLCmd) Run(std streams) error {
 
 type relayCursorCmd struct {
 	coreFlags
+	relayFlags
 	NextEpoch bool   `help:"Resume decisions after the service's last restore. The service says where that is." env:"-"`
 	Set       *int64 `help:"Resume decisions after this number." placeholder:"N" env:"-"`
-	To        string `help:"The service's API, with --next-epoch." default:"http://127.0.0.1:8080" placeholder:"URL" env:"COUNTERSIGN_RELAY_TO"`
-	Token     secret `help:"API token of the service with role core, or @FILE, with --next-epoch. Default: admin.token of the data directory." placeholder:"TOKEN" env:"COUNTERSIGN_RELAY_TOKEN,COUNTERSIGN_SERVICE_TOKEN,COUNTERSIGN_TOKEN"`
-	tlsClient
-	Data string `help:"The service's data directory, whose admin.token is used without --token. Default: ./countersign-data." default:"./countersign-data" type:"path" placeholder:"DIR"`
 }
 
 // cursorMoved is the output of relay cursor.
@@ -111,35 +120,6 @@ func (c *relayCursorCmd) Run(std streams) error {
 	if c.NextEpoch && c.Set != nil || c.Set != nil && *c.Set < 0 {
 		return errors.New("give --next-epoch, or --set with a number from 0")
 	}
-	return c.table(func(ctx context.Context, t *relay.Table) error {
-		at, err := t.Cursor(ctx)
-		if err != nil {
-			return err
-		}
-		to := c.Set
-		if c.NextEpoch {
-			api, err := connectTo(std, connection{tlsClient: c.tlsClient, API: c.To, Token: c.Token, Data: c.Data}, client.NewService)
-			if err != nil {
-				return err
-			}
-			next, err := relay.NextEpoch(ctx, api, at)
-			if err != nil {
-				return err
-			}
-			to = &next
-		}
-		if to == nil {
-			return printJSON(std.out, cursorMoved{Decisions: at}, "")
-		}
-		if err := t.SetCursor(ctx, at, *to); err != nil {
-			return err
-		}
-		return printJSON(std.out, cursorMoved{*to, &at}, "")
-	})
-}
-
-// table calls call with the table of the core's database.
-func (c coreFlags) table(call func(context.Context, *relay.Table) error) error {
 	t, err := relay.OpenTable(c.From)
 	if err != nil {
 		return err
@@ -147,5 +127,27 @@ func (c coreFlags) table(call func(context.Context, *relay.Table) error) error {
 	defer t.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
-	return call(ctx, t)
+	at, err := t.Cursor(ctx)
+	if err != nil {
+		return err
+	}
+	to := c.Set
+	if c.NextEpoch {
+		nodes, err := c.nodes(std)
+		if err != nil {
+			return err
+		}
+		next, err := relay.NextEpoch(ctx, nodes[0], at)
+		if err != nil {
+			return err
+		}
+		to = &next
+	}
+	if to == nil {
+		return printJSON(std.out, cursorMoved{Decisions: at}, "")
+	}
+	if err := t.SetCursor(ctx, at, *to); err != nil {
+		return err
+	}
+	return printJSON(std.out, cursorMoved{*to, &at}, "")
 }

@@ -71,9 +71,9 @@ func (r *request) parameters() (names []string) {
 	return names
 }
 
-// fill sets what the person gave: first the body, then the members. A member without a name is the next part of the
-// path.
-func (r *request) fill(std streams, flags requestFlags, members ...string) error {
+// fill sets what the person gave: first the body, then what, as the member is, then the other members. A member without a
+// name is the next part of the path.
+func (r *request) fill(std streams, flags requestFlags, is, what string) error {
 	if len(r.parameters()) == 0 && r.op.In != nil { // a word alone is the file of the request
 		i := slices.IndexFunc(flags.Set, func(word string) bool { return !strings.Contains(word, "=") })
 		switch {
@@ -86,11 +86,8 @@ func (r *request) fill(std streams, flags requestFlags, members ...string) error
 	if err := r.read(std, flags.Body); err != nil {
 		return err
 	}
-	for i := 0; i < len(members); i += 2 {
-		if members[i+1] == "" {
-			continue
-		}
-		if err := r.set(cmp.Or(members[i], r.missing()), members[i+1]); err != nil {
+	if what != "" {
+		if err := r.set(cmp.Or(is, r.missing()), what); err != nil {
 			return err
 		}
 	}
@@ -289,18 +286,23 @@ func (r *request) send(ctx context.Context) (json.RawMessage, error) {
 	return r.api.Call(ctx, r.op.Method, path, body)
 }
 
-// call completes a request with members, names and values in turn, and sends it. If the answer waits for an approver,
-// it says so on standard error.
-func (f connection) call(ctx context.Context, std streams, of end, operation string, flags requestFlags, members ...string) (*request, json.RawMessage, error) {
+// begin completes a request with what, as the member is, and with flags.
+func (f connection) begin(std streams, of end, operation string, flags requestFlags, is, what string) (*request, error) {
 	api, e, err := f.client(std, of)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	r, err := newRequest(api, e, operation)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if err := r.fill(std, flags, members...); err != nil {
+	return r, r.fill(std, flags, is, what)
+}
+
+// call begins a request and sends it. If the answer waits for an approver, it says so on standard error.
+func (f connection) call(ctx context.Context, std streams, of end, operation string, flags requestFlags, is, what string) (*request, json.RawMessage, error) {
+	r, err := f.begin(std, of, operation, flags, is, what)
+	if err != nil {
 		return nil, nil, err
 	}
 	answer, err := r.send(ctx)
@@ -311,8 +313,8 @@ func (f connection) call(ctx context.Context, std streams, of end, operation str
 }
 
 // print makes a call and prints the answer.
-func (f connection) print(ctx context.Context, std streams, of end, operation string, flags requestFlags, members ...string) error {
-	_, answer, err := f.call(ctx, std, of, operation, flags, members...)
+func (f connection) print(ctx context.Context, std streams, of end, operation string, flags requestFlags, is, what string) error {
+	_, answer, err := f.call(ctx, std, of, operation, flags, is, what)
 	if err != nil || len(answer) == 0 {
 		return err
 	}
@@ -373,7 +375,7 @@ func (c *apiCmd) Run(ctx context.Context, std streams) error {
 		of = onlyEndOf(c.Operation)
 	}
 	if c.Operation != "" && !c.Members {
-		return c.print(ctx, std, of, c.Operation, c.requestFlags)
+		return c.print(ctx, std, of, c.Operation, c.requestFlags, "", "")
 	}
 	at, err := findPlace(std, of, c.Data)
 	if err != nil {

@@ -17,22 +17,31 @@ import (
 //	[serve]
 //	listen = "127.0.0.1:8080"
 //
-// A table inside it holds the flags of the group of that name:
-//
-//	[gateway.profile]
-//	binding = "seen"
-//
 // Flags come before the environment, the environment before the file, and the
 // file before the defaults.
 type settingsFile map[string]any
 
-// loadSettings is a kong loader of a settingsFile.
-func loadSettings(r io.Reader) (kong.Resolver, error) {
-	var s settingsFile
-	if _, err := toml.NewDecoder(r).Decode(&s); err != nil {
+// load is a kong loader: it reads a file into s.
+func (s *settingsFile) load(r io.Reader) (kong.Resolver, error) {
+	if _, err := toml.NewDecoder(r).Decode(s); err != nil {
 		return nil, fmt.Errorf("settings file: %w", err)
 	}
-	return s, nil
+	return *s, nil
+}
+
+// dataDirs returns the data directories of the ends of which the file has a table. Commands find a daemon's API and token
+// there.
+func (s settingsFile) dataDirs() map[end]string {
+	dirs := map[end]string{}
+	for e, name := range tableOf {
+		if table, ok := s[name].(map[string]any); ok {
+			dirs[e] = defaultData[e]
+			if dir, ok := table["data"].(string); ok {
+				dirs[e] = kong.ExpandPath(dir)
+			}
+		}
+	}
+	return dirs
 }
 
 // Validate refuses names that no subcommand has: if a misspelt setting were ignored, a daemon would run with the
@@ -47,20 +56,9 @@ func (s settingsFile) Validate(app *kong.Application) error {
 		if i < 0 {
 			return fmt.Errorf("settings file: there is no subcommand %s", name)
 		}
-		for setting, value := range table {
-			group, isGroup := value.(map[string]any)
-			if !isGroup {
-				group = map[string]any{setting: value}
-			}
-			for inner := range group {
-				if _, twice := table[inner]; twice && isGroup {
-					return fmt.Errorf("settings file: %s has %s and %s.%s", name, inner, setting, inner)
-				}
-				if !slices.ContainsFunc(app.Children[i].Flags, func(f *kong.Flag) bool {
-					return f.Name == inner && (!isGroup || f.Group != nil && f.Group.Key == setting)
-				}) {
-					return fmt.Errorf("settings file: %s has no setting %s", name, inner)
-				}
+		for setting := range table {
+			if !slices.ContainsFunc(app.Children[i].Flags, func(f *kong.Flag) bool { return f.Name == setting }) {
+				return fmt.Errorf("settings file: %s has no setting %s", name, setting)
 			}
 		}
 	}
@@ -88,13 +86,6 @@ func (s settingsFile) Resolve(_ *kong.Context, parent *kong.Path, flag *kong.Fla
 	if !ok {
 		return nil, nil
 	}
-	if flag.Group != nil {
-		if group, ok := table[flag.Group.Key].(map[string]any); ok {
-			if v, ok := group[flag.Name]; ok {
-				return v, nil
-			}
-		}
-	}
 	v := table[flag.Name]
 	if v != nil && !fits(flag.Target.Type(), v) {
 		return nil, fmt.Errorf("[%s] of the settings file has a value that is not a text: write it in quotes", node.Name)
@@ -106,42 +97,16 @@ func (s settingsFile) Resolve(_ *kong.Context, parent *kong.Path, flag *kong.Fla
 // file.
 var played = []string{"send", "listen"}
 
-// ofGateway returns the value of a flag about the protocol in the tables of the gateway, the first of a list.
+// ofGateway returns the value of a flag about the protocol in the gateway's table, the first of a list.
 func (s settingsFile) ofGateway(flag *kong.Flag) any {
 	if !slices.Contains([]string{"api-key", "callback-api-key", "api-key-header", "body-field", "provider", "oaep", "response-oaep"}, flag.Name) {
 		return nil
 	}
 	gateway, _ := s["gateway"].(map[string]any)
-	v := gateway[flag.Name]
-	for _, group := range gateway {
-		if t, ok := group.(map[string]any); ok && v == nil {
-			v = t[flag.Name]
-		}
+	if list, ok := gateway[flag.Name].([]any); ok && len(list) > 0 { // of which each is taken
+		return list[0]
 	}
-	if list, ok := v.([]any); ok && len(list) > 0 { // of which each is taken
-		v = list[0]
-	}
-	return v
-}
-
-// dataOfSettings returns the data directories that the file at path names for the daemons, or "" for one that it does
-// not name. Commands find a daemon's API and token there.
-func dataOfSettings(path string) (map[string]string, error) {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	var s settingsFile
-	if err := toml.Unmarshal(b, &s); err != nil {
-		return nil, fmt.Errorf("settings file: %w", err)
-	}
-	of := map[string]string{}
-	for _, daemon := range daemons {
-		if table, ok := s[daemon].(map[string]any); ok {
-			of[daemon], _ = table["data"].(string)
-		}
-	}
-	return of, nil
+	return gateway[flag.Name]
 }
 
 // fits reports whether the file's value is a text, or a list of texts, for a flag that takes one. kong would read

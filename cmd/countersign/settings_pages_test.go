@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -10,18 +9,9 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// settingsOf returns the settings of a daemon, those without a group first.
+// settingsOf returns the settings of a daemon.
 func settingsOf(node *kong.Node) []*kong.Flag {
-	flags := slices.DeleteFunc(slices.Clone(node.Flags), func(f *kong.Flag) bool { return !isSetting(f) })
-	slices.SortStableFunc(flags, func(a, b *kong.Flag) int { return cmp.Compare(groupOf(a), groupOf(b)) })
-	return flags
-}
-
-func groupOf(f *kong.Flag) string {
-	if f.Group == nil {
-		return ""
-	}
-	return f.Group.Key
+	return slices.DeleteFunc(slices.Clone(node.Flags), func(f *kong.Flag) bool { return !isSetting(f) })
 }
 
 // isSecret reports whether the value of f is a secret: its type cannot be printed.
@@ -90,14 +80,10 @@ func settingsExample(app *kong.Application) string {
 	b.WriteString(exampleHead)
 	said := map[string]bool{}
 	for _, daemon := range daemons {
-		table := "?"
+		fmt.Fprintf(&b, "\n[%s]\n", daemon)
 		for _, f := range settingsOf(daemonOf(app, daemon)) {
 			if f.Hidden {
 				continue
-			}
-			if g := groupOf(f); g != table {
-				table = g
-				fmt.Fprintf(&b, "\n[%s]\n", strings.TrimSuffix(daemon+"."+g, "."))
 			}
 			if !said[f.Name+f.Help] {
 				said[f.Name+f.Help] = true

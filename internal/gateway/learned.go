@@ -19,15 +19,14 @@ import (
 
 // shown are the settings for which most callbacks decide.
 var shown = []struct {
-	profile           bool // it is one of the profile
 	name, usual, what string
 	of                func(Finding) string // what a callback shows of it; empty: nothing
 }{
-	{false, "oaep", envelope.PKCS1v15.String(), "padding", func(f Finding) string { return f.Padding.String() }},
-	{false, notifyPath, merchant.DefaultNotifyPath, "path", pathOf(countersign.LaneNotify)},
-	{false, withdrawPath, merchant.DefaultWithdrawPath, "path", pathOf(countersign.LaneWithdraw)},
-	{true, "api-key-header", merchant.DefaultHeader, "header of the API key", func(f Finding) string { return f.APIKey }},
-	{true, "body-field", merchant.DefaultBodyField, "field of the body", func(f Finding) string { return f.Field }},
+	{"oaep", envelope.PKCS1v15.String(), "padding", func(f Finding) string { return f.Padding.String() }},
+	{notifyPath, merchant.DefaultNotifyPath, "path", pathOf(countersign.LaneNotify)},
+	{withdrawPath, merchant.DefaultWithdrawPath, "path", pathOf(countersign.LaneWithdraw)},
+	{"api-key-header", merchant.DefaultHeader, "header of the API key", func(f Finding) string { return f.APIKey }},
+	{"body-field", merchant.DefaultBodyField, "field of the body", func(f Finding) string { return f.Field }},
 }
 
 const notifyPath, withdrawPath = "notify-path", "withdraw-path"
@@ -79,15 +78,15 @@ func fitOf(list []Finding) fit {
 
 // settings returns the settings that fit and are not defaults, as the table gateway of a settings file.
 func (f fit) settings() map[string]any {
-	gateway, profile := map[string]any{}, map[string]any{}
+	gateway := map[string]any{}
 	switch {
 	case f.not > 0 && f.holds == 0:
-		profile["provider"] = "other"
+		gateway["provider"] = "other"
 		if f.broken {
-			profile["binding"] = merchant.BindingOff.String()
+			gateway["binding"] = merchant.BindingOff.String()
 		}
 	case f.lenient:
-		profile["lenient"] = true
+		gateway["lenient"] = true
 	}
 	for _, t := range shown {
 		most := f.most[t.name]
@@ -96,13 +95,10 @@ func (f fit) settings() map[string]any {
 		case t.name == withdrawPath && most == f.most[notifyPath]: // no setting takes one path for all
 		case t.name == "oaep":
 			gateway[t.name] = true
-		case t.profile:
-			profile[t.name] = most
 		default:
 			gateway[t.name] = most
 		}
 	}
-	gateway["profile"] = profile
 	return gateway
 }
 

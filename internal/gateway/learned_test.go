@@ -188,7 +188,7 @@ func TestSum(t *testing.T) {
 	}
 	got := sumUp(list)
 	wants(t, got.Settings, "# What this provider does: 7 callbacks, of which 5 would be refused.\n#   2  type 1: member \"txId\" is missing (such as bad-1, bad-2?[31m)\n",
-		"#   1  type 9: unknown callback type: 9\n", "\n[gateway.profile]\nprovider = \"other\"\n")
+		"#   1  type 9: unknown callback type: 9\n", "provider = \"other\"\n")
 	wants(t, got.Note, "We received 7 different callbacks from you, and our end must refuse 5 of them.",
 		"Seen in 2 of 7 callbacks: type 1: member \"txId\" is missing (such as bad-1, bad-2?[31m).\n")
 }
