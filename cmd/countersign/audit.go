@@ -110,16 +110,13 @@ func (c *auditVerifyCmd) Run(ctx context.Context, std streams) error {
 func (c *auditVerifyCmd) open(ctx context.Context, std streams, since []byte) (io.ReadCloser, error) {
 	switch c.File {
 	case "":
-		var from int64
-		if since != nil {
-			var err error
-			if from, err = journal.SizeOf(string(since)); err != nil {
-				return nil, fmt.Errorf("--since: %w", err)
-			}
-		}
 		api, _, err := c.api(std)
 		if err != nil {
 			return nil, err
+		}
+		from := int64(0)
+		if since != nil {
+			from, _ = journal.SizeOf(string(since)) // it is read again with its signature
 		}
 		p, err := api.AuditCheckpoint(ctx, from)
 		if err != nil {

@@ -13,13 +13,6 @@ type demoCmd struct {
 	Stay bool   `help:"Keep both ends running afterwards and print where they are, until Ctrl-C."`
 }
 
-// Help is the long help of the subcommand.
-func (demoCmd) Help() string {
-	return "Runs both ends on this machine, with data and ports of their own: delivers real deposits, has withdrawals " +
-		"confirmed, declined, held and expired, and checks in both databases that nothing was lost, doubled or let through. " +
-		"Exit status 0 only if all of it holds."
-}
-
 func (c *demoCmd) Run(std streams) error {
 	ctx, stop := untilSignal(slog.New(slog.DiscardHandler))
 	defer stop()

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -37,4 +39,14 @@ func explain(called string, err error) error {
 		return &hintedError{err, []string{fmt.Sprintf("nothing answers at %s: is it running, and is --api right?", called)}}
 	}
 	return err
+}
+
+// plainly returns the text of an error. For errors of encoding/json it names the member and the value, and no Go type.
+func plainly(err error) string {
+	text := err.Error()
+	if kind := new(json.UnmarshalTypeError); errors.As(err, &kind) {
+		came, _, _ := strings.Cut(kind.Value, " ") // the value itself follows a number
+		text = strings.Replace(text, kind.Error(), fmt.Sprintf("%s: the type %s is not allowed here", cmp.Or(kind.Field, "all of it"), came), 1)
+	}
+	return strings.ReplaceAll(strings.TrimPrefix(text, "json: "), " json: ", " ") // a file's name may end with json
 }

@@ -37,12 +37,6 @@ type gatewayCmd struct {
 	VerifySecret   secret        `help:"Secret that signs questions to --verify-url, like --forward-secret." placeholder:"SECRET"`
 }
 
-// Help is the long help of the subcommand.
-func (gatewayCmd) Help() string {
-	return "The merchant end: takes each deposit once, confirms withdrawals that were ordered through its API and nothing else, and tells " +
-		"the merchant's application by feeds or signed HTTP."
-}
-
 func (c *gatewayCmd) Run(std streams) error {
 	log := c.logger(std.err)
 	config := &c.GatewayConfig
@@ -64,8 +58,7 @@ func (c *gatewayCmd) Run(std streams) error {
 	if config.Grace = c.OrderGrace; config.Grace <= 0 {
 		config.Grace = -1 // 0 would be the default
 	}
-	used, err := c.complete(&config.Common, std, "gateway", c.Data, log)
-	if err != nil {
+	if err := c.complete(&config.Common, c.Data, log); err != nil {
 		return err
 	}
 	g, err := daemon.NewGateway(*config)
@@ -73,19 +66,13 @@ func (c *gatewayCmd) Run(std streams) error {
 		return explainStart(err)
 	}
 	return c.run(std, g, log, func() {
-		used()
 		if len(callbacks.CallbackAPIKeys) == 0 {
 			log.Warn("X-API-KEY is not checked: everybody who reaches the callback address reads the apiKey in the response, costs RSA operations " +
 				"and can post recorded callbacks again; see --callback-api-key")
 		}
-		if c.Provider != "countersign" && !callbacks.Profile.CanHold() && config.Policy.MayAsk() {
-			log.Warn("the policy can hold a withdrawal for a person, but this provider is not known to ask again: if the person does not decide in time, it may "+
-				"take the answer for a refusal; if it asks again, set --hold ask or --hold-code",
+		if asks := c.Provider != "countersign" && config.Policy.MayAsk(); (asks || config.Verify.URL != "") && !callbacks.Profile.CanHold() {
+			log.Warn("the policy or --verify-url can have this provider told to ask again, which it may take for a refusal; if it asks again, set --hold ask or --hold-code",
 				"time", c.HoldWait.String())
-		}
-		if config.Verify.URL != "" && !callbacks.Profile.CanHold() {
-			log.Warn("a deposit that --verify-url does not confirm at once is answered with 'ask again', which this provider may take for a refusal: the check is asked again here, " +
-				"and the deposit booked when it says yes; if the provider asks again, set --hold ask or --hold-code")
 		}
 		log.Info("serving", "callbacks", g.CallbackURL(), "api", g.URL(), "notify", c.NotifyPath, "withdraw", c.WithdrawPath,
 			"provider", c.Provider, "binding", callbacks.Profile.Binding.String(), "database", g.Dialect(), "version", daemon.Version, "data", c.Data)

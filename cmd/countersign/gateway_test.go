@@ -164,7 +164,7 @@ func TestGatewayByHand(t *testing.T) {
 			t.Error("a secret was printed")
 		}
 	}
-	if out := g.d.output.String(); strings.Contains(out, g.token) || !strings.Contains(out, "was made\" file="+filepath.Join(g.data, tokenFile)) {
+	if out := g.d.output.String(); strings.Contains(out, g.token) || !strings.Contains(out, "are new here\" file="+filepath.Join(g.data, tokenFile)) {
 		t.Errorf("the log must name the first token's file and not show the token:\n%s", out)
 	}
 	g.start()

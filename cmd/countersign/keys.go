@@ -85,13 +85,10 @@ func (c *keysShowCmd) Run(std streams) error {
 	}
 	parts, seals, opens := "public part only", "answers (block type 2)", "requests (block type 1)"
 	if key.HasPrivate() {
-		parts, seals, opens = "private and public part", "requests (block type 1)", "answers (block type 2)"
+		parts, seals, opens = "private and public part", opens, seals
 	}
-	fmt.Fprintf(std.out, "size         %d bits\n", key.Bits())
-	fmt.Fprintf(std.out, "parts        %s\n", parts)
-	fmt.Fprintf(std.out, "fingerprint  %s\n", key.Fingerprint())
-	fmt.Fprintf(std.out, "seals        %s, %d bytes of plaintext a block of %d\n", seals, key.MaxChunk(envelope.PKCS1v15), key.Size())
-	fmt.Fprintf(std.out, "opens        %s\n", opens)
+	fmt.Fprintf(std.out, "size         %d bits\nparts        %s\nfingerprint  %s\nseals        %s, %d bytes of plaintext a block of %d\nopens        %s\n",
+		key.Bits(), parts, key.Fingerprint(), seals, key.MaxChunk(envelope.PKCS1v15), key.Size(), opens)
 	if key.Bits() < 2048 {
 		fmt.Fprintf(std.err, "countersign: warning: %d bits can be factored by a determined opponent\n", key.Bits())
 	}

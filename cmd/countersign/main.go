@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"countersign/internal/daemon"
 )
 
 // The exit statuses.
@@ -28,8 +30,8 @@ type commandLine struct {
 	Version versionFlag     `help:"Say which build this is." env:"-"`
 	HelpAll helpAllFlag     `help:"Show every flag." env:"-" hidden:""`
 
-	Demo  demoCmd  `cmd:"" help:"Run both ends on this machine with real deposits; prints what happened and checks it."`
-	Serve serveCmd `cmd:"" help:"Run the service: the API, the outbox and its sender."`
+	Demo  demoCmd  `cmd:"" help:"Run both ends on this machine with real deposits and check both databases; the exit status is 0 only if all of it holds."`
+	Serve serveCmd `cmd:"" help:"Run the service: take deposits and withdrawals over its API, tell merchants, judge their answers, and give one permit an execution."`
 
 	Merchants   merchantsCmd        `cmd:"" help:"The service's merchants."`
 	Callbacks   callbacksCmd        `cmd:"" help:"The service's callbacks."`
@@ -37,7 +39,7 @@ type commandLine struct {
 	Freeze      oneCmd[atService]   `cmd:"" help:"Stop sending, deciding and releasing for all merchants of the service; api frozen says whether it is." op:"freeze" is:"reason" set:"what=Why, for everybody who meets the freeze."`
 	Thaw        plainCmd[atService] `cmd:"" help:"End the freeze of the service." op:"thaw"`
 
-	Gateway gatewayCmd `cmd:"" help:"Run the merchant end: take callbacks, confirm ordered withdrawals, tell the application."`
+	Gateway gatewayCmd `cmd:"" help:"Run the merchant end: take each deposit once, confirm the withdrawals that were ordered through its API, and tell the application."`
 
 	Orders   ordersCmd   `cmd:"" help:"The merchant's orders, at the gateway."`
 	Deposits depositsCmd `cmd:"" help:"The merchant's deposits, at the gateway."`
@@ -212,7 +214,7 @@ func shortHelp(o kong.HelpOptions, ctx *kong.Context) error {
 	o.ValueFormatter = func(v *kong.Value) string { return v.Help }
 	err := kong.DefaultHelpPrinter(o, ctx)
 	fmt.Fprintf(ctx.Stdout, "\ncountersign %s --help-all shows the others. Each can also be a line of the settings file\n"+
-		"(--settings prints them) or a variable, such as COUNTERSIGN_DATA.\n", node.Name)
+		"or a variable, such as COUNTERSIGN_DATA.\n", node.Name)
 	return err
 }
 
@@ -224,6 +226,16 @@ func (helpAllFlag) BeforeReset(ctx *kong.Context) error {
 	err := kong.DefaultHelpPrinter(kong.HelpOptions{Compact: true, ValueFormatter: kong.DefaultHelpValueFormatter}, ctx)
 	ctx.Exit(0)
 	return err
+}
+
+// versionFlag is --version, which prints the build.
+type versionFlag bool
+
+// BeforeReset is called by kong if the flag is given.
+func (versionFlag) BeforeReset(app *kong.Kong, std streams) error {
+	fmt.Fprintf(std.out, "countersign %s\n", daemon.ThisBuild())
+	app.Exit(exitDone)
+	return nil
 }
 
 // checkFault refuses a value of --fault that is not one of faults.

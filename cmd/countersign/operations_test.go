@@ -47,8 +47,10 @@ func TestEveryOperation(t *testing.T) {
 				t.Fatal(err)
 			}
 			args, want := []string{"api", o.ID, flag, "--api", api.URL, "--token", "cst_0123456789012345678901234567890123456789"}, o.Path
-			for _, p := range r.parameters() {
-				args, want = append(args, p+"=17"), strings.Replace(want, "{"+p+"}", "17", 1)
+			for _, m := range r.members {
+				if m.place == "path" {
+					args, want = append(args, m.name+"=17"), strings.Replace(want, "{"+m.name+"}", "17", 1)
+				}
 			}
 			if o.Method == http.MethodPost && o.In != nil {
 				args = append(args, "-d", "{}")
@@ -110,13 +112,14 @@ func TestColumns(t *testing.T) {
 		}
 		all := slices.Concat(operations(serviceEnd), operations(gatewayEnd)) // of both, the service's comes first
 		o := all[slices.IndexFunc(all, func(o api.Operation) bool { return o.ID == leaf.Tag.Get("op") })]
-		has := func(member string) bool {
-			member, _, _ = strings.Cut(member, ".")
-			return slices.ContainsFunc(fieldsOf(o.Out), func(f reflect.StructField) bool {
-				if f.Type.Kind() != reflect.Slice {
-					return false
+		has := func(name string) bool {
+			name, _, _ = strings.Cut(name, ".")
+			return slices.ContainsFunc(membersIn(o.Out, "json", ""), func(list member) bool {
+				r := request{}
+				if list.typ.Kind() == reflect.Slice {
+					r.members = membersIn(list.typ.Elem(), "json", "")
 				}
-				_, is := memberOf(f.Type.Elem(), "json", member)
+				_, is := r.member(name)
 				return is
 			})
 		}

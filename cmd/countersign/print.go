@@ -30,7 +30,7 @@ func (f connection) list(ctx context.Context, std streams, of end, operation, co
 	if err != nil {
 		return err
 	}
-	_, paged := memberOf(r.op.Query, "query", "limit")
+	_, paged := r.member("limit")
 	if paged {
 		r.query.Set("limit", strconv.Itoa(min(mostEntries, flags.Limit+1)))
 	}

@@ -38,18 +38,17 @@ func (c *rekeyCmd) Run(std streams) error {
 }
 
 type migrateCmd struct {
-	placeFlags
-	DB   string `name:"db" help:"PostgreSQL: postgres://USER@HOST/NAME, as a role that may create. Without it, SQLite in the data directory." placeholder:"URL"`
-	Move bool   `help:"Copy the SQLite database of the data directory into that of --db, which is empty, compare both, and rename the file. Stop the daemon first; if it is interrupted, run it again." env:"-"`
+	databaseFlags
+	Move bool `help:"Copy the SQLite database of the data directory into that of --db, which is empty, compare both, and rename the file. Stop the daemon first; if it is interrupted, run it again." env:"-"`
 }
 
 // Help is the long help of the subcommand.
 func (migrateCmd) Help() string {
-	return "A daemon does this itself at its start if its role may. With a role that only reads and writes rows, migrate goes first. docs/operator/README.md says which versions can run side by side."
+	return "A daemon does this itself at its start if its role may create tables. With a role that only reads and writes rows, migrate goes first. docs/operator/README.md says which versions can run side by side."
 }
 
 func (c *migrateCmd) Run(std streams) error {
-	return work(std, databaseFlags{c.placeFlags, storeFlags{DB: c.DB}}, func(ctx context.Context, p daemon.Place) (any, error) {
+	return work(std, c.databaseFlags, func(ctx context.Context, p daemon.Place) (any, error) {
 		if c.Move {
 			return p.Move(ctx)
 		}

@@ -34,13 +34,14 @@ type requestFlags struct {
 
 // request is a call of an operation that is being completed.
 type request struct {
-	op    api.Operation
-	api   *client.Service
-	end   end
-	path  map[string]string
-	query url.Values
-	body  map[string]any
-	whole json.RawMessage // a body that is no object
+	op      api.Operation
+	members []member
+	api     *client.Service
+	end     end
+	path    map[string]string
+	query   url.Values
+	body    map[string]any
+	whole   json.RawMessage // a body that is no object
 }
 
 // operations returns the operations of an end.
@@ -58,23 +59,67 @@ func newRequest(c *client.Service, e end, operation string) (*request, error) {
 	if i < 0 {
 		return nil, &hintedError{fmt.Errorf("the %s has no operation %s", e, operation), []string{fmt.Sprintf("countersign api --%s lists them.", e)}}
 	}
-	return &request{op: all[i], api: c, end: e, path: map[string]string{}, query: url.Values{}, body: map[string]any{}}, nil
+	return &request{op: all[i], members: membersOf(all[i]), api: c, end: e, path: map[string]string{}, query: url.Values{}, body: map[string]any{}}, nil
 }
 
 var pathMember = regexp.MustCompile(`\{(\w+)\}`)
 
-// parameters returns the names of the parts of the path.
-func (r *request) parameters() (names []string) {
-	for _, m := range pathMember.FindAllStringSubmatch(r.op.Path, -1) {
-		names = append(names, m[1])
+// member is what an operation takes: a part of its path, a parameter of its query or a member of its body.
+type member struct {
+	name   string // dots lead into objects
+	place  string // "path", "query" or "json"
+	typ    reflect.Type
+	doc    string
+	object bool // its members follow
+}
+
+// membersOf returns what an operation takes.
+func membersOf(o api.Operation) (all []member) {
+	for _, m := range pathMember.FindAllStringSubmatch(o.Path, -1) {
+		all = append(all, member{name: m[1], place: "path", doc: "of the path"})
 	}
-	return names
+	return slices.Concat(all, membersIn(o.Query, "query", ""), membersIn(o.In, "json", ""))
+}
+
+// membersIn returns the members of a message. If the message may be an array, they are those of its items.
+func membersIn(t reflect.Type, place, around string) (all []member) {
+	if t == nil || t.Kind() != reflect.Struct {
+		return nil
+	}
+	if t.NumField() > 0 && t.Field(0).Name == "list" {
+		return membersIn(t.Field(0).Type.Elem(), place, around)
+	}
+	for _, f := range reflect.VisibleFields(t) {
+		name, _, _ := strings.Cut(f.Tag.Get(place), ",")
+		if name == "" || name == "-" || !f.IsExported() {
+			continue
+		}
+		for f.Type.Kind() == reflect.Pointer {
+			f.Type = f.Type.Elem()
+		}
+		inner := membersIn(f.Type, place, around+name+".")
+		all = append(append(all, member{around + name, place, f.Type, f.Tag.Get("doc"), inner != nil}), inner...)
+	}
+	return all
+}
+
+// member returns the member with a name.
+func (r *request) member(name string) (member, bool) {
+	if i := slices.IndexFunc(r.members, func(m member) bool { return m.name == name }); i >= 0 {
+		return r.members[i], true
+	}
+	if dot := strings.LastIndexByte(name, '.'); dot >= 0 {
+		if m, ok := r.member(name[:dot]); ok && m.typ.Kind() == reflect.Map {
+			return member{name: name, place: m.place, typ: m.typ.Elem()}, true
+		}
+	}
+	return member{}, false
 }
 
 // fill sets what the person gave: first the body, then what, as the member is, then the other members. A member without a
 // name is the next part of the path.
 func (r *request) fill(std streams, flags requestFlags, is, what string) error {
-	if len(r.parameters()) == 0 && r.op.In != nil { // a word alone is the file of the request
+	if !strings.Contains(r.op.Path, "{") && r.op.In != nil { // a word alone is the file of the request
 		i := slices.IndexFunc(flags.Set, func(word string) bool { return !strings.Contains(word, "=") })
 		switch {
 		case i >= 0 && flags.Body != "":
@@ -110,9 +155,9 @@ func (r *request) fill(std streams, flags requestFlags, is, what string) error {
 
 // missing returns the next part of the path that was not given, or "".
 func (r *request) missing() string {
-	for _, p := range r.parameters() {
-		if r.path[p] == "" {
-			return p
+	for _, m := range r.members {
+		if m.place == "path" && r.path[m.name] == "" {
+			return m.name
 		}
 	}
 	return ""
@@ -147,25 +192,23 @@ func (r *request) read(std streams, text string) error {
 
 // set sets a member in the path, the query or the body.
 func (r *request) set(name, text string) error {
-	if slices.Contains(r.parameters(), name) {
+	m, ok := r.member(name)
+	switch {
+	case !ok:
+		return &hintedError{fmt.Errorf("%s has no %s", r.op.ID, name), []string{fmt.Sprintf("it has: %s.", strings.Join(r.names(), ", "))}}
+	case m.place == "path":
 		r.path[name] = text
 		return nil
-	}
-	if m, ok := memberOf(r.op.Query, "query", name); ok {
-		if at, is := instant(m.Type, text, -1); is {
+	case m.place == "query":
+		if at, is := instant(m.typ, text, -1); is {
 			text = at
 		}
 		r.query.Set(name, text)
 		return nil
-	}
-	m, ok := memberOf(r.op.In, "json", name)
-	switch {
-	case !ok:
-		return &hintedError{fmt.Errorf("%s has no %s", r.op.ID, name), []string{fmt.Sprintf("it has: %s.", strings.Join(r.names(), ", "))}}
 	case r.whole != nil:
 		return fmt.Errorf("the request of -d is not an object, so %s cannot be added to it", name)
 	}
-	v, err := valueOf(m.Type, name, text)
+	v, err := valueOf(m.typ, name, text)
 	if err != nil {
 		return err
 	}
@@ -182,53 +225,14 @@ func (r *request) set(name, text string) error {
 	return nil
 }
 
-// names returns the members that the request may have.
-func (r *request) names() []string {
-	all := r.parameters()
-	for _, f := range fieldsOf(r.op.Query) {
-		all = append(all, nameIn(f, "query"))
-	}
-	for _, f := range fieldsOf(r.op.In) {
-		all = append(all, nameIn(f, "json"))
-	}
-	return slices.DeleteFunc(all, func(name string) bool { return name == "" })
-}
-
-// fieldsOf returns the fields of a message. If the message may be an array, they are those of its items.
-func fieldsOf(t reflect.Type) []reflect.StructField {
-	if t == nil || t.Kind() != reflect.Struct {
-		return nil
-	}
-	if t.NumField() > 0 && t.Field(0).Name == "list" {
-		return fieldsOf(t.Field(0).Type.Elem())
-	}
-	return reflect.VisibleFields(t)
-}
-
-func nameIn(f reflect.StructField, tag string) string {
-	name, _, _ := strings.Cut(f.Tag.Get(tag), ",")
-	return strings.Trim(name, "-")
-}
-
-// memberOf returns the field of a member. Dots lead into objects.
-func memberOf(t reflect.Type, tag, name string) (reflect.StructField, bool) {
-	first, rest, deeper := strings.Cut(name, ".")
-	for _, f := range fieldsOf(t) {
-		if nameIn(f, tag) != first || first == "" {
-			continue
+// names returns the names of what the operation takes, without the members of objects.
+func (r *request) names() (all []string) {
+	for _, m := range r.members {
+		if !strings.Contains(m.name, ".") {
+			all = append(all, m.name)
 		}
-		for f.Type.Kind() == reflect.Pointer {
-			f.Type = f.Type.Elem()
-		}
-		switch {
-		case !deeper:
-			return f, true
-		case f.Type.Kind() == reflect.Map:
-			return reflect.StructField{Type: f.Type.Elem()}, true
-		}
-		return memberOf(f.Type, tag, rest)
 	}
-	return reflect.StructField{}, false
+	return all
 }
 
 // instant returns the time that is text from now, such as 7d. sign -1 means before now.
@@ -270,8 +274,8 @@ func valueOf(t reflect.Type, name, text string) (any, error) {
 // send makes the call and returns its answer.
 func (r *request) send(ctx context.Context) (json.RawMessage, error) {
 	path := r.op.Path
-	for _, name := range r.parameters() {
-		path = strings.Replace(path, "{"+name+"}", url.PathEscape(r.path[name]), 1)
+	for name, value := range r.path {
+		path = strings.Replace(path, "{"+name+"}", url.PathEscape(value), 1)
 	}
 	if len(r.query) > 0 {
 		path += "?" + r.query.Encode()
@@ -392,11 +396,12 @@ func (c *apiCmd) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	for _, p := range r.parameters() {
-		rows = append(rows, []string{p, "of the path"})
+	for _, m := range r.members {
+		if !m.object {
+			rows = append(rows, []string{m.name, m.doc})
+		}
 	}
-	rows = append(rows, membersOf(r.op.Query, "query", "")...)
-	return writeTable(std.out, append(rows, membersOf(r.op.In, "json", "")...))
+	return writeTable(std.out, rows)
 }
 
 // onlyEndOf returns the only end that has an operation, or "" if both or none have it.
@@ -410,24 +415,4 @@ func onlyEndOf(operation string) (of end) {
 		}
 	}
 	return of
-}
-
-// membersOf lists the members of a message and describes each.
-func membersOf(t reflect.Type, tag, around string) (rows [][]string) {
-	for _, f := range fieldsOf(t) {
-		name := nameIn(f, tag)
-		if name == "" || !f.IsExported() {
-			continue
-		}
-		of := f.Type
-		if of.Kind() == reflect.Pointer {
-			of = of.Elem()
-		}
-		if inner := membersOf(of, tag, around+name+"."); len(inner) > 0 {
-			rows = append(rows, inner...)
-			continue
-		}
-		rows = append(rows, []string{around + name, f.Tag.Get("doc")})
-	}
-	return rows
 }

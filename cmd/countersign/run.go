@@ -7,7 +7,6 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"slices"
-	"sync"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -36,30 +35,14 @@ func asksJSON(args []string) bool {
 // untilSignal returns a context that ends at the first SIGINT or SIGTERM. A second signal ends the process at once, for
 // an operator who cannot wait.
 func untilSignal(log *slog.Logger) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(context.Background())
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	done := make(chan struct{})
-	go func() {
-		defer signal.Stop(signals)
-		select {
-		case s := <-signals:
-			cancel() // before the log, which may hang on a reader that is gone
-			go log.Info("stopping", "signal", s.String())
-		case <-done:
-			return
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, func() {
+		stop()
+		if cause := context.Cause(ctx); cause != context.Canceled { // a signal
+			log.Info("stopping", "cause", cause.Error())
 		}
-		select {
-		case <-signals:
-			os.Exit(exitFailed)
-		case <-done:
-		}
-	}()
-	var once sync.Once
-	return ctx, func() {
-		cancel()
-		once.Do(func() { close(done) })
-	}
+	})
+	return ctx, stop
 }
 
 // collectSeldom lets the heap grow to five times what is in use instead of twice, unless GOGC is set. A daemon's heap

@@ -8,16 +8,9 @@ type serveCmd struct {
 	daemonFlags
 }
 
-// Help is the long help of the subcommand.
-func (serveCmd) Help() string {
-	return "The service end: takes deposits and withdrawals over its API, tells merchants, judges their answers, and gives at most one " +
-		"permit to execute a withdrawal. Starting needs nothing but the binary."
-}
-
 func (c *serveCmd) Run(std streams) error {
 	log := c.logger(std.err)
-	used, err := c.complete(&c.Common, std, "serve", c.Data, log)
-	if err != nil {
+	if err := c.complete(&c.Common, c.Data, log); err != nil {
 		return err
 	}
 	s, err := daemon.NewService(c.ServiceConfig)
@@ -25,7 +18,6 @@ func (c *serveCmd) Run(std streams) error {
 		return explainStart(err)
 	}
 	return c.run(std, s, log, func() {
-		used()
 		log.Info("serving", "api", s.URL(), "database", s.Dialect(), "version", daemon.Version, "data", c.Data)
 	})
 }

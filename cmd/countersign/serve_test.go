@@ -63,7 +63,7 @@ func TestServeByHand(t *testing.T) {
 	}
 	secret := adminToken(t, data)
 	waitUntil(t, "the name of the first token's file", d.output.String, func() bool {
-		return strings.Contains(d.output.String(), "was made\" file="+filepath.Join(data, tokenFile))
+		return strings.Contains(d.output.String(), "are new here\" file="+filepath.Join(data, tokenFile))
 	})
 	if out := d.output.String(); strings.Contains(out, secret) {
 		t.Errorf("the token is in the log:\n%s", out)

@@ -9,9 +9,12 @@ import (
 	"github.com/alecthomas/kong"
 )
 
+// daemons are the subcommands that have settings.
+var daemons = []string{"serve", "gateway"}
+
 // settingsOf returns the settings of a daemon.
 func settingsOf(node *kong.Node) []*kong.Flag {
-	return slices.DeleteFunc(slices.Clone(node.Flags), func(f *kong.Flag) bool { return !isSetting(f) })
+	return slices.DeleteFunc(slices.Clone(node.Flags), func(f *kong.Flag) bool { return f.Name == "help" || f.Tag.Has("asks") })
 }
 
 // isSecret reports whether the value of f is a secret: its type cannot be printed.
@@ -39,7 +42,7 @@ const pageHead = `# Settings
 
 Each setting is a flag (` + "`--listen`" + `), a variable (` + "`COUNTERSIGN_LISTEN`" + `) and, under the daemon's name, a line of the file that ` + "`--config`" + ` names
 ([deploy/countersign.toml](../../deploy/countersign.toml)). The flag comes first, then the variable, the file and the default (in brackets).
-` + "`--settings`" + ` prints what is in force, ` + "`--check`" + ` what a start would find. A command with the same ` + "`--config`" + ` calls that daemon.
+` + "`--check`" + ` prints what a start would find. A command with the same ` + "`--config`" + ` calls that daemon.
 A secret can be ` + "`@FILE`" + `, readable for its owner alone.
 `
 
