@@ -285,4 +285,19 @@ func TestKeysAreNoOracle(t *testing.T) {
 			t.Errorf("%s:\n%s\nanother:\n%s", name, all, first)
 		}
 	}
+	// Right padding under the first key does not save the second opening, whose absence would show in time.
+	sets := []*keySet{{openKey: pair}, {openKey: mustKey(1024)}}
+	for name, data := range map[string][]byte{"right": seal(pair), "wrong": bad(128)} {
+		opened := 0
+		openAnswer(sets, envelope.Worker{Each: func(n int, f func(int)) error {
+			for i := range n {
+				f(i)
+			}
+			opened++
+			return nil
+		}}, countersign.TypeDeposited, string(data))
+		if opened != 2 {
+			t.Errorf("%s padding: opened under %d keys", name, opened)
+		}
+	}
 }

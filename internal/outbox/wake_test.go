@@ -74,3 +74,21 @@ func TestWakesBesideLocked(t *testing.T) {
 		t.Errorf("after the lock: claimed %+v", c)
 	}
 }
+
+// TestClaimLooksAgain: what others commit after a claim has looked for it and before the claim's own commit is
+// claimable at once.
+func TestClaimLooksAgain(t *testing.T) {
+	s := openAt(t, dialects[1].url(t))
+	addMerchants(t, s, 1, nil)
+	added := must(s.Ingest(ctx, []NewCallback{deposit("m0", "seen", 1), deposit("m0", "late", 1)}, 1))(t)
+	exec(t, s, `UPDATE outbox SET state = 'cancelled' WHERE merchant || '.' || id = $1`, added[1].ID)
+	exec(t, s, `CREATE FUNCTION come() RETURNS trigger AS $$ BEGIN
+		UPDATE outbox SET state = 'pending' WHERE state = 'cancelled';
+		RETURN NULL; END $$ LANGUAGE plpgsql`)
+	exec(t, s, `CREATE TRIGGER come AFTER UPDATE OF next_due ON lanes FOR EACH ROW WHEN (NEW.next_due > 10) EXECUTE FUNCTION come()`)
+	for _, want := range added {
+		if got := claim(t, s, countersign.LaneNotify, 10, 10); len(got) != 1 || got[0].ID != want.ID {
+			t.Errorf("claimed %d, want %s alone", len(got), want.TrackingID)
+		}
+	}
+}
