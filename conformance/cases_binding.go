@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"countersign"
 )
 
 // bindingCases are requests put together from parts of genuine ones, as an attacker could who has seen some. How a
@@ -34,10 +36,10 @@ func (s *session) forged(r *reply) { s.rejects(r, http.StatusOK, http.StatusBadR
 // place of its own, or those after it if tail is set. That must be refused.
 func (s *session) splice(genuine, forged message, mark string, tail bool, between func()) {
 	q, forgery := s.attempt("a callback", genuine), s.attempt("a callback with blocks of another one", forged)
-	parts, others := cutAt(q.plaintext, mark), cutAt(forgery.plaintext, mark)
+	parts, others := cutAt(q.Plaintext, mark), cutAt(forgery.Plaintext, mark)
 	seen := [][][]byte{s.blocks(parts[0]), s.blocks(parts[1])}
-	q.body = join(slices.Concat(seen...))
-	if r := s.send(q); q.to == toWithdraw {
+	q.Sealed = join(slices.Concat(seen...))
+	if r := s.send(q); q.to == countersign.LaneWithdraw {
 		s.notConfirmed(r)
 	} else {
 		s.taken(r)
@@ -50,7 +52,7 @@ func (s *session) splice(genuine, forged message, mark string, tail bool, betwee
 		own = 0
 	}
 	parts[own], seen[own] = others[own], s.blocks(others[own])
-	forgery.plaintext, forgery.body = slices.Concat(parts...), join(slices.Concat(seen...))
+	forgery.Plaintext, forgery.Sealed = slices.Concat(parts...), join(slices.Concat(seen...))
 	s.forged(s.send(forgery))
 }
 
@@ -79,23 +81,23 @@ var (
 		*q = s.inChunks(*q, plain)
 	}}
 	upperCase = way{"whose requestUUID is in upper case", func(s *session, q *request) {
-		for strings.ToUpper(q.uuid) == q.uuid { // until it has letters
+		for strings.ToUpper(q.UUID) == q.UUID { // until it has letters
 			*q = s.attempt(q.what, q.m)
 		}
-		*q = s.inChunks(*q, []byte(strings.Replace(string(q.plaintext), q.uuid, strings.ToUpper(q.uuid), 1)))
+		*q = s.inChunks(*q, []byte(strings.Replace(string(q.Plaintext), q.UUID, strings.ToUpper(q.UUID), 1)))
 	}}
 	swappedValues = way{"whose two addresses were swapped", func(s *session, q *request) {
-		c := cutAt(q.plaintext, q.m.str("fromAddress"), `","toAddress"`, q.m.str("toAddress"), `","riskLevelFrom"`)
+		c := cutAt(q.Plaintext, q.m.str("fromAddress"), `","toAddress"`, q.m.str("toAddress"), `","riskLevelFrom"`)
 		*q = s.inChunks(*q, c[0], c[3], c[2], c[1], c[4])
 	}}
 	repeatedSpace = way{"with a space twice", func(s *session, q *request) {
 		*q = s.attemptOf(q.what, q.m, bytes.Replace(q.m.bytes(), []byte(`,"txId"`), []byte(`, "txId"`), 1))
-		c := cutAt(q.plaintext, ` "txId"`, `"txId"`)
+		c := cutAt(q.Plaintext, ` "txId"`, `"txId"`)
 		*q = s.inChunks(*q, c[0], c[1], c[1], c[2])
 	}}
 	leftOut = way{"without one of its blocks", func(s *session, q *request) {
 		*q = s.attempt(q.what, q.m.add("memo", `"do not credit before review"`))
-		c := cutAt(q.plaintext, `"memo"`, `"requestUUID"`)
+		c := cutAt(q.Plaintext, `"memo"`, `"requestUUID"`)
 		*q = s.inChunks(*q, c[0], c[2])
 	}}
 )

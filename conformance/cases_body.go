@@ -29,8 +29,8 @@ func httpCases() []Case {
 		withKey("the right one in another case", otherCase)}
 	return []Case{
 		{601, Should, ours, "http/other-method", "HTTP, H2", "A method other than POST is answered with status 405.", nil,
-			posts(1, status(http.StatusMethodNotAllowed), method(http.MethodGet, toNotify), method(http.MethodGet, toWithdraw),
-				method(http.MethodPut, toNotify), method(http.MethodDelete, toWithdraw))},
+			posts(1, status(http.StatusMethodNotAllowed), method(http.MethodGet, countersign.LaneNotify), method(http.MethodGet, countersign.LaneWithdraw),
+				method(http.MethodPut, countersign.LaneNotify), method(http.MethodDelete, countersign.LaneWithdraw))},
 		{602, Must, money, "http/api-key", "HTTP, H2",
 			"A request without X-API-KEY, or with one that differs in any way, is answered with status 401.",
 			[]*Need{NeedCallbackKey}, inTurn(posts(1, status(http.StatusUnauthorized), keys...),
@@ -41,7 +41,7 @@ func httpCases() []Case {
 				contentType("multipart/form-data; boundary=x"))},
 		{608, Should, ours, "http/chunked", "HTTP, H2", "A body without a Content-Length is read.", nil,
 			posts(1, (*session).taken, way{"in a chunked body",
-				func(_ *session, q *request) { q.stream = bytes.NewReader(q.body) }})},
+				func(_ *session, q *request) { q.stream = bytes.NewReader(q.Sealed) }})},
 		{609, Should, ours, "http/largest", "HTTP, H2",
 			"A body of exactly 65,536 bytes is read, and a message that fills one is accepted.", nil,
 			posts(1, (*session).taken, padded(envelope.MaxBody), way{"as long as the largest body carries",
@@ -55,7 +55,7 @@ func httpCases() []Case {
 		{612, Must, ours, "http/endless", "HTTP, H2", "A body without end is cut off.", nil, posts(1, cutOff,
 			way{"in a body without end", func(s *session, q *request) {
 				padded(4<<20).make(s, q) // it has an end: the case must not flood a network
-				q.stream = bytes.NewReader(q.body)
+				q.stream = bytes.NewReader(q.Sealed)
 			}})},
 		{613, Should, ours, "http/slow-body", "HTTP, H2",
 			"A body that stops half-way is given up, and delays no other request.", nil, slowBody},
@@ -69,10 +69,10 @@ func httpCases() []Case {
 	}
 }
 
-var empty = way{"in an empty body", func(_ *session, q *request) { q.plaintext, q.body = nil, nil }}
+var empty = way{"in an empty body", func(_ *session, q *request) { q.Plaintext, q.Sealed = nil, nil }}
 
-func method(name string, to destination) way {
-	return way{"by " + name + " to the " + to.String(), func(s *session, q *request) {
+func method(name string, to countersign.Lane) way {
+	return way{"by " + name + " to the " + to.String() + " URL", func(s *session, q *request) {
 		if name != http.MethodPut {
 			empty.make(s, q)
 		}
@@ -86,19 +86,19 @@ func withKey(name string, change func(right string) string) way {
 		if key == s.cfg.CallbackAPIKey {
 			skip("the callback API key has no letters")
 		}
-		q.apiKey = &key
+		q.APIKey = key
 	}}
 }
 
 func contentType(t string) way {
-	return way{"with the Content-Type " + t, func(_ *session, q *request) { q.contentType = t }}
+	return way{"with the Content-Type " + t, func(_ *session, q *request) { q.ContentType = t }}
 }
 
 // padded adds line ends to the body, up to n bytes.
 func padded(n int) way {
 	return way{"in a body that is filled up to " + strconv.Itoa(n) + " bytes with line ends",
 		func(_ *session, q *request) {
-			q.body = append(slices.Clip(q.body), bytes.Repeat([]byte("\n"), n-len(q.body))...)
+			q.Sealed = append(slices.Clip(q.Sealed), bytes.Repeat([]byte("\n"), n-len(q.Sealed))...)
 		}}
 }
 
@@ -118,7 +118,7 @@ func slowBody(s *session) {
 	s.expect(q, 0)
 	never, end := io.Pipe()
 	defer end.Close()
-	q.stream, q.length = io.MultiReader(bytes.NewReader(q.body[:len(q.body)/2]), never), len(q.body)
+	q.stream, q.length = io.MultiReader(bytes.NewReader(q.Sealed[:len(q.Sealed)/2]), never), len(q.Sealed)
 	r := &reply{request: q}
 	req, err := s.newRequest(s.ctx, r)
 	if err != nil {
@@ -197,12 +197,12 @@ func sealingCases() []Case {
 			"A body with no Base64 in it, with damaged Base64, or with data twice is refused, not mended.", nil,
 			posts(1, (*session).notOpened, empty, form("hello, merchant!"), form("data=%s&data=%s"),
 				form(`{"data":"%s","data":"%s"}`), way{"with a * in its Base64", func(_ *session, q *request) {
-					q.body = slices.Insert(q.body, 40, '*')
+					q.Sealed = slices.Insert(q.Sealed, 40, '*')
 				}}, way{"whose + became spaces, as form parsers do", func(s *session, q *request) {
-					for !bytes.Contains(q.body, []byte("+")) {
+					for !bytes.Contains(q.Sealed, []byte("+")) {
 						*q = s.attempt(q.what, q.m)
 					}
-					q.body = bytes.ReplaceAll(q.body, []byte("+"), []byte(" "))
+					q.Sealed = bytes.ReplaceAll(q.Sealed, []byte("+"), []byte(" "))
 				}})},
 	}
 }
@@ -216,7 +216,7 @@ func raw(name string, damage func(b []byte, start int)) way {
 		if strings.Contains(name, "seven") {
 			size++
 		}
-		chunks := slices.Collect(slices.Chunk(q.plaintext, size))
+		chunks := slices.Collect(slices.Chunk(q.Plaintext, size))
 		if strings.Contains(name, "empty") {
 			chunks = slices.Insert(chunks, 1, nil)
 		}
@@ -224,7 +224,7 @@ func raw(name string, damage func(b []byte, start int)) way {
 		for _, chunk := range chunks {
 			blocks = append(blocks, s.raw.block(chunk, damage))
 		}
-		q.body = join(blocks)
+		q.Sealed = join(blocks)
 	}}
 }
 
@@ -233,11 +233,11 @@ func raw(name string, damage func(b []byte, start int)) way {
 func beyondModulus(s *session, q *request) {
 	for range 400 {
 		*q = s.attempt(q.what, q.m)
-		blocks := s.blocks(q.plaintext)
+		blocks := s.blocks(q.Plaintext)
 		for i := range blocks {
 			if b, ok := s.raw.beyond(blocks[i]); ok {
 				blocks[i] = b
-				q.body = join(blocks)
+				q.Sealed = join(blocks)
 				return
 			}
 		}
@@ -248,23 +248,23 @@ func beyondModulus(s *session, q *request) {
 // shuffled puts the blocks of a correct body together wrongly.
 func shuffled(name string, shuffle func([][]byte) [][]byte) way {
 	return way{"in blocks, " + name, func(s *session, q *request) {
-		half := len(q.plaintext) / 2
-		q.body = join(shuffle(s.blocks(q.plaintext[:half], q.plaintext[half:])))
+		half := len(q.Plaintext) / 2
+		q.Sealed = join(shuffle(s.blocks(q.Plaintext[:half], q.Plaintext[half:])))
 	}}
 }
 
 // form is a body in which %s is the Base64 of the blocks, in a field percent-encoded.
 func form(form string) way {
 	return way{"in the form " + strconv.Quote(form), func(_ *session, q *request) {
-		b64 := string(q.body)
+		b64 := string(q.Sealed)
 		switch {
 		case strings.Contains(form, "data="):
 			b64 = url.QueryEscape(b64)
 		case strings.HasPrefix(form, "\r\n"):
 			b64 = b64[:76] + "\r\n" + b64[76:152] + "\r\n" + b64[152:]
 		default:
-			q.contentType = "application/json"
+			q.ContentType = "application/json"
 		}
-		q.body = []byte(strings.ReplaceAll(form, "%s", b64))
+		q.Sealed = []byte(strings.ReplaceAll(form, "%s", b64))
 	}}
 }

@@ -17,7 +17,7 @@ func linkCases() []Case {
 			"The response to a signed request that does not open is signed.", answers, posts(1, func(s *session, r *reply) {
 				s.notOpened(r)
 				s.signedBy(r)
-			}, way{"that does not open", func(_ *session, q *request) { q.body = []byte("AAAA") }})},
+			}, way{"that does not open", func(_ *session, q *request) { q.Sealed = []byte("AAAA") }})},
 		{1305, Must, ours, "link/refused", "The signed link, L3, L5, L6, L7, L8, L11",
 			"A request that is unsigned, signed by another key or for another request, or too old, is answered with 1002.",
 			signs, refuses(countersign.TypeDeposited, countersigntest.FaultUnsigned, countersigntest.FaultStripped,

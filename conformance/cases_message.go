@@ -60,11 +60,11 @@ var (
 	}}
 	acrossBlocks = way{"with a character across two blocks", func(s *session, q *request) {
 		*q = s.attempt(q.what, q.m.add("memo", text("тест 用户 😀")))
-		inside := bytes.Index(q.plaintext, []byte("😀")) + 2
-		*q = s.inChunks(*q, q.plaintext[:inside], q.plaintext[inside:])
+		inside := bytes.Index(q.Plaintext, []byte("😀")) + 2
+		*q = s.inChunks(*q, q.Plaintext[:inside], q.Plaintext[inside:])
 	}}
 	smallBlocks = way{"in blocks of 1, 1, 43, 1 and more bytes", func(s *session, q *request) {
-		p := q.plaintext
+		p := q.Plaintext
 		*q = s.inChunks(*q, p[:1], p[1:2], p[2:45], p[45:46], p[46:])
 	}}
 )
@@ -149,7 +149,7 @@ func membersThere(s *session, r *reply) {
 
 func nothingInTheClear(_ *session, r *reply) {
 	arrived(r)
-	for _, value := range []string{r.m.str("trackingId"), r.m.str("txId"), r.m.str("toAddress"), r.uuid} {
+	for _, value := range []string{r.m.str("trackingId"), r.m.str("txId"), r.m.str("toAddress"), r.UUID} {
 		if bytes.Contains(r.body, []byte(value)) {
 			fail("The response has apiKey, data, errCode and message in the clear and nothing else of the deposit.",
 				"the response shows %s in the clear", value)

@@ -130,7 +130,7 @@ func (s *session) restart() {
 
 // kill has the endpoint killed and started.
 func (s *session) kill() {
-	before, err := s.dial(s.ctx, s.urls[toNotify]) // a connection that ends with the endpoint's process
+	before, err := s.dial(s.ctx, s.urls[countersign.LaneNotify]) // a connection that ends with the endpoint's process
 	if restartErr := s.cfg.Restart(s.ctx); restartErr != nil {
 		fail("Look at the command of --restart: it must kill the endpoint, start it again and end.",
 			"restarting the endpoint: %v", restartErr)

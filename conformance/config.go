@@ -137,7 +137,7 @@ type Config struct {
 // fault.
 type Checker struct {
 	cfg    Config
-	urls   [2]*url.URL // by destination
+	urls   [2]*url.URL // by lane
 	order  countersign.Details
 	client *http.Client
 	dialer *net.Dialer
@@ -153,10 +153,10 @@ type Checker struct {
 func New(c Config) (*Checker, error) {
 	k := &Checker{cfg: c, dialer: newDialer(c.AllowPublic), prefix: "cs" + randomHex(5)}
 	k.made.Store(time.Now().UnixMilli())
-	for to, raw := range []string{toNotify: c.NotifyURL, toWithdraw: c.WithdrawURL} {
+	for to, raw := range []string{countersign.LaneNotify: c.NotifyURL, countersign.LaneWithdraw: c.WithdrawURL} {
 		u, err := url.Parse(raw)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-			return nil, fmt.Errorf("%w: the %v is not an absolute http or https URL", ErrConfig, destination(to))
+			return nil, fmt.Errorf("%w: the %v URL is not an absolute http or https URL", ErrConfig, countersign.Lane(to))
 		}
 		k.urls[to] = u
 	}

@@ -24,39 +24,18 @@ import (
 // UserAgent is the User-Agent of all requests of a Checker.
 const UserAgent = "countersign-check"
 
-// destination is one of the endpoint's two URLs.
-type destination int
-
-const (
-	toNotify destination = iota
-	toWithdraw
-)
-
-func destinationOf(t countersign.Type) destination {
-	if t.Lane() == countersign.LaneWithdraw {
-		return toWithdraw
-	}
-	return toNotify
-}
-
-func (d destination) String() string { return [...]string{"notify URL", "withdraw URL"}[d] }
-
-// request is one exchange to make. The zero value of every field is correct, so a case sets only what it makes wrong.
+// request is one exchange to make. attempt sets what is correct, so a case sets only what it makes wrong.
 type request struct {
-	what      string
-	m         message // what plaintext was made of
-	to        destination
-	plaintext []byte // for the report; the body is body
-	uuid      string // the requestUUID in plaintext
+	what                    string
+	m                       message // what Plaintext was made of
+	to                      countersign.Lane
+	countersigntest.Request // without Body and Header until it is sent; ContentType "-": none
 
-	body        []byte
-	stream      io.Reader // in place of body, in chunks
-	length      int       // of stream; 0: it is not announced
-	method      string    // "": POST
-	contentType string    // "": application/x-www-form-urlencoded; "-": none
-	apiKey      *countersign.APIKey
-	fault       countersigntest.ServiceFault
-	earlier     countersigntest.Request // which some faults need
+	stream  io.Reader // in place of Sealed, in chunks
+	length  int       // of stream; 0: it is not announced
+	method  string    // "": POST
+	fault   countersigntest.ServiceFault
+	earlier countersigntest.Request // which some faults need
 }
 
 // reply is the result of an exchange. Either err or status is set.
@@ -73,7 +52,6 @@ type reply struct {
 	blocks   []int              // how many bytes of answer each block held
 	openErr  error              // of the answer
 
-	posted    countersigntest.Request
 	asked     http.Header // Content-Type and signature of the request; nil: it was not signed
 	signature envelope.LinkSignature
 	signErr   error // of the response, if the key that signs answers is known
@@ -101,18 +79,18 @@ func (s *session) attempt(what string, m message) request { return s.attemptOf(w
 
 // attemptOf is attempt with m written as plain.
 func (s *session) attemptOf(what string, m message, plain []byte) request {
-	q := request{what: what, m: m}
-	q.plaintext, q.uuid = bind(plain, !s.cfg.Unbound)
-	q.body = s.seal(q.plaintext)
+	q := request{what: what, m: m, Request: countersigntest.Request{APIKey: s.cfg.CallbackAPIKey}}
+	q.Plaintext, q.UUID = bind(plain, !s.cfg.Unbound)
+	q.Sealed = s.seal(q.Plaintext)
 	if m.bare("type") == "2" {
-		q.to = toWithdraw
+		q.to = countersign.LaneWithdraw
 	}
 	return q
 }
 
 // inChunks returns q with other bytes, each chunk of them in blocks of its own.
 func (s *session) inChunks(q request, chunks ...[]byte) request {
-	q.plaintext, q.body = bytes.Join(chunks, nil), join(s.blocks(chunks...))
+	q.Plaintext, q.Sealed = bytes.Join(chunks, nil), join(s.blocks(chunks...))
 	return q
 }
 
@@ -174,34 +152,33 @@ func (s *session) send(q request) *reply {
 
 // newRequest makes the request of r as its fault has it, in the form of the config, and sets what it is.
 func (s *session) newRequest(ctx context.Context, r *reply) (*http.Request, error) {
-	q, url := &r.request, s.urls[r.to].String()
-	posted, err := s.fakes.Forge(q.fault, countersigntest.Request{Plaintext: q.plaintext, UUID: q.uuid, Sealed: q.body,
-		URL: url, ContentType: strings.TrimPrefix(q.contentType, "-"), APIKey: *cmp.Or(q.apiKey, &s.cfg.CallbackAPIKey)},
-		s.urls[toNotify+toWithdraw-q.to].String(), q.earlier)
+	q, at, elsewhere := &r.request, s.urls[r.to].String(), countersign.LaneNotify+countersign.LaneWithdraw-r.to
+	untyped := q.ContentType == "-"
+	q.URL, q.ContentType = at, strings.TrimPrefix(q.ContentType, "-")
+	var err error
+	if q.Request, err = s.fakes.Forge(q.fault, q.Request, s.urls[elsewhere].String(), q.earlier); err != nil {
+		return nil, err
+	}
+	if q.URL != at {
+		q.to = elsewhere
+	}
+	body := cmp.Or[io.Reader](q.stream, bytes.NewReader(q.Body))
+	req, err := http.NewRequestWithContext(ctx, cmp.Or(q.method, http.MethodPost), q.URL, body)
 	if err != nil {
 		return nil, err
 	}
-	r.posted, q.plaintext, q.uuid, q.body = posted, posted.Plaintext, posted.UUID, posted.Body
-	if posted.URL != url {
-		q.to = toNotify + toWithdraw - q.to
-	}
-	body := cmp.Or[io.Reader](q.stream, bytes.NewReader(q.body))
-	req, err := http.NewRequestWithContext(ctx, cmp.Or(q.method, http.MethodPost), posted.URL, body)
-	if err != nil {
-		return nil, err
-	}
-	req.Header = posted.Header
+	req.Header = q.Header
 	if q.stream != nil {
 		req.ContentLength = int64(cmp.Or(q.length, -1))
 	}
 	if s.cfg.Sign != nil {
 		r.asked = envelope.LinkHeaders(req.Header)
-	} else if q.contentType == "-" {
+	} else if untyped {
 		req.Header.Del("Content-Type")
 	}
 	req.Header.Set("User-Agent", UserAgent)
-	if posted.APIKey != "" {
-		req.Header.Set(cmp.Or(s.cfg.APIKeyHeader, merchant.DefaultHeader), posted.APIKey.Reveal())
+	if q.APIKey != "" {
+		req.Header.Set(cmp.Or(s.cfg.APIKeyHeader, merchant.DefaultHeader), q.APIKey.Reveal())
 	}
 	return req, nil
 }
@@ -218,7 +195,7 @@ func (s *session) receive(r *reply, resp *http.Response) {
 	}
 	r.response, r.parseErr = countersign.ParseResponse(r.body)
 	if r.parseErr == nil && r.response.Data != "" {
-		w := envelope.Worker{Most: countersign.MaxAnswer(len(r.plaintext))}
+		w := envelope.Worker{Most: countersign.MaxAnswer(len(r.Plaintext))}
 		r.answer, r.blocks, r.openErr = w.OpenBlocks(s.cfg.ResponseKey, s.cfg.ResponsePadding, []byte(r.response.Data))
 	}
 	if s.cfg.AnswerKey != nil {
@@ -232,8 +209,8 @@ func (s *session) receive(r *reply, resp *http.Response) {
 
 // record adds r to the report.
 func (s *session) record(r *reply) {
-	e := Exchange{What: r.what, To: r.to.String(), Method: cmp.Or(r.method, http.MethodPost), Bytes: len(r.request.body),
-		Plaintext: s.show(r.plaintext), Status: r.status}
+	e := Exchange{What: r.what, To: r.to.String() + " URL", Method: cmp.Or(r.method, http.MethodPost), Bytes: len(r.Body),
+		Plaintext: s.show(r.Plaintext), Status: r.status}
 	if r.stream != nil {
 		e.Bytes = -1
 	}

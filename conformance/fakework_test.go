@@ -13,6 +13,7 @@ import (
 	"strings"
 	"unicode"
 
+	"countersign"
 	"countersign/envelope"
 )
 
@@ -122,7 +123,10 @@ func (f *fake) suspects(m map[string]any) bool {
 		key += v + "\n"
 	}
 	index, _ := m["txIndex"].(json.Number)
-	t, before := transfer{index, plain(str(m["amount"]))}, f.transfers[key]
+	t, before := transfer{index, str(m["amount"])}, f.transfers[key]
+	if a, err := countersign.ParseAmount(t.amount); err == nil {
+		t.amount = a.Canonical()
+	}
 	f.transfers[key] = append(before, t)
 	return !f.has("suspects nothing") && slices.ContainsFunc(before, func(b transfer) bool {
 		return b.index == index || b.index == "-1" || index == "-1" || b.amount == t.amount && !f.has("another index is another transfer")

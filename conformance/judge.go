@@ -142,7 +142,7 @@ func (s *session) contradicts(r *reply) { s.judged(r, countersign.CodeDetailsDif
 
 // sent returns the callback of r, or nil if it is malformed.
 func (s *session) sent(r *reply) (countersign.Callback, error) {
-	return countersign.ParseCallback(r.plaintext, countersign.ParseOptions{Lenient: s.cfg.Other})
+	return countersign.ParseCallback(r.Plaintext, countersign.ParseOptions{Lenient: s.cfg.Other})
 }
 
 // sameMembers checks that the answer says what the request said (PROTOCOL.md, R3 to R5), except for missing members.
@@ -183,7 +183,7 @@ func (s *session) opensTo(r *reply, t countersign.Type) {
 		fail("Return the type of the request, and the members of its answer (PROTOCOL.md, Answers).",
 			"%s: the answer is not valid: %v", r.what, err)
 	}
-	if r.parsed.UUID() != r.uuid {
+	if r.parsed.UUID() != r.UUID {
 		fail("Return the requestUUID of this very request. An answer kept from an earlier attempt needs the new one.",
 			"%s: the requestUUID of the answer is not that of the request", r.what)
 	}

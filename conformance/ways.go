@@ -89,7 +89,7 @@ func edits(t countersign.Type, judge check, changes ...string) func(*session) {
 			object := string(m.bytes())
 			plain := []byte(strings.NewReplacer("%s", object, "%m", object[1:len(object)-1]).Replace(whole))
 			q := s.attemptOf(strings.TrimSpace(fmt.Sprintf("%s %.60s", t.Words(), change)), m, plain)
-			q.to = destinationOf(t) // whatever its type became
+			q.to = t.Lane() // whatever its type became
 			judge(s, s.send(q))
 		})
 	}
@@ -159,7 +159,7 @@ func notified(ways ...string) func(*session) {
 func (s *session) faulty(t countersign.Type, m message, f countersigntest.ServiceFault) *reply {
 	attempt := func(what string, m message) request {
 		q := s.attempt(t.Words()+what, m)
-		q.to, q.uuid = destinationOf(t), cmp.Or(q.uuid, m.str("requestUUID")) // whatever type the message says
+		q.to, q.UUID = t.Lane(), cmp.Or(q.UUID, m.str("requestUUID")) // whatever type the message says
 		return q
 	}
 	q := attempt("", m)
@@ -167,10 +167,10 @@ func (s *session) faulty(t countersign.Type, m message, f countersigntest.Servic
 		q.what, q.fault = q.what+"; fault: "+f.About(), f
 	}
 	if f.NeedsEarlier() {
-		q.earlier = s.send(attempt(", an earlier one", m.twin())).posted
+		q.earlier = s.send(attempt(", an earlier one", m.twin())).Request
 	}
 	r := s.send(q)
-	if r.posted.Header == nil {
+	if r.Header == nil {
 		skip("%v", r.err) // nothing was sent
 	}
 	return r

@@ -25,7 +25,7 @@ type listenCmd struct {
 	PublicURL     string `name:"public-url" help:"Beginning of the URLs that the provider calls, if a proxy changes it; signatures cover it." placeholder:"URL"`
 	BodyField     string `help:"Form field or JSON member that carries the body." default:"data" placeholder:"NAME"`
 
-	Confirm bool          `help:"Confirm every withdrawal, with made-up details unless --details has them."`
+	Confirm bool          `help:"Confirm withdrawals that --details does not have too, with made-up details."`
 	Details string        `help:"JSON file of orders that are confirmed, one or an array: callBackId, tenantUserId, address, chainName, symbol, amount." type:"existingfile" placeholder:"FILE"`
 	Decline int64         `help:"Answer every callback with this errCode." default:"0" placeholder:"CODE"`
 	Fault   string        `help:"Put this fault into each response: see the names above." placeholder:"NAME"`
@@ -122,26 +122,17 @@ func (c *listenCmd) config(std streams) (m countersigntest.MerchantConfig, err e
 	if err != nil {
 		return m, fmt.Errorf("--details: %w", err)
 	}
-	order := func(id string) (conformance.Order, bool) {
-		o, known := orders[id]
-		if !known {
-			o, known = orders[anyOrder]
-		}
-		return o, known
-	}
 	m.Orders = func(id string) (countersign.Details, bool) {
-		o, known := order(id)
-		d, err := o.Details()
-		return d, known && err == nil
+		o, known := orders[id]
+		if !known && c.Confirm {
+			return countersigntest.Order(1), true
+		}
+		d, _ := o.Details() // orders are valid
+		return d, known
 	}
-	m.Users = func(id string) string {
-		o, _ := order(id)
-		return cmp.Or(o.TenantUserID, "65515")
-	}
+	m.Users = func(id string) string { return cmp.Or(orders[id].TenantUserID, "65515") }
 	m.Code = func(cb countersign.Callback) countersign.ErrCode {
-		o, _ := order(cb.OrderID())
-		otherUser := o.TenantUserID != "" && cb.User() != "" && o.TenantUserID != cb.User()
-		if c.Decline == 0 && c.Fault == "" && otherUser && cb.CallbackType() == countersign.TypeRequestWithdraw {
+		if user := orders[cb.OrderID()].TenantUserID; c.Decline == 0 && user != "" && cb.User() != "" && user != cb.User() {
 			return countersign.CodeUnknownOrder
 		}
 		return countersign.ErrCode(c.Decline)
@@ -149,11 +140,7 @@ func (c *listenCmd) config(std streams) (m countersigntest.MerchantConfig, err e
 	return m, nil
 }
 
-// anyOrder is the callBackId of the order that stands for all others.
-const anyOrder = ""
-
-// orders returns the orders to confirm, by callBackId. They are those of --details and, with --confirm, any other one,
-// with the details of the file's only order or with made-up ones.
+// orders returns the orders of --details, by callBackId.
 func (c *listenCmd) orders() (map[string]conformance.Order, error) {
 	var list []conformance.Order
 	if c.Details != "" {
@@ -167,15 +154,6 @@ func (c *listenCmd) orders() (map[string]conformance.Order, error) {
 				return nil, fmt.Errorf("%s: %w", c.Details, err)
 			}
 		}
-	}
-	if c.Confirm {
-		d := countersigntest.Order(1)
-		o := conformance.Order{Address: d.Address, ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount.String()}
-		if len(list) == 1 {
-			o = list[0]
-			o.CallBackID, o.TenantUserID = anyOrder, ""
-		}
-		list = append(list, o)
 	}
 	orders := map[string]conformance.Order{}
 	for _, o := range list {
