@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"countersign"
@@ -11,54 +12,36 @@ import (
 )
 
 // TestAskedAgain: what was confirmed is confirmed again while it stands. Once it has ended, the
-// service is told so, and a person hears of it once.
+// service is told so, and a person hears of it once, also where a restore lost the answer.
 func TestAskedAgain(t *testing.T) {
-	cases := []struct {
-		name string
-		end  func(t *testing.T, r *rig)
-	}{
-		{"ended", func(_ *testing.T, r *rig) { r.deliver(countersigntest.Notice(countersign.TypeInvalidAddress, 1)) }},
-		{"executed", func(_ *testing.T, r *rig) { r.deliver(countersigntest.Notice(countersign.TypeWithdraw, 1)) }},
-		{"ended, and a restore lost the answer", func(t *testing.T, r *rig) {
-			r.deliver(countersigntest.Notice(countersign.TypeInvalidAddress, 1))
-			r.forgetAnswer(t)
-		}},
-		{"executed, and a restore lost the answer", func(t *testing.T, r *rig) {
-			r.deliver(countersigntest.Notice(countersign.TypeWithdraw, 1))
-			r.forgetAnswer(t)
-		}},
-	}
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			for _, c := range cases {
-				t.Run(c.name, func(t *testing.T) {
-					r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), nil)
-					r.order(1)
-					for range 2 {
-						r.confirmed(1)
-					}
-					c.end(t, r)
-					for range 3 {
-						if got := r.deliver(countersigntest.Withdrawal(1)); got != countersign.CodeOrderCancelled {
-							t.Fatalf("asked again after the end: errCode %d\n%s", got, r.log)
-						}
-					}
-					r.wantAlarms(client.AlarmEndedAgain)
-					r.wantNumbers(1)
-				})
+	eachRig(t, nil, func(t *testing.T, r *rig) {
+		for n, end := range []countersign.Type{countersign.TypeInvalidAddress, countersign.TypeWithdraw, countersign.TypeInvalidAddress, countersign.TypeWithdraw} {
+			r.order(n)
+			for range 2 {
+				r.confirmed(n)
 			}
-		})
-	}
+			r.deliver(countersigntest.Notice(end, n))
+			if n > 1 {
+				r.forgetAnswers()
+			}
+			for range 3 {
+				if got := r.deliver(countersigntest.Withdrawal(n)); got != countersign.CodeOrderCancelled {
+					t.Fatalf("%d: asked again after the end: errCode %d\n%s", n, got, r.log)
+				}
+			}
+			r.wantAlarms(slices.Repeat([]client.AlarmKind{client.AlarmEndedAgain}, n+1)...)
+			r.wantNumbers(slices.Repeat([]int64{1}, n+1)...)
+		}
+	})
 }
 
-// forgetAnswer loses what the service was told about withdrawals, as a restore can.
-func (r *rig) forgetAnswer(t *testing.T) {
-	t.Helper()
-	err := r.db.Write(t.Context(), func(ctx context.Context, x *db.Tx) error {
+// forgetAnswers loses what the service was told about withdrawals, as a restore can.
+func (r *rig) forgetAnswers() {
+	r.t.Helper()
+	if err := r.db.Write(r.t.Context(), func(ctx context.Context, x *db.Tx) error {
 		_, err := x.Exec(ctx, `DELETE FROM inbox WHERE type = 2`)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
+	}); err != nil {
+		r.t.Fatal(err)
 	}
 }

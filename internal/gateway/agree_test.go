@@ -2,17 +2,19 @@ package gateway
 
 import (
 	"context"
-	"countersign"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/internal/api"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 	"countersign/internal/policy"
 )
 
@@ -46,41 +48,40 @@ func (r *rig) wantToldOf(after time.Duration, ids ...string) {
 // TestAllOrdersThatWaitAreToldOf: however many wait, approval_waits stands for all of them, for those
 // that nobody can approve at once, and ends for those alone that do not wait any more.
 func TestAllOrdersThatWaitAreToldOf(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			ctx := t.Context()
-			rules := &wordPolicy{effect: policy.Ask, approvals: 2}
-			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { rules.use(c) })
-			var ids []string
-			for n := range 510 {
-				r.order(n)
-				ids = append(ids, newOrder(n).CallBackID)
-			}
-			err := r.db.Write(ctx, func(ctx context.Context, x *db.Tx) error {
-				_, err := x.Exec(ctx, `UPDATE orders SET state = 'held'`)
+	ctx := t.Context()
+	rules := &wordPolicy{effect: policy.Ask, approvals: 2}
+	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { rules.use(c) })
+	var ids []string
+	if err := r.db.Write(ctx, func(ctx context.Context, x *db.Tx) error {
+		for n := range 510 {
+			o := newOrder(n)
+			ids = append(ids, o.CallBackID)
+			if _, err := x.Exec(ctx, `INSERT INTO orders (call_back_id, tenant_user_id, address, chain_name, symbol, amount, labels, expires, state, created, updated)
+				VALUES ($1, $2, $3, $4, $5, $6, '', $7, 'held', $8, $8)`, o.CallBackID, o.TenantUserID, o.Address, o.ChainName, o.Symbol, o.Amount.String(),
+				int64(db.Never), int64(db.MillisOf(r.clock.now()))); err != nil {
 				return err
-			})
-			if err != nil {
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, after := range []time.Duration{0, time.Hour} { // one approver exists of two; and all wait for long
+		r.wantToldOf(after, ids...)
+		for _, i := range []int{0, 250, 500} {
+			if _, err := r.client.DeclineOrder(ctx, ids[i], "no"); err != nil {
 				t.Fatal(err)
 			}
-			for _, after := range []time.Duration{0, time.Hour} { // one approver exists of two; and all wait for long
-				r.wantToldOf(after, ids...)
-				for _, i := range []int{0, 250, 500} {
-					if _, err := r.client.DeclineOrder(ctx, ids[i], "no"); err != nil {
-						t.Fatal(err)
-					}
-					ids = slices.Delete(ids, i, i+1)
-					r.wantToldOf(after, ids...)
-				}
-				r.named(r.client.url, "ann", client.RoleApprover)
-			}
-			r.wantToldOf(0)
-			rules.err = errors.New("the policy is away") // nobody knows whether it ended
-			r.wantToldOf(0)
-			r.wantToldOf(time.Hour, ids...)
-			r.wantToldOf(0, ids...)
-		})
+			ids = slices.Delete(ids, i, i+1)
+			r.wantToldOf(after, ids...)
+		}
+		r.named(r.client.url, "ann", client.RoleApprover)
 	}
+	r.wantToldOf(0)
+	rules.err = errors.New("the policy is away") // nobody knows whether it ended
+	r.wantToldOf(0)
+	r.wantToldOf(time.Hour, ids...)
+	r.wantToldOf(0, ids...)
 }
 
 // An order of which the policy wants two approvals is confirmed when two persons have given them,
@@ -134,8 +135,17 @@ func TestOrderOfTwoPersons(t *testing.T) {
 			}
 			var kinds []string
 			for _, e := range r.about(id(1)) {
-				if e.Kind != "token.created" {
-					kinds = append(kinds, e.Kind)
+				var answer struct{ Request, RequestOpened, Response, ResponseOpened, CallBackID string }
+				switch kinds = append(kinds, e.Kind); e.Kind {
+				case "order.approved":
+					if e.By == nil || e.By.Role == "" || e.By.Address != "127.0.0.1" {
+						t.Errorf("approved by %+v", e.By)
+					}
+				case "withdrawal.answered": // with both ciphertexts, before it is sent
+					if err := json.Unmarshal(e.Data, &answer); err != nil || answer.CallBackID != id(1) || len(answer.Request) < 100 || len(answer.Response) < 100 ||
+						!strings.Contains(answer.RequestOpened, id(1)) || !strings.Contains(answer.ResponseOpened, countersigntest.Order(1).Address) {
+						t.Errorf("the answer is kept as %s, %v", e.Data, err)
+					}
 				}
 			}
 			if want := []string{"order.added", "order.held", "order.approval", "order.approved", "order.confirmed", "withdrawal.answered"}; !slices.Equal(kinds, want) {
@@ -160,4 +170,21 @@ func TestOrderOfTwoPersons(t *testing.T) {
 			asked(4, countersign.CodeAwaitingApproval)
 		})
 	}
+}
+
+// about reads the records about an id, in order.
+func (r *rig) about(id string) (list []journal.Entry) {
+	r.t.Helper()
+	about, err := r.client.AuditAbout(r.t.Context(), client.AuditAboutOptions{ID: id})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, one := range slices.Backward(about.Entries) {
+		read, err := journal.Read(one.Record)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		list = append(list, read)
+	}
+	return list
 }

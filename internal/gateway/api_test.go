@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -83,10 +84,6 @@ func TestWrongRequests(t *testing.T) {
 		location           string
 	}
 	attempts := []attempt{
-		{"POST", "/v1/orders", ``, 415, "header.Content-Type"},
-		{"POST", "/v1/orders", `{`, 400, "body"},
-		{"POST", "/v1/orders", "{\"a\":\"\xff\"}", 400, "body"},
-		{"POST", "/v1/orders", goodOrder + goodOrder, 400, "body"},
 		{"POST", "/v1/orders", strings.Repeat(" ", maxBody) + goodOrder, 413, "body"},
 		{"POST", "/v1/orders", with("amount", `"SECRET"`), 422, "body.amount"},
 		{"POST", "/v1/orders", with("amount", `"0.00"`), 422, "body.amount"},
@@ -99,16 +96,11 @@ func TestWrongRequests(t *testing.T) {
 		{"POST", "/v1/tasks/order.nope/approve", `{}`, 404, ""},
 		{"GET", "/v1/orders/nope", "", 404, ""},
 		{"GET", "/v1/orders?state=SECRET", "", 422, "query.state"},
-		{"GET", "/v1/orders?limit=0", "", 422, "query.limit"},
 		{"GET", "/v1/orders?limit=1001", "", 422, "query.limit"},
-		{"GET", "/v1/orders?limit=1&limit=1", "", 422, "query.limit"},
 		{"GET", "/v1/orders?cursor=SECRET", "", 422, "query.cursor"},
-		{"GET", "/v1/orders?SECRET=1", "", 422, "query."},
 		{"GET", "/v1/deposits?after=-1", "", 422, "query.after"},
 		{"GET", "/v1/deposits?wait=61s", "", 422, "query.wait"},
-		{"GET", "/v1/deposits?wait=SECRET", "", 422, "query.wait"},
 		{"GET", "/v1/deposits?reader=a&after=1", "", 422, "query.reader"},
-		{"GET", "/v1/deposits?state=taken", "", 422, "query.state"},
 		{"GET", "/v1/deposits/0", "", 404, ""},
 		{"GET", "/v1/deposits/SECRET", "", 404, ""},
 		{"POST", "/v1/tasks/deposit.1/approve", "", 404, ""},
@@ -116,9 +108,6 @@ func TestWrongRequests(t *testing.T) {
 		{"PUT", "/v1/cursors/" + strings.Repeat("a", 101), `{}`, 422, "path.name"},
 		{"GET", fmt.Sprintf("/v1/callbacks?type=%d", len(countersign.TypeUnknown.Values())+1), "", 422, "query.type"},
 		{"GET", "/v1/callbacks?settled=true", "", 422, "query.settled"},
-		{"DELETE", "/v1/tokens/nope", "", 404, ""},
-		{"PATCH", "/v1/orders", "{}", 405, ""},
-		{"GET", "/v1/nothing", "", 404, ""},
 	}
 	for _, member := range []string{"callBackId", "tenantUserId", "address", "chainName", "symbol", "amount"} {
 		for _, value := range []string{`null`, `""`, long} { // by hand: a schema that loses its bounds is found too
@@ -126,11 +115,7 @@ func TestWrongRequests(t *testing.T) {
 		}
 	}
 	for _, a := range attempts {
-		contentType := "application/json"
-		if a.status == 415 {
-			contentType, a.body = "text/plain", goodOrder
-		}
-		status, body, header := r.client.send(t, a.method, a.path, contentType, a.body)
+		status, body, header := r.client.send(t, a.method, a.path, "application/json", a.body)
 		var p client.Problem
 		if err := json.Unmarshal([]byte(body), &p); err != nil || header.Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%s %s %.80s: no problem details: %s", a.method, a.path, a.body, body)
@@ -143,7 +128,7 @@ func TestWrongRequests(t *testing.T) {
 		if status != a.status || p.Status != a.status || !strings.HasPrefix(at, a.location) || a.location == "" && at != "" {
 			t.Errorf("%s %s %.100s: %d %s", a.method, a.path, a.body, status, body)
 		}
-		if strings.Contains(strings.ReplaceAll(body, "query.SECRET", ""), "SECRET") {
+		if strings.Contains(body, "SECRET") {
 			t.Errorf("%s %s: the answer repeats the value: %s", a.method, a.path, body)
 		}
 	}
@@ -154,32 +139,29 @@ func TestWrongRequests(t *testing.T) {
 
 // TestAddOrderAgain: the same again is the same order, other content is not.
 func TestAddOrderAgain(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), nil)
-			full := strings.TrimSuffix(goodOrder, "}") + `,"expiresAt":"2031-01-01T00:00:00Z","labels":{"a":"1","b":"2"}}`
-			same := strings.NewReplacer("2.50", "2.5", `"a":"1","b":"2"`, `"b":"2","a":"1"`).Replace(full)
-			for i, body := range []string{full, full, same} {
-				status, answer, _ := r.client.send(t, "POST", "/v1/orders", "application/json", body)
-				var o client.AddedOrder
-				if err := json.Unmarshal([]byte(answer), &o); err != nil || o.Duplicate != (i > 0) || status != []int{201, 200, 200}[i] || o.State != "open" {
-					t.Fatalf("%d: %d %s", i, status, answer)
-				}
+	eachRig(t, nil, func(t *testing.T, r *rig) {
+		full := strings.TrimSuffix(goodOrder, "}") + `,"expiresAt":"2031-01-01T00:00:00Z","labels":{"a":"1","b":"2"}}`
+		same := strings.NewReplacer("2.50", "2.5", `"a":"1","b":"2"`, `"b":"2","a":"1"`).Replace(full)
+		for i, body := range []string{full, full, same} {
+			status, answer, _ := r.client.send(t, "POST", "/v1/orders", "application/json", body)
+			var o client.AddedOrder
+			if err := json.Unmarshal([]byte(answer), &o); err != nil || o.Duplicate != (i > 0) || status != []int{201, 200, 200}[i] || o.State != "open" {
+				t.Fatalf("%d: %d %s", i, status, answer)
 			}
-			for member, change := range map[string][2]string{
-				"tenantUserId": {`"7"`, `"8"`}, "address": {"TX", "TY"}, "chainName": {"TRON", "ETH"}, "symbol": {"USDT", "USDC"},
-				"amount": {"2.50", "2.51"}, "expiresAt": {"2031", "2032"}, "labels": {`"1"`, `"3"`},
-			} {
-				status, answer, _ := r.client.send(t, "POST", "/v1/orders", "application/json", strings.Replace(full, change[0], change[1], 1))
-				if status != 409 || !strings.Contains(answer, "body.callBackId") || !strings.Contains(answer, "another "+member) {
-					t.Errorf("%s: %d %s", member, status, answer)
-				}
+		}
+		for member, change := range map[string][2]string{
+			"tenantUserId": {`"7"`, `"8"`}, "address": {"TX", "TY"}, "chainName": {"TRON", "ETH"}, "symbol": {"USDT", "USDC"},
+			"amount": {"2.50", "2.51"}, "expiresAt": {"2031", "2032"}, "labels": {`"1"`, `"3"`},
+		} {
+			status, answer, _ := r.client.send(t, "POST", "/v1/orders", "application/json", strings.Replace(full, change[0], change[1], 1))
+			if status != 409 || !strings.Contains(answer, "body.callBackId") || !strings.Contains(answer, "another "+member) {
+				t.Errorf("%s: %d %s", member, status, answer)
 			}
-			if status, answer, _ := r.client.send(t, "GET", "/v1/orders/c1", "", ""); status != 200 || !strings.Contains(answer, `"amount":"2.50"`) {
-				t.Errorf("the order: %d %s", status, answer)
-			}
-		})
-	}
+		}
+		if status, answer, _ := r.client.send(t, "GET", "/v1/orders/c1", "", ""); status != 200 || !strings.Contains(answer, `"amount":"2.50"`) {
+			t.Errorf("the order: %d %s", status, answer)
+		}
+	})
 }
 
 // access says of every operation which roles may call it. It is written by hand, so that
@@ -219,70 +201,93 @@ func TestTokensAreNotBound(t *testing.T) {
 	}
 }
 
+// TestProbes: who reaches one listener alone learns there that the process runs, also while it learns.
 func TestProbes(t *testing.T) {
-	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), nil)
-	c := r.client.anonymous(t)
-	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 404} {
-		if status, body, _ := c.send(t, "GET", path, "", ""); status != want {
-			t.Errorf("%s: %d %s", path, status, body)
+	for _, learning := range []bool{false, true} {
+		r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { c.Learn = learning })
+		c := r.client.anonymous(t)
+		answers := func(want map[string]int) {
+			t.Helper()
+			for path, want := range want {
+				if status, body, _ := c.send(t, "GET", path, "", ""); status != want {
+					t.Errorf("%s: %d %s", path, status, body)
+				}
+			}
+			for _, method := range []string{http.MethodGet, http.MethodHead} {
+				w := httptest.NewRecorder()
+				r.Callbacks().ServeHTTP(w, httptest.NewRequest(method, "/healthz", nil))
+				if w.Code != 200 || w.Body.Len() > 0 || r.log.Len() > 0 {
+					t.Errorf("callbacks, %s: %d %q, logged %q", method, w.Code, w.Body, r.log)
+				}
+			}
 		}
-	}
-	r.Stop()
-	for path, want := range map[string]int{"/healthz": 200, "/readyz": 503} {
-		if status, body, _ := c.send(t, "GET", path, "", ""); status != want {
-			t.Errorf("%s when stopping: %d %s", path, status, body)
-		}
+		answers(map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 404})
+		r.Stop()
+		answers(map[string]int{"/healthz": 200, "/readyz": 503})
 	}
 }
 
-// TestLists pages through orders and the inbox.
+// TestLists: lists of orders, callbacks and deposits, by what people know of them and in pages.
 func TestLists(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), nil)
-			for n := range 7 {
-				r.order(n)
-				r.deliver(countersigntest.Deposit(n))
-			}
-			r.confirmed(3)
-			r.deliver(countersigntest.Withdrawal(50)) // stays open
-			pages := func(path string) (ids []string) {
-				for next := ""; ; {
-					_, body, _ := r.client.send(t, "GET", path+next, "", "")
-					var page struct {
-						Orders    []client.Order
-						Callbacks []client.InboxEntry
-						Next      *string
-					}
-					if err := json.Unmarshal([]byte(body), &page); err != nil {
-						t.Fatalf("%s: %s", path, body)
-					}
-					for _, o := range page.Orders {
-						ids = append(ids, o.CallBackID)
-					}
-					for _, c := range page.Callbacks {
-						ids = append(ids, c.ID)
-					}
-					if page.Next == nil {
-						return ids
-					}
-					next = "&cursor=" + *page.Next
+	eachRig(t, nil, func(t *testing.T, r *rig) {
+		for n := range 4 {
+			r.order(n)
+			r.deliver(countersigntest.Deposit(n))
+		}
+		r.confirmed(3)
+		r.deliver(countersigntest.Withdrawal(50)) // stays open
+		again, long, longer := countersigntest.Deposit(1), countersigntest.Deposit(4), countersigntest.Deposit(5)
+		again.TrackingID += "-again"
+		long.TxID = strings.Repeat("x", 100)
+		longer.TxID = strings.Repeat("x", 4000) // the same beginning, and longer than an index of PostgreSQL holds
+		for _, deposit := range []*countersign.Deposit{again, long, longer} {
+			r.deliver(deposit)
+		}
+		pages := func(path string) (ids []string) {
+			for next := ""; ; {
+				_, body, _ := r.client.send(t, "GET", path+next, "", "")
+				var page struct {
+					Orders              []client.Order
+					Callbacks, Deposits []struct{ ID, TrackingID string }
+					Next                *string
 				}
-			}
-			for path, want := range map[string]string{
-				"/v1/orders?limit=2":               "[order-6 order-5 order-4 order-3 order-2 order-1 order-0]",
-				"/v1/orders?state=confirmed":       "[order-3]",
-				"/v1/orders?tenantUserId=60002":    "[order-2]",
-				"/v1/callbacks?limit=4&type=1":     "[deposit-6 deposit-5 deposit-4 deposit-3 deposit-2 deposit-1 deposit-0]",
-				"/v1/callbacks?id=deposit-2":       "[deposit-2]",
-				"/v1/callbacks?callBackId=order-3": "[order-3]",
-				"/v1/callbacks?settled=false":      "[order-50]",
-				"/v1/callbacks?type=2":             "[order-50 order-3]",
-			} {
-				if got := fmt.Sprint(pages(path)); got != want {
-					t.Errorf("%s: %s, want %s", path, got, want)
+				if err := json.Unmarshal([]byte(body), &page); err != nil {
+					t.Fatalf("%s: %s", path, body)
 				}
+				for _, o := range page.Orders {
+					ids = append(ids, o.CallBackID)
+				}
+				for _, x := range append(page.Callbacks, page.Deposits...) {
+					ids = append(ids, x.ID+x.TrackingID)
+				}
+				if page.Next == nil {
+					return ids
+				}
+				next = "&cursor=" + *page.Next
 			}
-		})
-	}
+		}
+		for path, want := range map[string]string{
+			"/v1/orders?limit=2":                                 "[order-3 order-2 order-1 order-0]",
+			"/v1/orders?state=confirmed":                         "[order-3]",
+			"/v1/orders?tenantUserId=60002":                      "[order-2]",
+			"/v1/callbacks?limit=4&type=1":                       "[deposit-5 deposit-4 deposit-1-again deposit-3 deposit-2 deposit-1 deposit-0]",
+			"/v1/callbacks?id=deposit-2":                         "[deposit-2]",
+			"/v1/callbacks?callBackId=order-3":                   "[order-3]",
+			"/v1/callbacks?settled=false":                        "[order-50]",
+			"/v1/callbacks?type=2":                               "[order-50 order-3]",
+			"/v1/deposits/search?limit=3":                        "[deposit-5 deposit-4 deposit-1-again deposit-3 deposit-2 deposit-1 deposit-0]",
+			"/v1/deposits/search?state=held":                     "[deposit-1-again]",
+			"/v1/deposits/search?txId=" + long.TxID:              "[deposit-4]",
+			"/v1/deposits/search?state=taken&txId=" + again.TxID: "[deposit-1]",
+			"/v1/deposits/search?trackingId=deposit-1-again":     "[deposit-1-again]",
+			"/v1/deposits/search?tenantUserId=nobody":            "[]",
+		} {
+			if got := fmt.Sprint(pages(path)); got != want {
+				t.Errorf("%s: %s, want %s", path, got, want)
+			}
+		}
+		if first, none := r.firstOf(5), r.firstOf(2); first != "2" || none != "" {
+			t.Errorf("the first of the transfer is %q, and before that %q", first, none)
+		}
+	})
 }

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -13,136 +12,116 @@ import (
 )
 
 // TestManyDeposits: held deposits are decided many at once, first counted, each with its own result;
-// copies of one transfer are credited by themselves alone. Who may not decide on one may on none.
+// copies of one transfer are credited by themselves alone.
 func TestManyDeposits(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			ctx := t.Context()
-			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), nil)
-			for n := range 7 {
-				again := countersigntest.Deposit(n + 1)
-				r.deliver(countersigntest.Deposit(n + 1))
-				again.TrackingID += "-again"
-				r.deliver(again)
+	eachRig(t, nil, func(t *testing.T, r *rig) {
+		ctx := t.Context()
+		for n := range 7 {
+			again := countersigntest.Deposit(n + 1)
+			r.deliver(countersigntest.Deposit(n + 1))
+			again.TrackingID += "-again"
+			r.deliver(again)
+		}
+		approver := r.withRole(r.client.url, client.RoleApprover)
+		all := client.DecideTasks{IDs: approver.open(t, client.TaskDeposit), Reason: "looked at", DryRun: true}
+		if len(all.IDs) != 7 {
+			t.Fatalf("%q", all.IDs)
+		}
+		dry, err := approver.ApproveTasks(ctx, all)
+		if err != nil || dry.Done != 0 || dry.LeftOut != 7 || !dry.DryRun || !strings.Contains(dry.Tasks[0].Why, "by itself") {
+			t.Fatalf("%+v, %v", dry, err)
+		}
+		if dry, err = approver.DeclineTasks(ctx, all); err != nil || dry.Done != 7 || dry.LeftOut != 0 || len(approver.open(t, client.TaskDeposit)) != 7 {
+			t.Fatalf("%+v, %v", dry, err)
+		}
+		all.DryRun = false
+		done, err := approver.ApproveTasks(ctx, all)
+		if err != nil || done.Done != 0 || done.LeftOut != 7 {
+			t.Fatalf("copies of one transfer were credited together: %+v, %v", done, err)
+		}
+		some := client.DecideTasks{IDs: append(seqIDs(2, 4, 6, 1, 99, 2), "order.none", "none"), Reason: "looked at"}
+		done, err = approver.DeclineTasks(ctx, some)
+		if err != nil || done.Done != 3 || len(done.Tasks) != 8 || done.DryRun {
+			t.Fatalf("%+v, %v", done, err)
+		}
+		for i, x := range done.Tasks {
+			if x.ID != some.IDs[i] || x.Done != (i < 3) || x.Done != (x.Why == "") {
+				t.Errorf("%+v", x)
 			}
-			approver := r.withRole(r.client.url, client.RoleApprover)
-			all := client.DecideTasks{IDs: approver.open(t, client.TaskDeposit), Reason: "looked at", DryRun: true}
-			if len(all.IDs) != 7 {
-				t.Fatalf("%q", all.IDs)
+		}
+		for _, seq := range []int64{8, 10, 12} {
+			if _, err := approver.CreditDeposit(ctx, seq, "looked at"); err != nil {
+				t.Fatal(err)
 			}
-			dry, err := approver.ApproveTasks(ctx, all)
-			if err != nil || dry.Done != 0 || dry.LeftOut != 7 || !dry.DryRun || !strings.Contains(dry.Tasks[0].Why, "by itself") {
-				t.Fatalf("%+v, %v", dry, err)
+		}
+		var states []string
+		for _, seq := range []int64{2, 4, 6, 8, 10, 12, 14} {
+			d, err := r.client.Deposit(ctx, seq)
+			if err != nil || d.State != client.DepositHeld && d.Reason != "looked at" {
+				t.Errorf("%+v, %v", d, err)
 			}
-			if dry, err = approver.DeclineTasks(ctx, all); err != nil || dry.Done != 7 || dry.LeftOut != 0 || len(approver.open(t, client.TaskDeposit)) != 7 {
-				t.Fatalf("%+v, %v", dry, err)
-			}
-			all.DryRun = false
-			done, err := approver.ApproveTasks(ctx, all)
-			if err != nil || done.Done != 0 || done.LeftOut != 7 {
-				t.Fatalf("copies of one transfer were credited together: %+v, %v", done, err)
-			}
-			some := client.DecideTasks{IDs: append(seqIDs(2, 4, 6, 1, 99, 2), "order.none", "none"), Reason: "looked at"}
-			done, err = approver.DeclineTasks(ctx, some)
-			if err != nil || done.Done != 3 || len(done.Tasks) != 8 || done.DryRun {
-				t.Fatalf("%+v, %v", done, err)
-			}
-			for i, x := range done.Tasks {
-				if x.ID != some.IDs[i] || x.Done != (i < 3) || x.Done != (x.Why == "") {
-					t.Errorf("%+v", x)
-				}
-			}
-			for _, seq := range []int64{8, 10, 12} {
-				if _, err := approver.CreditDeposit(ctx, seq, "looked at"); err != nil {
-					t.Fatal(err)
-				}
-			}
-			var states []string
-			for _, seq := range []int64{2, 4, 6, 8, 10, 12, 14} {
-				d, err := r.client.Deposit(ctx, seq)
-				if err != nil || d.State != client.DepositHeld && d.Reason != "looked at" {
-					t.Errorf("%+v, %v", d, err)
-				}
-				states = append(states, string(d.State))
-			}
-			if want := []string{"rejected", "rejected", "rejected", "credited", "credited", "credited", "held"}; !slices.Equal(states, want) {
-				t.Errorf("%q, want %q", states, want)
-			}
-			for _, role := range []client.Role{client.RoleViewer, client.RoleApp} {
-				_, err = r.withRole(r.client.url, role).ApproveTasks(ctx, all)
-				wantProblem(t, err, http.StatusForbidden)
-			}
-			_, err = approver.ApproveTasks(ctx, client.DecideTasks{IDs: []string{}})
-			wantProblem(t, err, http.StatusUnprocessableEntity, "ids")
-			_, err = approver.DeclineTasks(ctx, client.DecideTasks{IDs: make([]string, 201)})
-			wantProblem(t, err, http.StatusUnprocessableEntity, "ids")
-		})
-	}
+			states = append(states, string(d.State))
+		}
+		if want := []string{"rejected", "rejected", "rejected", "credited", "credited", "credited", "held"}; !slices.Equal(states, want) {
+			t.Errorf("%q, want %q", states, want)
+		}
+	})
 }
 
 // TestRefusedTogether: refused callbacks are tried again together after the setting is changed,
 // each booked once, and the rest dismissed; questions are left alone.
 func TestRefusedTogether(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			ctx := t.Context()
-			service := newService(t, countersigntest.ServiceConfig{Unbound: true})
-			strict := newRig(t, d.url(t), service, func(c *Config) { c.Callbacks.Profile.Binding = merchant.BindingRequired })
-			for n := range 5 {
-				strict.deliver(countersigntest.Deposit(n + 1))
-			}
-			strict.deliver(countersigntest.Withdrawal(1))
-			strict.allRefused(6)
-			all := client.DecideTasks{IDs: strict.client.open(t, client.TaskRefused), DryRun: true}
-			slices.Reverse(all.IDs) // the first that came first
-			dry, err := strict.client.ApproveTasks(ctx, all)
-			if err != nil || dry.Done != 5 || !dry.DryRun || !strings.Contains(dry.Tasks[5].Why, "asks about a withdrawal") {
-				t.Fatalf("%+v, %v", dry, err)
-			}
-			// Under the setting that refused them they are refused again, each with the reason.
-			all.DryRun = false
-			got, err := strict.client.ApproveTasks(ctx, all)
-			if err != nil || got.Done != 0 || !strings.Contains(got.Tasks[0].Why, "refused again: not_bound") || len(strict.client.open(t, client.TaskRefused)) != 6 {
-				t.Fatalf("%+v, %v", got, err)
-			}
-			lax := newRigOn(t, strict.db, service, func(c *Config) { c.Callbacks.Profile.Binding = merchant.BindingOff })
-			got, err = lax.client.ApproveTasks(ctx, client.DecideTasks{IDs: all.IDs[1:3], Reason: "mended"})
-			if err != nil || got.Done != 2 {
-				t.Fatalf("%+v, %v", got, err)
-			}
-			if list := lax.allDeposits(); len(list) != 2 || list[0].TrackingID != countersigntest.Deposit(2).TrackingID {
-				t.Errorf("%+v", list)
-			}
-			if got, err = lax.client.ApproveTasks(ctx, all); err != nil || got.Done != 3 {
-				t.Fatalf("%+v, %v", got, err)
-			}
-			if list := lax.allDeposits(); len(list) != 5 {
-				t.Errorf("%+v", list)
-			}
-			if got, err = lax.client.ApproveTasks(ctx, all); err != nil || got.Done != 0 || len(lax.allDeposits()) != 5 {
-				t.Errorf("again: %+v, %v", got, err)
-			}
-			all.DryRun = true
-			left, err := lax.client.DeclineTasks(ctx, all)
-			if err != nil || left.Done != 1 {
-				t.Fatalf("%+v, %v", left, err)
-			}
-			all.DryRun, all.Reason = false, "not ours"
-			if left, err = lax.client.DeclineTasks(ctx, all); err != nil || left.Done != 1 {
-				t.Fatalf("%+v, %v", left, err)
-			}
-			var states []string
-			for _, x := range lax.allRefused(6) {
-				states = append(states, fmt.Sprint(x.State, " ", x.Note))
-			}
-			if want := []string{"dismissed not ours", "taken ", "taken ", "taken mended", "taken mended", "taken "}; !slices.Equal(states, want) {
-				t.Errorf("%q, want %q", states, want)
-			}
-			viewer := lax.withRole(lax.client.url, client.RoleViewer)
-			_, err = viewer.ApproveTasks(ctx, all)
-			wantProblem(t, err, http.StatusForbidden)
-			_, err = viewer.DeclineTasks(ctx, all)
-			wantProblem(t, err, http.StatusForbidden)
-		})
-	}
+	eachUnbound(t, func(c *Config) { c.Callbacks.Profile.Binding = merchant.BindingRequired }, func(t *testing.T, strict *rig) {
+		ctx := t.Context()
+		for n := range 5 {
+			strict.deliver(countersigntest.Deposit(n + 1))
+		}
+		strict.deliver(countersigntest.Withdrawal(1))
+		strict.allRefused(6)
+		all := client.DecideTasks{IDs: strict.client.open(t, client.TaskRefused), DryRun: true}
+		slices.Reverse(all.IDs) // the first that came first
+		dry, err := strict.client.ApproveTasks(ctx, all)
+		if err != nil || dry.Done != 5 || !dry.DryRun || !strings.Contains(dry.Tasks[5].Why, "asks about a withdrawal") {
+			t.Fatalf("%+v, %v", dry, err)
+		}
+		// Under the setting that refused them they are refused again, each with the reason.
+		all.DryRun = false
+		got, err := strict.client.ApproveTasks(ctx, all)
+		if err != nil || got.Done != 0 || !strings.Contains(got.Tasks[0].Why, "refused again: not_bound") || len(strict.client.open(t, client.TaskRefused)) != 6 {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		lax := newRigOn(t, strict.db, strict.service, func(c *Config) { c.Callbacks.Profile.Binding = merchant.BindingOff })
+		got, err = lax.client.ApproveTasks(ctx, client.DecideTasks{IDs: all.IDs[1:3], Reason: "mended"})
+		if err != nil || got.Done != 2 {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		if list := lax.allDeposits(); len(list) != 2 || list[0].TrackingID != countersigntest.Deposit(2).TrackingID {
+			t.Errorf("%+v", list)
+		}
+		if got, err = lax.client.ApproveTasks(ctx, all); err != nil || got.Done != 3 {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		if list := lax.allDeposits(); len(list) != 5 {
+			t.Errorf("%+v", list)
+		}
+		if got, err = lax.client.ApproveTasks(ctx, all); err != nil || got.Done != 0 || len(lax.allDeposits()) != 5 {
+			t.Errorf("again: %+v, %v", got, err)
+		}
+		all.DryRun = true
+		left, err := lax.client.DeclineTasks(ctx, all)
+		if err != nil || left.Done != 1 {
+			t.Fatalf("%+v, %v", left, err)
+		}
+		all.DryRun, all.Reason = false, "not ours"
+		if left, err = lax.client.DeclineTasks(ctx, all); err != nil || left.Done != 1 {
+			t.Fatalf("%+v, %v", left, err)
+		}
+		var states []string
+		for _, x := range lax.allRefused(6) {
+			states = append(states, fmt.Sprint(x.State, " ", x.Note))
+		}
+		if want := []string{"dismissed not ours", "taken ", "taken ", "taken mended", "taken mended", "taken "}; !slices.Equal(states, want) {
+			t.Errorf("%q, want %q", states, want)
+		}
+	})
 }

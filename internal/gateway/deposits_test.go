@@ -19,163 +19,156 @@ import (
 // TestPossibleDuplicates holds them back until a person decides, and tells of
 // the decision.
 func TestPossibleDuplicates(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), nil)
-			ctx := t.Context()
-			// Of one transaction: the same index twice, another index and amount, none.
-			for i, index := range []int64{3, 3, 4, -1} {
-				c := countersigntest.Deposit(1)
-				c.TrackingID, c.TxIndex = fmt.Sprint("d", i+1), index
-				if index == 4 {
-					c.Amount, _ = countersign.ParseAmount("77")
+	eachRig(t, nil, func(t *testing.T, r *rig) {
+		ctx := t.Context()
+		// Of one transaction: the same index twice, another index and amount, none.
+		for i, index := range []int64{3, 3, 4, -1} {
+			c := countersigntest.Deposit(1)
+			c.TrackingID, c.TxIndex = fmt.Sprint("d", i+1), index
+			if index == 4 {
+				c.Amount, _ = countersign.ParseAmount("77")
+			}
+			if code := r.deliver(c); code != countersign.CodeAccepted {
+				t.Fatalf("errCode %d", code)
+			}
+		}
+		states := func(want ...string) {
+			t.Helper()
+			got := []string{}
+			for _, d := range r.allDeposits() {
+				if d.PossibleDuplicate != (d.State != "taken") {
+					t.Errorf("deposit %d: %+v", d.Seq, d)
 				}
-				if code := r.deliver(c); code != countersign.CodeAccepted {
-					t.Fatalf("errCode %d", code)
-				}
+				got = append(got, string(d.State))
 			}
-			states := func(want ...string) {
-				t.Helper()
-				got := []string{}
-				for _, d := range r.allDeposits() {
-					if d.PossibleDuplicate != (d.State != "taken") {
-						t.Errorf("deposit %d: %+v", d.Seq, d)
-					}
-					got = append(got, string(d.State))
-				}
-				if fmt.Sprint(got) != fmt.Sprint(want) {
-					t.Fatalf("states are %v, want %v", got, want)
-				}
+			if fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Fatalf("states are %v, want %v", got, want)
 			}
-			states("taken", "held", "taken", "held")
-			r.wantAlarms(client.AlarmPossibleDuplicate)
-			r.wantNumbers(2)
-			if s, err := r.client.Stats(ctx); err != nil || s.DepositsHeld != 2 {
-				t.Fatalf("stats: %+v, %v", s, err)
+		}
+		states("taken", "held", "taken", "held")
+		r.wantAlarms(client.AlarmPossibleDuplicate)
+		r.wantNumbers(2)
+		if s, err := r.client.Stats(ctx); err != nil || s.DepositsHeld != 2 {
+			t.Fatalf("stats: %+v, %v", s, err)
+		}
+		for range 2 { // the same decision again changes nothing
+			if d, err := r.client.CreditDeposit(ctx, 2, "two transfers"); err != nil || d.State != "credited" || d.DecidedBy == "" {
+				t.Fatalf("credit: %+v, %v", d, err)
 			}
-			for range 2 { // the same decision again changes nothing
-				if d, err := r.client.CreditDeposit(ctx, 2, "two transfers"); err != nil || d.State != "credited" || d.DecidedBy == "" {
-					t.Fatalf("credit: %+v, %v", d, err)
-				}
+		}
+		if _, err := r.client.RejectDeposit(ctx, 2, ""); !errors.Is(err, client.ErrConflict) {
+			t.Fatalf("another decision: %v", err)
+		}
+		if _, err := r.client.CreditDeposit(ctx, 1, ""); !errors.Is(err, client.ErrConflict) {
+			t.Fatalf("a deposit that counts already: %v", err)
+		}
+		if _, err := r.client.RejectDeposit(ctx, 4, ""); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.client.CreditDeposit(ctx, 5, ""); !errors.Is(err, client.ErrNotFound) {
+			t.Fatalf("no such deposit: %v", err)
+		}
+		// The feed still says what it said, and the events below tell the decisions:
+		// a late reader of both must not credit deposit 2 twice.
+		states("taken", "held", "taken", "held")
+		for seq, want := range []client.DepositState{1: "taken", 2: "credited", 3: "taken", 4: "rejected"} {
+			if seq == 0 {
+				continue
 			}
-			if _, err := r.client.RejectDeposit(ctx, 2, ""); !errors.Is(err, client.ErrConflict) {
-				t.Fatalf("another decision: %v", err)
+			d, err := r.client.Deposit(ctx, int64(seq))
+			if err != nil || d.State != want {
+				t.Errorf("deposit %d: %+v, %v", seq, d, err)
 			}
-			if _, err := r.client.CreditDeposit(ctx, 1, ""); !errors.Is(err, client.ErrConflict) {
-				t.Fatalf("a deposit that counts already: %v", err)
+			body, err := forwardBody(ctx, r.book, book.Forward{Feed: client.FeedOfDeposits, Seq: int64(seq)})
+			if err != nil || strings.Contains(string(body), "credited") || strings.Contains(string(body), "decided") {
+				t.Errorf("%d is forwarded as %s, %v", seq, body, err)
 			}
-			if _, err := r.client.RejectDeposit(ctx, 4, ""); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := r.client.CreditDeposit(ctx, 5, ""); !errors.Is(err, client.ErrNotFound) {
-				t.Fatalf("no such deposit: %v", err)
-			}
-			// The feed still says what it said, and the events below tell the decisions:
-			// a late reader of both must not credit deposit 2 twice.
-			states("taken", "held", "taken", "held")
-			for seq, want := range []client.DepositState{1: "taken", 2: "credited", 3: "taken", 4: "rejected"} {
-				if seq == 0 {
-					continue
-				}
-				d, err := r.client.Deposit(ctx, int64(seq))
-				if err != nil || d.State != want {
-					t.Errorf("deposit %d: %+v, %v", seq, d, err)
-				}
-				body, err := forwardBody(ctx, r.book, book.Forward{Feed: client.FeedOfDeposits, Seq: int64(seq)})
-				if err != nil || strings.Contains(string(body), "credited") || strings.Contains(string(body), "decided") {
-					t.Errorf("%d is forwarded as %s, %v", seq, body, err)
-				}
-			}
-			events, err := r.client.Events(ctx, client.FeedOptions{})
-			if err != nil || len(events.Events) != 2 || events.Events[0].Kind != client.EventDepositCredited ||
-				events.Events[0].Deposit != 2 || events.Events[1].Kind != client.EventDepositRejected || events.Events[1].Deposit != 4 {
-				t.Fatalf("events: %+v, %v", events, err)
-			}
-		})
-	}
+		}
+		events, err := r.client.Events(ctx, client.FeedOptions{})
+		if err != nil || len(events.Events) != 2 || events.Events[0].Kind != client.EventDepositCredited ||
+			events.Events[0].Deposit != 2 || events.Events[1].Kind != client.EventDepositRejected || events.Events[1].Deposit != 4 {
+			t.Fatalf("events: %+v, %v", events, err)
+		}
+	})
 }
 
 // TestSplicesInUsualOrder joins requests of a service that does not bind and writes
 // the members in the interface's order. The first deposit is a thief's own, of little
 // worth, and never arrives as it was sent.
 func TestSplicesInUsualOrder(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			service := newService(t, countersigntest.ServiceConfig{Unbound: true})
-			r := newRig(t, d.url(t), service, nil)
-			small, big := *countersigntest.Deposit(1), *countersigntest.Deposit(2)
-			small.Amount, big.Amount = amount(t, "0.1"), amount(t, "900")
-			small.TenantUserID, big.TenantUserID = "65511", "65522"
-			small.TxID = "0x" + strings.Repeat("ab12", 16)
-			sealed := func(d *countersign.Deposit) []byte {
-				body, _, err := service.Body(d)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return body
+	eachUnbound(t, nil, func(t *testing.T, r *rig) {
+		small, big := *countersigntest.Deposit(1), *countersigntest.Deposit(2)
+		small.Amount, big.Amount = amount(t, "0.1"), amount(t, "900")
+		small.TenantUserID, big.TenantUserID = "65511", "65522"
+		small.TxID = "0x" + strings.Repeat("ab12", 16)
+		sealed := func(d *countersign.Deposit) []byte {
+			body, _, err := r.service.Body(d)
+			if err != nil {
+				t.Fatal(err)
 			}
-			post := func(body []byte) countersign.ErrCode {
-				resp, err := countersign.ParseResponse(service.Post(t.Context(), r.to, merchant.DefaultNotifyPath, body).Raw)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return resp.ErrCode
+			return body
+		}
+		post := func(body []byte) countersign.ErrCode {
+			resp, err := countersign.ParseResponse(r.service.Post(t.Context(), r.to, merchant.DefaultNotifyPath, body).Raw)
+			if err != nil {
+				t.Fatal(err)
 			}
-			splice := func(head, tail []byte, blocks int) []byte {
-				body, err := countersigntest.Splice(head, tail, blocks, testPair().Size())
-				if err != nil {
-					t.Fatal(err)
-				}
-				return body
+			return resp.ErrCode
+		}
+		splice := func(head, tail []byte, blocks int) []byte {
+			body, err := countersigntest.Splice(head, tail, blocks, testPair().Size())
+			if err != nil {
+				t.Fatal(err)
 			}
-			held, taken := sealed(&small), sealed(&big)
-			if code := post(taken); code != 0 {
-				t.Fatalf("errCode %d", code)
+			return body
+		}
+		held, taken := sealed(&small), sealed(&big)
+		if code := post(taken); code != 0 {
+			t.Fatalf("errCode %d", code)
+		}
+		if code := post(splice(held, taken, 1)); code != countersign.CodeMalformed {
+			t.Errorf("with the requestUUID of the one that was taken: errCode %d", code)
+		}
+		r.wantRefused(map[client.RefusalReason]int64{"spliced": 1})
+		r.wantAlarms(client.AlarmDepositRefused, client.AlarmRequestSuspect)
+		// The blocks in the middle are of the one that was taken. Its txId is cut.
+		middle := splice(splice(held, taken, 1), held, 3)
+		for range 2 {
+			if code := post(middle); code != 0 {
+				t.Errorf("the blocks in the middle: errCode %d", code)
 			}
-			if code := post(splice(held, taken, 1)); code != countersign.CodeMalformed {
-				t.Errorf("with the requestUUID of the one that was taken: errCode %d", code)
-			}
-			r.wantRefused(map[client.RefusalReason]int64{"spliced": 1})
-			r.wantAlarms(client.AlarmDepositRefused, client.AlarmRequestSuspect)
-			// The blocks in the middle are of the one that was taken. Its txId is cut.
-			middle := splice(splice(held, taken, 1), held, 3)
-			for range 2 {
-				if code := post(middle); code != 0 {
-					t.Errorf("the blocks in the middle: errCode %d", code)
-				}
-			}
-			list := r.allDeposits()
-			if len(list) != 2 || list[0].State != client.DepositTaken || list[1].State != client.DepositHeld || !list[1].Suspect || list[1].PossibleDuplicate {
-				t.Errorf("the feed is %+v", list)
-			}
-			if strings.Count(r.log.String(), "reason=suspect") != 1 {
-				t.Errorf("the log is %s", r.log)
-			}
-			// Both are repeated by their service, with requestUUIDs of their own.
-			if code := post(sealed(&big)); code != 0 {
-				t.Errorf("another attempt: errCode %d", code)
-			}
-			if code := post(sealed(&small)); code != countersign.CodeDetailsDiffer {
-				t.Errorf("what the join stands for: errCode %d", code)
-			}
-			// One that comes after its join is held: it is not known which of the two is right.
-			small.TrackingID, big.TrackingID = "deposit-3", "deposit-4"
-			small.TxID, big.TxID = "0x"+strings.Repeat("cd34", 16), "0x"+strings.Repeat("ef56", 16)
-			if code := post(splice(splice(sealed(&small), sealed(&big), 1), sealed(&small), 3)); code != 0 {
-				t.Errorf("errCode %d", code)
-			}
-			if code := post(sealed(&big)); code != 0 {
-				t.Errorf("errCode %d", code)
-			}
-			if list := r.allDeposits(); len(list) != 4 || list[2].State != client.DepositTaken || !list[3].Suspect {
-				t.Errorf("the feed is %+v", list)
-			}
-			got, err := r.client.CreditDeposit(t.Context(), 4, "the service says so")
-			if err != nil || got.State != client.DepositCredited || !got.Suspect {
-				t.Errorf("%+v, %v", got, err)
-			}
-		})
-	}
+		}
+		list := r.allDeposits()
+		if len(list) != 2 || list[0].State != client.DepositTaken || list[1].State != client.DepositHeld || !list[1].Suspect || list[1].PossibleDuplicate {
+			t.Errorf("the feed is %+v", list)
+		}
+		if strings.Count(r.log.String(), "reason=suspect") != 1 {
+			t.Errorf("the log is %s", r.log)
+		}
+		// Both are repeated by their service, with requestUUIDs of their own.
+		if code := post(sealed(&big)); code != 0 {
+			t.Errorf("another attempt: errCode %d", code)
+		}
+		if code := post(sealed(&small)); code != countersign.CodeDetailsDiffer {
+			t.Errorf("what the join stands for: errCode %d", code)
+		}
+		// One that comes after its join is held: it is not known which of the two is right.
+		small.TrackingID, big.TrackingID = "deposit-3", "deposit-4"
+		small.TxID, big.TxID = "0x"+strings.Repeat("cd34", 16), "0x"+strings.Repeat("ef56", 16)
+		if code := post(splice(splice(sealed(&small), sealed(&big), 1), sealed(&small), 3)); code != 0 {
+			t.Errorf("errCode %d", code)
+		}
+		if code := post(sealed(&big)); code != 0 {
+			t.Errorf("errCode %d", code)
+		}
+		if list := r.allDeposits(); len(list) != 4 || list[2].State != client.DepositTaken || !list[3].Suspect {
+			t.Errorf("the feed is %+v", list)
+		}
+		got, err := r.client.CreditDeposit(t.Context(), 4, "the service says so")
+		if err != nil || got.State != client.DepositCredited || !got.Suspect {
+			t.Errorf("%+v, %v", got, err)
+		}
+	})
 }
 
 func amount(t *testing.T, text string) countersign.Amount {
@@ -223,40 +216,37 @@ func TestPruneBlocks(t *testing.T) {
 
 // TestCursors holds acknowledged cursors to going forward within the feeds.
 func TestCursors(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), nil)
-			ctx := t.Context()
-			for n := range 5 {
-				r.deliver(countersigntest.Deposit(n))
+	eachRig(t, nil, func(t *testing.T, r *rig) {
+		ctx := t.Context()
+		for n := range 5 {
+			r.deliver(countersigntest.Deposit(n))
+		}
+		move := func(name string, to client.CursorMove, want client.Cursor) {
+			t.Helper()
+			got, err := r.client.MoveCursor(ctx, name, to)
+			got.Updated, want.Name = 0, name
+			if err != nil || got != want {
+				t.Fatalf("cursor: %+v, %v; want %+v", got, err, want)
 			}
-			move := func(name string, to client.CursorMove, want client.Cursor) {
-				t.Helper()
-				got, err := r.client.MoveCursor(ctx, name, to)
-				got.Updated, want.Name = 0, name
-				if err != nil || got != want {
-					t.Fatalf("cursor: %+v, %v; want %+v", got, err, want)
-				}
-			}
-			if c, err := r.client.Cursor(ctx, "new"); err != nil || c != (client.Cursor{Name: "new"}) {
-				t.Fatalf("new cursor: %+v, %v", c, err)
-			}
-			move("a", client.CursorMove{Deposits: 3}, client.Cursor{Deposits: 3})
-			move("a", client.CursorMove{Deposits: 2}, client.Cursor{Deposits: 3})
-			move("b", client.CursorMove{Deposits: 1}, client.Cursor{Deposits: 1})
-			move("a", client.CursorMove{}, client.Cursor{Deposits: 3})
-			if _, err := r.client.MoveCursor(ctx, "a", client.CursorMove{Deposits: 6}); !errors.Is(err, client.ErrConflict) {
-				t.Fatalf("beyond the end: %v", err)
-			}
-			if _, err := r.client.MoveCursor(ctx, "a", client.CursorMove{Events: 1}); !errors.Is(err, client.ErrConflict) {
-				t.Fatalf("beyond the end of events: %v", err)
-			}
-			part, err := r.client.Deposits(ctx, client.FeedOptions{Reader: "a"})
-			if err != nil || len(part.Deposits) != 2 || part.Deposits[0].Seq != 4 || part.Next != 5 {
-				t.Fatalf("from the cursor on: %+v, %v", part, err)
-			}
-		})
-	}
+		}
+		if c, err := r.client.Cursor(ctx, "new"); err != nil || c != (client.Cursor{Name: "new"}) {
+			t.Fatalf("new cursor: %+v, %v", c, err)
+		}
+		move("a", client.CursorMove{Deposits: 3}, client.Cursor{Deposits: 3})
+		move("a", client.CursorMove{Deposits: 2}, client.Cursor{Deposits: 3})
+		move("b", client.CursorMove{Deposits: 1}, client.Cursor{Deposits: 1})
+		move("a", client.CursorMove{}, client.Cursor{Deposits: 3})
+		if _, err := r.client.MoveCursor(ctx, "a", client.CursorMove{Deposits: 6}); !errors.Is(err, client.ErrConflict) {
+			t.Fatalf("beyond the end: %v", err)
+		}
+		if _, err := r.client.MoveCursor(ctx, "a", client.CursorMove{Events: 1}); !errors.Is(err, client.ErrConflict) {
+			t.Fatalf("beyond the end of events: %v", err)
+		}
+		part, err := r.client.Deposits(ctx, client.FeedOptions{Reader: "a"})
+		if err != nil || len(part.Deposits) != 2 || part.Deposits[0].Seq != 4 || part.Next != 5 {
+			t.Fatalf("from the cursor on: %+v, %v", part, err)
+		}
+	})
 }
 
 // TestWaitingReader gets what comes while it waits, from another process too.

@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -11,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	_ "modernc.org/sqlite"
 
 	"countersign/client"
 	"countersign/countersigntest"
@@ -22,32 +25,34 @@ import (
 func TestFeedPage(t *testing.T) {
 	for language, c := range map[string]struct {
 		program []string
-		books   func(dir string) []byte // lines of JSON or the printed rows, which name a seq each
+		books   func(dir string) []string // seq and amount of each row
 	}{
-		"python": {[]string{"/usr/bin/python3", "feed.py"}, func(dir string) []byte {
-			c := exec.Command("/usr/bin/python3", "-c", `import sqlite3
-for row in sqlite3.connect("books.db").execute("SELECT seq, amount FROM credits ORDER BY seq"): print(*row)`)
-			c.Dir = dir
-			out, _ := c.Output() // there may be no table yet
-			return out
+		"python": {[]string{"/usr/bin/python3", "feed.py"}, func(dir string) (rows []string) {
+			books, err := sql.Open("sqlite", filepath.Join(dir, "books.db"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer books.Close()
+			list, err := books.Query("SELECT seq || ' ' || amount FROM credits")
+			for err == nil && list.Next() { // there may be no table yet
+				rows = append(rows, "")
+				err = list.Scan(&rows[len(rows)-1])
+			}
+			return rows
 		}},
-		"js": {[]string{"node", "feed.js"}, func(dir string) []byte {
+		"js": {[]string{"node", "feed.js"}, func(dir string) (rows []string) {
 			b, _ := os.ReadFile(filepath.Join(dir, "books.jsonl"))
-			var rows []string
 			for line := range strings.Lines(string(b)) {
-				var r struct {
-					Seq    int64
-					Amount string
-				}
+				var r client.DepositEntry
 				if json.Unmarshal([]byte(line), &r) == nil {
-					rows = append(rows, fmt.Sprintf("%d %s\n", r.Seq, r.Amount))
+					rows = append(rows, fmt.Sprint(r.Seq, " ", r.Amount))
 				}
 			}
-			slices.Sort(rows)
-			return []byte(strings.Join(rows, ""))
+			return rows
 		}},
 	} {
 		t.Run(language, func(t *testing.T) {
+			t.Parallel()
 			if _, err := exec.LookPath(c.program[0]); err != nil {
 				if os.Getenv("CI") != "" {
 					t.Fatal(err)
@@ -76,53 +81,47 @@ for row in sqlite3.connect("books.db").execute("SELECT seq, amount FROM credits 
 				go func() { ended <- p.Wait() }()
 				return kill, ended
 			}
-			want := map[int64]string{}
-			deliver := func(from, to int) {
-				for n := from; n < to; n++ {
-					d := countersigntest.Deposit(n)
-					r.deliver(d)
-				}
-				clear(want)
+			var credited []string // held deposits
+			booked := func(what string) {
+				t.Helper()
+				want := credited
 				for _, d := range r.allDeposits() {
 					if d.State == client.DepositTaken {
-						want[d.Seq] = d.Amount.String()
+						want = append(want, fmt.Sprint(d.Seq, " ", d.Amount))
 					}
 				}
+				slices.Sort(want)
+				r.until(what, func() bool { return slices.Equal(slices.Sorted(slices.Values(c.books(dir))), want) })
 			}
-			booked := func() bool {
-				var rows []string
-				for seq, amount := range want {
-					rows = append(rows, fmt.Sprintf("%d %s\n", seq, amount))
+			deliver := func(from, to int) {
+				for n := from; n < to; n++ {
+					r.deliver(countersigntest.Deposit(n))
 				}
-				got := strings.SplitAfter(string(c.books(dir)), "\n")
-				got = slices.DeleteFunc(got, func(s string) bool { return s == "" })
-				slices.Sort(rows)
-				slices.Sort(got)
-				return slices.Equal(rows, got)
 			}
 			deliver(1, 30)
 			kill, ended := start()
-			r.until("the first are booked", booked)
+			booked("the first are booked")
 			kill()
 			<-ended
 			deliver(30, 60)
 			kill, ended = start()
-			r.until("all are booked, each once", booked)
+			booked("all are booked, each once")
 
 			twin := countersigntest.Deposit(1)
 			twin.TrackingID = "the same again"
 			r.deliver(twin)
 			deliver(60, 61)
-			r.until("what came after the held one is booked, and that is not", booked)
+			booked("what came after the held one is booked, and that is not")
 			held, err := r.client.SearchDeposits(t.Context(), client.DepositSearch{State: client.DepositHeld}, client.PageOptions{})
 			if err != nil || len(held.Deposits) != 1 {
 				t.Fatalf("%+v, %v", held, err)
 			}
-			if _, err := r.client.ApproveTask(t.Context(), client.DepositTask(held.Deposits[0].Seq), "two transfers"); err != nil {
+			if _, err := r.client.CreditDeposit(t.Context(), held.Deposits[0].Seq, "two transfers"); err != nil {
 				t.Fatal(err)
 			}
-			want[held.Deposits[0].Seq] = twin.Amount.String()
-			r.until("the held one is booked when a person has credited it", booked)
+			credited = []string{fmt.Sprint(held.Deposits[0].Seq, " ", twin.Amount)}
+			deliver(61, 62) // ends the wait for deposits
+			booked("the held one is booked when a person has credited it")
 			kill()
 			<-ended
 

@@ -77,65 +77,58 @@ func (r *rig) records(kind string) int {
 // TestRepeatedQuestion: one recorded question costs one record of each answer, however often it
 // comes, from any process.
 func TestRepeatedQuestion(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), nil)
-			r.order(1)
-			question := r.body(countersigntest.Withdrawal(1))
-			for range 50 {
-				if code := r.posted(merchant.DefaultWithdrawPath, question); code != countersign.CodeAccepted {
-					t.Fatalf("errCode %d", code)
-				}
+	eachRig(t, nil, func(t *testing.T, r *rig) {
+		r.order(1)
+		question := r.body(countersigntest.Withdrawal(1))
+		for range 50 {
+			if code := r.posted(merchant.DefaultWithdrawPath, question); code != countersign.CodeAccepted {
+				t.Fatalf("errCode %d", code)
 			}
-			again := newRigOn(t, r.db, r.service, nil)
-			for range 5 {
-				again.posted(merchant.DefaultWithdrawPath, question)
-			}
-			if n := r.records("withdrawal.answered"); n != 1 {
-				t.Errorf("the log has %d records of it", n)
-			}
-			r.confirmed(1) // another question
-			if n := r.records("withdrawal.answered"); n != 2 {
-				t.Errorf("the log has %d records of two questions", n)
-			}
-		})
-	}
+		}
+		again := newRigOn(t, r.db, r.service, nil)
+		for range 5 {
+			again.posted(merchant.DefaultWithdrawPath, question)
+		}
+		if n := r.records("withdrawal.answered"); n != 1 {
+			t.Errorf("the log has %d records of it", n)
+		}
+		r.confirmed(1) // another question
+		if n := r.records("withdrawal.answered"); n != 2 {
+			t.Errorf("the log has %d records of two questions", n)
+		}
+	})
 }
 
 // TestManyJoins: who posts what he joined from recorded callbacks fills neither the table nor the log,
 // takes the place of nothing that came before, and deposits go on.
 func TestManyJoins(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{Unbound: true}), nil)
-			first := r.body(countersigntest.Deposit(1))
-			r.posted(merchant.DefaultNotifyPath, first)
-			other := *countersigntest.Deposit(1)
-			other.TenantUserID = "another"
-			r.deliver(&other)
-			random := rand.New(rand.NewPCG(1, 1))
-			for range 3 * book.MaxRefusedRows {
-				r.posted(merchant.DefaultNotifyPath, joined(t, random, first))
-			}
-			if code := r.deliver(countersigntest.Deposit(2)); code != countersign.CodeAccepted {
-				t.Errorf("errCode %d", code)
-			}
-			n, kept := 0, 0
-			for x, err := range client.All(t.Context(), r.client.Refused, client.RefusedFilter{}) {
-				if err != nil {
-					t.Fatal(err)
-				}
-				if n++; x.Reason == "other_content" {
-					kept++
-				}
-			}
-			if n > book.MaxRefusedRows || kept != 1 {
-				t.Errorf("%d are kept, and %d of what was refused before", n, kept)
-			}
-			if lines := strings.Count(r.log.String(), "\n"); lines > 200 {
-				t.Errorf("%d lines are in the log", lines)
-			}
-		})
+	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{Unbound: true}), nil)
+	first := r.body(countersigntest.Deposit(1))
+	r.posted(merchant.DefaultNotifyPath, first)
+	other := *countersigntest.Deposit(1)
+	other.TenantUserID = "another"
+	r.deliver(&other)
+	random := rand.New(rand.NewPCG(1, 1))
+	for range book.MaxRefusedRows + 100 {
+		r.posted(merchant.DefaultNotifyPath, joined(t, random, first))
+	}
+	if code := r.deliver(countersigntest.Deposit(2)); code != countersign.CodeAccepted {
+		t.Errorf("errCode %d", code)
+	}
+	n, kept := 0, 0
+	for x, err := range client.All(t.Context(), r.client.Refused, client.RefusedFilter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n++; x.Reason == "other_content" {
+			kept++
+		}
+	}
+	if n > book.MaxRefusedRows || kept != 1 {
+		t.Errorf("%d are kept, and %d of what was refused before", n, kept)
+	}
+	if lines := strings.Count(r.log.String(), "\n"); lines > 200 {
+		t.Errorf("%d lines are in the log", lines)
 	}
 }
 
@@ -143,95 +136,87 @@ func TestManyJoins(t *testing.T) {
 // right, and what it is joined from is; forty that were refused stay however many joins follow,
 // and "retry all" books them and nothing else.
 func TestJoinsOfRefused(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			service := newService(t, countersigntest.ServiceConfig{Unbound: true})
-			strict := newRig(t, d.url(t), service, func(c *Config) { c.Callbacks.Profile.Binding = merchant.BindingRequired })
-			const honest = 40
-			var bodies [][]byte
-			for n := range honest {
-				bodies = append(bodies, strict.body(countersigntest.Deposit(n+1)))
-				strict.posted(merchant.DefaultNotifyPath, bodies[n])
+	service := newService(t, countersigntest.ServiceConfig{Unbound: true})
+	strict := newRig(t, dialects[0].url(t), service, func(c *Config) { c.Callbacks.Profile.Binding = merchant.BindingRequired })
+	const honest = 40
+	var bodies [][]byte
+	for n := range honest {
+		bodies = append(bodies, strict.body(countersigntest.Deposit(n+1)))
+		strict.posted(merchant.DefaultNotifyPath, bodies[n])
+	}
+	var joins [][]byte
+	for n := range 1080 {
+		joins = append(joins, strict.splice(bodies[n%honest], bodies[(n+1+n/honest)%honest]))
+		strict.posted(merchant.DefaultNotifyPath, joins[n])
+	}
+	right := map[string]string{}
+	for n := range honest {
+		deposit := countersigntest.Deposit(n + 1)
+		right[deposit.TrackingID] = deposit.Amount.String()
+	}
+	lax := newRigOn(t, strict.db, service, nil)
+	if code := lax.posted(merchant.DefaultNotifyPath, joins[0]); code == countersign.CodeAccepted {
+		t.Error("a join of two refused deposits was taken")
+	}
+	if code := lax.posted(merchant.DefaultNotifyPath, bodies[0]); code != countersign.CodeAccepted {
+		t.Errorf("what it was joined from: errCode %d", code)
+	}
+	refused := lax.client.open(t, client.TaskRefused)
+	slices.Reverse(refused) // the first that came first
+	for ids := range slices.Chunk(refused, 200) {
+		for len(ids) > 0 {
+			got, err := lax.client.ApproveTasks(t.Context(), client.DecideTasks{IDs: ids})
+			if err != nil {
+				t.Fatal(err)
 			}
-			joins := [][]byte{}
-			for n := range 1080 {
-				joins = append(joins, strict.splice(bodies[n%honest], bodies[(n+1+n/honest)%honest]))
-				strict.posted(merchant.DefaultNotifyPath, joins[n])
-			}
-			right := map[string]string{}
-			for n := range honest {
-				deposit := countersigntest.Deposit(n + 1)
-				right[deposit.TrackingID] = deposit.Amount.String()
-			}
-			lax := newRigOn(t, strict.db, service, nil)
-			if code := lax.posted(merchant.DefaultNotifyPath, joins[0]); code == countersign.CodeAccepted {
-				t.Error("a join of two refused deposits was taken")
-			}
-			if code := lax.posted(merchant.DefaultNotifyPath, bodies[0]); code != countersign.CodeAccepted {
-				t.Errorf("what it was joined from: errCode %d", code)
-			}
-			refused := lax.client.open(t, client.TaskRefused)
-			slices.Reverse(refused) // the first that came first
-			for ids := range slices.Chunk(refused, 200) {
-				for len(ids) > 0 {
-					got, err := lax.client.ApproveTasks(t.Context(), client.DecideTasks{IDs: ids})
-					if err != nil {
-						t.Fatal(err)
-					}
-					ids = nil
-					for _, x := range got.Tasks {
-						if strings.Contains(x.Why, "in time") { // it says so: repeat the call
-							ids = append(ids, x.ID)
-						}
-					}
+			ids = nil
+			for _, x := range got.Tasks {
+				if strings.Contains(x.Why, "in time") { // it says so: repeat the call
+					ids = append(ids, x.ID)
 				}
 			}
-			taken := 0
-			for _, x := range lax.allDeposits() {
-				if x.State != client.DepositTaken {
-					continue
-				}
-				taken++
-				if right[x.TrackingID] != x.Amount.String() {
-					t.Errorf("%s is booked with %s, want %s", x.TrackingID, x.Amount, right[x.TrackingID])
-				}
-			}
-			if taken != honest {
-				t.Errorf("%d of %d are booked", taken, honest)
-			}
-		})
+		}
+	}
+	taken := 0
+	for _, x := range lax.allDeposits() {
+		if x.State != client.DepositTaken {
+			continue
+		}
+		taken++
+		if right[x.TrackingID] != x.Amount.String() {
+			t.Errorf("%s is booked with %s, want %s", x.TrackingID, x.Amount, right[x.TrackingID])
+		}
+	}
+	if taken != honest {
+		t.Errorf("%d of %d are booked", taken, honest)
 	}
 }
 
 // TestForgerPoisonsNothing: a join that came, and was refused, before what it was joined from costs
 // the honest deposit nothing but a person's look.
 func TestForgerPoisonsNothing(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			service := newService(t, countersigntest.ServiceConfig{Unbound: true})
-			strict := newRig(t, d.url(t), service, func(c *Config) { c.Callbacks.Profile.Binding = merchant.BindingRequired })
-			a, b := strict.body(countersigntest.Deposit(1)), strict.body(countersigntest.Deposit(2))
-			strict.posted(merchant.DefaultNotifyPath, strict.splice(a, b))
-			strict.posted(merchant.DefaultNotifyPath, strict.splice(b, a))
-			r := newRigOn(t, strict.db, service, nil)
-			r.posted(merchant.DefaultNotifyPath, a) // of the same blocks as both joins
-			for x, err := range client.All(t.Context(), r.client.Refused, client.RefusedFilter{Reason: "spliced"}) {
-				if err != nil {
-					t.Fatal(err)
-				}
-				if got, err := r.client.RetryRefused(t.Context(), x.ID, "looked at"); err != nil || got.State != client.RefusedTaken {
-					t.Errorf("%+v, %v", got, err)
-				}
+	eachUnbound(t, func(c *Config) { c.Callbacks.Profile.Binding = merchant.BindingRequired }, func(t *testing.T, strict *rig) {
+		a, b := strict.body(countersigntest.Deposit(1)), strict.body(countersigntest.Deposit(2))
+		strict.posted(merchant.DefaultNotifyPath, strict.splice(a, b))
+		strict.posted(merchant.DefaultNotifyPath, strict.splice(b, a))
+		r := newRigOn(t, strict.db, strict.service, nil)
+		r.posted(merchant.DefaultNotifyPath, a) // of the same blocks as both joins
+		for x, err := range client.All(t.Context(), r.client.Refused, client.RefusedFilter{Reason: "spliced"}) {
+			if err != nil {
+				t.Fatal(err)
 			}
-			held := r.allDeposits()
-			if len(held) != 1 || held[0].State != client.DepositHeld || held[0].Amount.String() != countersigntest.Deposit(1).Amount.String() {
-				t.Fatalf("%+v", held)
+			if got, err := r.client.RetryRefused(t.Context(), x.ID, "looked at"); err != nil || got.State != client.RefusedTaken {
+				t.Errorf("%+v, %v", got, err)
 			}
-			if code := r.deliver(countersigntest.Deposit(2)); code != countersign.CodeAccepted {
-				t.Errorf("another attempt of the other one: errCode %d", code)
-			}
-		})
-	}
+		}
+		held := r.allDeposits()
+		if len(held) != 1 || held[0].State != client.DepositHeld || held[0].Amount.String() != countersigntest.Deposit(1).Amount.String() {
+			t.Fatalf("%+v", held)
+		}
+		if code := r.deliver(countersigntest.Deposit(2)); code != countersign.CodeAccepted {
+			t.Errorf("another attempt of the other one: errCode %d", code)
+		}
+	})
 }
 
 // TestHeldIsAskedAgain: a provider that takes "ask again" for a refusal does not come again. What
@@ -299,54 +284,51 @@ func TestHeldIsAskedAgain(t *testing.T) {
 // TestLongIdentifiers: an identifier that no index holds is refused for good, kept and alarmed,
 // whatever the type of the callback, with either database.
 func TestLongIdentifiers(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{Unbound: true}), nil)
-			random := make([]byte, 3000) // a text that compresses would fit into an index
-			for i := range random {
-				random[i] = "0123456789abcdef"[rand.IntN(16)]
+	eachUnbound(t, nil, func(t *testing.T, r *rig) {
+		random := make([]byte, 3000) // a text that compresses would fit into an index
+		for i := range random {
+			random[i] = "0123456789abcdef"[rand.IntN(16)]
+		}
+		kept := 0
+		for _, typ := range countersign.TypeUnknown.Values() {
+			cb, path := countersigntest.Notice(typ, 1), merchant.DefaultNotifyPath
+			switch typ {
+			case countersign.TypeDeposited:
+				cb = countersigntest.Deposit(1)
+			case countersign.TypeRequestWithdraw:
+				cb, path = countersigntest.Withdrawal(1), merchant.DefaultWithdrawPath
 			}
-			kept := 0
-			for _, typ := range countersign.TypeUnknown.Values() {
-				cb, path := countersigntest.Notice(typ, 1), merchant.DefaultNotifyPath
-				switch typ {
-				case countersign.TypeDeposited:
-					cb = countersigntest.Deposit(1)
-				case countersign.TypeRequestWithdraw:
-					cb, path = countersigntest.Withdrawal(1), merchant.DefaultWithdrawPath
-				}
-				member, id := "trackingId", cb.EventID()
-				switch {
-				case cb.OrderID() != "":
-					member, id = "callBackId", cb.OrderID()
-				case id == "":
-					member, id = "tenantUserId", cb.User()
-				}
-				plain, _, err := r.service.Plaintext(cb)
-				if err != nil {
-					t.Fatal(err)
-				}
-				body, err := r.service.Seal(bytes.Replace(plain, fmt.Appendf(nil, "%q:%q", member, id), fmt.Appendf(nil, "%q:%q", member, random), 1))
-				if err != nil {
-					t.Fatal(err)
-				}
-				for range 2 {
-					if code := r.posted(path, body); code != countersign.CodeMalformed {
-						t.Errorf("type %d: errCode %d", typ, code)
-					}
-				}
-				kept++
-				x := r.allRefused(kept)[0]
-				if x.Reason != "malformed" || x.Type != typ || x.Number != 2 || len(x.Facts) != 1 || x.Facts[0].Member != member ||
-					!strings.Contains(x.Facts[0].Cause, "1024") && !strings.Contains(x.Facts[0].Cause, "1,024") {
-					t.Errorf("%.200s", fmt.Sprintf("%+v", x))
-				}
-				r.wantAlarms(client.AlarmDepositRefused)
-				list, err := r.book.StandingAlarms(t.Context(), client.AlarmDepositRefused)
-				if err != nil || len(list) != 1 || list[0].Number < int64(kept) {
-					t.Errorf("type %d is not counted: %+v, %v", typ, list, err)
+			member, id := "trackingId", cb.EventID()
+			switch {
+			case cb.OrderID() != "":
+				member, id = "callBackId", cb.OrderID()
+			case id == "":
+				member, id = "tenantUserId", cb.User()
+			}
+			plain, _, err := r.service.Plaintext(cb)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := r.service.Seal(bytes.Replace(plain, fmt.Appendf(nil, "%q:%q", member, id), fmt.Appendf(nil, "%q:%q", member, random), 1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if code := r.posted(path, body); code != countersign.CodeMalformed {
+					t.Errorf("type %d: errCode %d", typ, code)
 				}
 			}
-		})
-	}
+			kept++
+			x := r.allRefused(kept)[0]
+			if x.Reason != "malformed" || x.Type != typ || x.Number != 2 || len(x.Facts) != 1 || x.Facts[0].Member != member ||
+				!strings.Contains(x.Facts[0].Cause, "1024") && !strings.Contains(x.Facts[0].Cause, "1,024") {
+				t.Errorf("%.200s", fmt.Sprintf("%+v", x))
+			}
+			r.wantAlarms(client.AlarmDepositRefused)
+			list, err := r.book.StandingAlarms(t.Context(), client.AlarmDepositRefused)
+			if err != nil || len(list) != 1 || list[0].Number < int64(kept) {
+				t.Errorf("type %d is not counted: %+v, %v", typ, list, err)
+			}
+		}
+	})
 }

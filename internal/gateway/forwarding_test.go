@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -90,56 +89,77 @@ func (a *application) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(status)
 }
 
-// TestForwarding tells the application of everything, again until it says 2xx.
+// TestForwarding: the application is told of everything, signed, again until it says 2xx. What it does not take is
+// shown, and sent again at once where a person asks for it.
 func TestForwarding(t *testing.T) {
 	for _, d := range dialects {
 		t.Run(d.name, func(t *testing.T) {
 			a := newApplication(t)
+			var mended atomic.Bool
 			a.answer = func(id string, attempt int) int {
-				return []int{500, 302, 200}[min(attempt, 3)-1] // a redirect is not followed
+				switch {
+				case id == "deposit_1" && !mended.Load():
+					panic(http.ErrAbortHandler) // the connection breaks
+				case id == "deposit_2" && attempt < 3:
+					return 422
+				case id == "deposit_3" && attempt < 2:
+					return 302 // a redirect is not followed
+				}
+				return 204
 			}
-			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) {
-				c.Forward = Forwarding{URL: a.URL, Secret: testSecret}
-			})
+			url, service := d.url(t), newService(t, countersigntest.ServiceConfig{})
+			silent := newRig(t, url, service, nil) // it forwards nothing
+			for i := range 3 {
+				silent.deliver(countersigntest.Deposit(i))
+			}
+			silent.order(1)
+			silent.confirmed(1)
+			if f, err := silent.client.Forwarding(t.Context()); err != nil || f.On || f.Waiting != 0 || len(f.Feeds) != 2 || f.Feeds[0].Last != 3 || f.Feeds[0].Begun != 0 {
+				t.Errorf("before: %+v, %v", f, err)
+			}
+			if d.name == "sqlite" {
+				if err := silent.db.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r := newRig(t, url, service, func(c *Config) { c.Forward = Forwarding{URL: a.URL, Secret: testSecret} })
 			a.now = r.clock.now
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
 			r.sender.poll = 5 * time.Millisecond // the clock is not the real one
 			go func() { ended <- r.Run(ctx) }()
-			const n = 10
-			for i := range n {
-				r.deliver(countersigntest.Deposit(i))
+			status := func(want string, is func(client.Forwarding) bool) {
+				t.Helper()
+				r.until(want, func() bool {
+					f, err := r.client.Forwarding(t.Context())
+					if err != nil {
+						t.Fatal(err)
+					}
+					return is(f)
+				})
 			}
-			r.order(1)
-			r.confirmed(1)
-			deadline := time.Now().Add(time.Minute)
-			for {
-				s, err := r.client.Stats(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
-				if s.Forwards == 0 {
-					break
-				}
-				if time.Now().After(deadline) {
-					t.Fatalf("still to be told: %+v\n%s", s, r.log)
-				}
-				r.clock.advance(time.Second) // brings the next attempt
-				time.Sleep(5 * time.Millisecond)
+			status("three have failed, and one was told", func(f client.Forwarding) bool {
+				return f.On && f.Waiting == 3 && f.Retrying == 3 && f.Feeds[0].Position == 3 && len(f.Failed) == 3 && f.Oldest != 0 &&
+					strings.HasPrefix(f.Failed[0].LastError, "failed: ") && f.Failed[1].LastError == "status 422" && f.Failed[2].LastError == "status 302"
+			})
+			mended.Store(true)
+			if n, err := r.client.RetryForwards(t.Context()); err != nil || n.Retried != 3 {
+				t.Errorf("%+v retried, %v", n, err)
 			}
+			status("one failed again", func(f client.Forwarding) bool {
+				return len(f.Failed) == 1 && f.Failed[0].ID == "deposit_2" && f.Failed[0].Attempts == 2 && !f.Failed[0].Sending
+			})
+			r.clock.advance(time.Minute) // brings the next attempt
+			status("nothing is left", func(f client.Forwarding) bool { return f.Waiting == 0 && f.Oldest == 0 })
+			wantRecords(t, r, "forwarding.begun", "forwarding.begun", "forward.retried")
 			cancel()
 			if err := <-ended; err != nil {
 				t.Fatal(err)
 			}
 			a.mu.Lock()
 			defer a.mu.Unlock()
-			if len(a.errs) > 0 || len(a.told) != n+1 {
-				t.Fatalf("errors %v, told %v", a.errs, a.told)
-			}
-			for id, times := range a.told {
-				if times != 1 || a.tries[id] != 3 {
-					t.Errorf("%s was told %d times with %d attempts", id, times, a.tries[id])
-				}
+			if diff := cmp.Diff(map[string]int{"deposit_1": 1, "deposit_2": 1, "deposit_3": 1, "event_1": 1}, a.told); diff != "" || len(a.errs) > 0 {
+				t.Errorf("%v\n%s", a.errs, diff)
 			}
 			checkForwardBodies(t, a)
 			if strings.Contains(r.log.String(), a.URL) || strings.Contains(r.log.String(), string(testSecret)) {
@@ -184,84 +204,6 @@ func claim(t *testing.T, end *book.Book, n int) {
 	}
 }
 
-// TestForwardsFailed: what the application does not take is shown, and sent again at once where a person
-// asks for it.
-func TestForwardsFailed(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			a := newApplication(t)
-			var mended atomic.Bool
-			a.answer = func(id string, attempt int) int {
-				if !mended.Load() && id == "deposit_1" {
-					panic(http.ErrAbortHandler) // the connection breaks
-				}
-				if !mended.Load() && id != "deposit_3" || id == "deposit_2" && attempt < 3 {
-					return 422
-				}
-				return 204
-			}
-			url := d.url(t)
-			service := newService(t, countersigntest.ServiceConfig{})
-			silent := newRig(t, url, service, nil) // it forwards nothing
-			for i := range 3 {
-				silent.deliver(countersigntest.Deposit(i))
-			}
-			if f, err := silent.client.Forwarding(t.Context()); err != nil || f.On || f.Waiting != 0 || len(f.Feeds) != 2 || f.Feeds[0].Last != 3 || f.Feeds[0].Begun != 0 {
-				t.Errorf("before: %+v, %v", f, err)
-			}
-			if d.name == "sqlite" {
-				if err := silent.db.Close(); err != nil {
-					t.Fatal(err)
-				}
-			}
-			r := newRig(t, url, service, func(c *Config) { c.Forward = Forwarding{URL: a.URL, Secret: testSecret} })
-			a.now = r.clock.now
-			ctx, cancel := context.WithCancel(t.Context())
-			ended := make(chan error, 1)
-			r.sender.poll = 5 * time.Millisecond
-			go func() { ended <- r.Run(ctx) }()
-			status := func(want string, is func(client.Forwarding) bool) {
-				t.Helper()
-				r.until(want, func() bool {
-					f, err := r.client.Forwarding(t.Context())
-					if err != nil {
-						t.Fatal(err)
-					}
-					return is(f)
-				})
-			}
-			status("two have failed, and one was told", func(f client.Forwarding) bool {
-				return f.On && f.Waiting == 2 && f.Retrying == 2 && f.Feeds[0].Position == 3 && len(f.Failed) == 2 && f.Oldest != 0 && strings.HasPrefix(f.Failed[0].LastError, "failed: ") && f.Failed[1].LastError == "status 422"
-			})
-			var refused *client.Problem
-			if _, err := r.app.RetryForwards(t.Context()); !errors.As(err, &refused) || refused.Status != 403 {
-				t.Errorf("the application's token: %v", err)
-			}
-			mended.Store(true)
-			if n, err := r.client.RetryForwards(t.Context()); err != nil || n.Retried != 2 {
-				t.Errorf("%+v retried, %v", n, err)
-			}
-			status("one failed again", func(f client.Forwarding) bool {
-				return len(f.Failed) == 1 && f.Failed[0].ID == "deposit_2" && f.Failed[0].Attempts == 2 && !f.Failed[0].Sending
-			})
-			if _, err := r.client.RetryForwards(t.Context()); err != nil {
-				t.Error(err)
-			}
-			status("nothing is left", func(f client.Forwarding) bool { return f.Waiting == 0 && f.Oldest == 0 })
-			wantRecords(t, r, "forwarding.begun", "forwarding.begun", "forward.retried", "forward.retried")
-			cancel()
-			if err := <-ended; err != nil {
-				t.Fatal(err)
-			}
-			a.mu.Lock()
-			defer a.mu.Unlock()
-			if diff := cmp.Diff(map[string]int{"deposit_1": 1, "deposit_2": 1, "deposit_3": 1}, a.told); diff != "" || len(a.errs) > 0 {
-				t.Errorf("%v\n%s", a.errs, diff)
-			}
-		})
-	}
-}
-
 // wantRecords wants these records about the forwarding in the audit log, those of a
 // person's acts with the token.
 func wantRecords(t *testing.T, r *rig, want ...string) {
@@ -288,33 +230,32 @@ func wantRecords(t *testing.T, r *rig, want ...string) {
 	}
 }
 
-func TestForwardConfig(t *testing.T) {
+func TestConfig(t *testing.T) {
 	s := openDB(t, dialects[0].url(t))
-	service := newService(t, countersigntest.ServiceConfig{})
-	for name, f := range map[string]Forwarding{
-		"no secret":   {URL: "https://app.example/in"},
-		"short":       {URL: "https://app.example/in", Secret: signed.Secret("short")},
-		"plain":       {URL: "http://app.example/in", Secret: testSecret},
-		"plain, 10/8": {URL: "http://10.0.0.1/in", Secret: testSecret},
-		"plain, name": {URL: "http://localhost.example/in", Secret: testSecret},
-		"stream":      {URL: "nats://127.0.0.1/feeds", Secret: testSecret},
-		"scheme":      {URL: "ftp://app.example/in", Secret: testSecret},
-		"user":        {URL: "https://u:p@app.example/in", Secret: testSecret},
-		"no host":     {URL: "https:///in", Secret: testSecret},
+	callbacks := newService(t, countersigntest.ServiceConfig{}).MerchantConfig()
+	const app = "https://app.example/in"
+	bad := []Config{{}, {DB: s}}
+	for _, f := range []Forwarding{
+		{URL: app}, {URL: app, Secret: signed.Secret("short")}, {URL: "http://app.example/in", Secret: testSecret}, {URL: "http://10.0.0.1/in", Secret: testSecret},
+		{URL: "http://localhost.example/in", Secret: testSecret}, {URL: "nats://127.0.0.1/feeds", Secret: testSecret}, {URL: "ftp://app.example/in", Secret: testSecret},
+		{URL: "https://u:p@app.example/in", Secret: testSecret}, {URL: "https:///in", Secret: testSecret},
 	} {
-		if _, err := New(Config{DB: s, Callbacks: service.MerchantConfig(), Forward: f}); err == nil {
-			t.Errorf("%s: no error", name)
+		bad = append(bad, Config{DB: s, Callbacks: callbacks, Forward: f})
+	}
+	for _, v := range []Verifying{
+		{URL: "ftp://x", Secret: testSecret}, {URL: "http://u:p@x", Secret: testSecret}, {URL: "http://x", Secret: testSecret[:8]},
+		{URL: "http://x", Secret: testSecret, Timeout: -1}, {URL: "http://x", Secret: testSecret, For: -1},
+	} {
+		bad = append(bad, Config{DB: s, Callbacks: callbacks, Verify: v})
+	}
+	for _, c := range bad {
+		if _, err := New(c); err == nil || strings.Contains(err.Error(), "u:p") {
+			t.Errorf("%s, %s: %v", c.Forward.URL, c.Verify.URL, err)
 		}
 	}
-	for _, text := range []string{"https://app.example/in", "http://localhost:1/in", "http://127.8.0.1/in", "http://[::1]:80/in"} {
-		if _, err := New(Config{DB: s, Callbacks: service.MerchantConfig(), Forward: Forwarding{URL: text, Secret: testSecret}}); err != nil {
+	for _, text := range []string{app, "http://localhost:1/in", "http://127.8.0.1/in", "http://[::1]:80/in"} {
+		if _, err := New(Config{DB: s, Callbacks: callbacks, Forward: Forwarding{URL: text, Secret: testSecret}}); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
-	}
-	if _, err := New(Config{}); err == nil {
-		t.Error("no store: no error")
-	}
-	if _, err := New(Config{DB: s}); err == nil {
-		t.Error("no key: no error")
 	}
 }

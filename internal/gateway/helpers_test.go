@@ -39,6 +39,15 @@ func TestMain(m *testing.M) {
 	os.Exit(dbtest.Run(m))
 }
 
+// fewerChecks makes a third of the sequences of rapid suffice for a test.
+func fewerChecks(t *testing.T) {
+	f := flag.Lookup("rapid.checks")
+	if f.Value.String() == "15" {
+		_ = f.Value.Set("5")
+		t.Cleanup(func() { _ = f.Value.Set("15") })
+	}
+}
+
 // dialects gives a fresh database of each kind.
 var dialects = []struct {
 	name string
@@ -122,6 +131,22 @@ var testPair = sync.OnceValue(func() *envelope.Key {
 func newRig(t testing.TB, url string, service *countersigntest.Service, change func(*Config)) *rig {
 	t.Helper()
 	return newRigOn(t, openDB(t, url), service, change)
+}
+
+// eachRig runs test with a gateway on each kind of database.
+func eachRig(t *testing.T, change func(*Config), test func(t *testing.T, r *rig)) {
+	eachRigOf(t, countersigntest.ServiceConfig{}, change, test)
+}
+
+// eachUnbound is eachRig with a service that does not bind.
+func eachUnbound(t *testing.T, change func(*Config), test func(t *testing.T, r *rig)) {
+	eachRigOf(t, countersigntest.ServiceConfig{Unbound: true}, change, test)
+}
+
+func eachRigOf(t *testing.T, service countersigntest.ServiceConfig, change func(*Config), test func(t *testing.T, r *rig)) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) { test(t, newRig(t, d.url(t), newService(t, service), change)) })
+	}
 }
 
 // newRigOn is newRig on a database that is open: one more node, or one after the other.
@@ -224,71 +249,56 @@ func (r *rig) orderTask(n int) client.Task {
 	return task
 }
 
-// alarms returns the kinds of all rows of alarms, in order.
-func (r *rig) alarms() []client.AlarmKind {
+// alarms returns of all rows of alarms, in order, what of returns, without what is empty.
+func alarms[T comparable](r *rig, of func(client.Alarm) T) (list []T) {
 	r.t.Helper()
-	list, err := r.client.Alarms(r.t.Context(), client.AlarmFilter{}, client.PageOptions{Limit: 1000})
+	page, err := r.client.Alarms(r.t.Context(), client.AlarmFilter{}, client.PageOptions{Limit: 1000})
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	slices.Reverse(list.Alarms)
-	var kinds []client.AlarmKind
-	for _, a := range list.Alarms {
-		kinds = append(kinds, a.Kind)
-	}
-	return kinds
-}
-
-// wantCauses holds the causes that the subjects of alarms name, in order.
-func (r *rig) wantCauses(want ...string) {
-	r.t.Helper()
-	list, err := r.client.Alarms(r.t.Context(), client.AlarmFilter{}, client.PageOptions{Limit: 1000})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	slices.Reverse(list.Alarms)
-	var got []string
-	for _, a := range list.Alarms {
-		if _, cause, names := strings.Cut(a.Subject, " ("); names {
-			got = append(got, strings.TrimSuffix(cause, ")"))
+	var none T
+	for _, a := range slices.Backward(page.Alarms) {
+		if v := of(a); v != none {
+			list = append(list, v)
 		}
 	}
-	if !slices.Equal(got, want) {
-		r.t.Fatalf("the causes of alarms are %q, want %q", got, want)
-	}
+	return list
 }
 
-// wantNumbers holds the rows of alarms, in order, to how often they were raised.
-func (r *rig) wantNumbers(want ...int64) {
+func kindOf(a client.Alarm) client.AlarmKind { return a.Kind }
+
+func wantOf[T comparable](r *rig, what string, of func(client.Alarm) T, want []T) {
 	r.t.Helper()
-	list, err := r.client.Alarms(r.t.Context(), client.AlarmFilter{}, client.PageOptions{Limit: 1000})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	var got []int64
-	for _, a := range slices.Backward(list.Alarms) {
-		got = append(got, a.Number)
-	}
-	if !slices.Equal(got, want) {
-		r.t.Fatalf("alarms were raised %v times, want %v", got, want)
+	if got := alarms(r, of); !slices.Equal(got, want) {
+		r.t.Fatalf("%s of alarms are %v, want %v", what, got, want)
 	}
 }
 
 func (r *rig) wantAlarms(want ...client.AlarmKind) {
 	r.t.Helper()
-	if got := r.alarms(); !slices.Equal(got, want) {
-		r.t.Fatalf("alarms are %v, want %v", got, want)
-	}
+	wantOf(r, "the kinds", kindOf, want)
+}
+
+// wantCauses holds the causes that the subjects of alarms name.
+func (r *rig) wantCauses(want ...string) {
+	r.t.Helper()
+	wantOf(r, "the causes", func(a client.Alarm) string {
+		_, cause, _ := strings.Cut(strings.TrimSuffix(a.Subject, ")"), " (")
+		return cause
+	}, want)
+}
+
+// wantNumbers holds the rows of alarms to how often they were raised.
+func (r *rig) wantNumbers(want ...int64) {
+	r.t.Helper()
+	wantOf(r, "the numbers", func(a client.Alarm) int64 { return a.Number }, want)
 }
 
 // allDeposits reads the feed to its end and holds it to having no gap.
-func (r *rig) allDeposits() []client.DepositEntry { return r.depositsAfter(0) }
-
-func (r *rig) depositsAfter(after int64) []client.DepositEntry {
+func (r *rig) allDeposits() (all []client.DepositEntry) {
 	r.t.Helper()
-	var all []client.DepositEntry
 	for {
-		part, err := r.client.Deposits(r.t.Context(), client.FeedOptions{After: after, Limit: 1000})
+		part, err := r.client.Deposits(r.t.Context(), client.FeedOptions{After: int64(len(all)), Limit: 1000})
 		if err != nil {
 			r.t.Fatal(err)
 		}
@@ -296,10 +306,9 @@ func (r *rig) depositsAfter(after int64) []client.DepositEntry {
 			return all
 		}
 		for _, d := range part.Deposits {
-			if after++; d.Seq != after {
-				r.t.Fatalf("deposit %d comes where %d was due", d.Seq, after)
+			if all = append(all, d); d.Seq != int64(len(all)) {
+				r.t.Fatalf("deposit %d comes where %d was due", d.Seq, len(all))
 			}
-			all = append(all, d)
 		}
 	}
 }

@@ -61,7 +61,7 @@ func TestTwoWorkOnOneQuestion(t *testing.T) {
 			rules.use(c)
 		})
 		seen := map[countersign.ErrCode]int{}
-		for n := range 25 {
+		for n := range 15 {
 			id := countersigntest.Withdrawal(n).CallBackID
 			if n%5 > 0 { // else it comes while it is asked for
 				a.order(n)

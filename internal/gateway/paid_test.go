@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
 	"countersign"
@@ -11,103 +13,95 @@ import (
 // TestPaidCounts: what the service says that it executed counts for the limits and is told to the
 // application, with the details that it says, whatever became of the order, and a person hears of it.
 func TestPaidCounts(t *testing.T) {
-	const done, ended = countersign.TypeWithdraw, countersign.TypeInvalidAddress
-	ask := func(r *rig) { r.deliver(countersigntest.Withdrawal(1)) }
-	for _, c := range []struct {
-		name   string
-		before func(r *rig)
+	asked := func(r *rig, n int) { r.order(n); r.deliver(countersigntest.Withdrawal(n)) }
+	cases := []struct {
+		before func(r *rig, n int)
 		change func(w *countersign.WithdrawalDone)
-		times  int
-		paid   string // of all users
+		times  int64
+		own    bool // the order counts too
 		alarm  client.AlarmKind
 		cause  string
 	}{
-		{"after the end", func(r *rig) { r.order(1); ask(r); r.deliver(countersigntest.Notice(ended, 1)) }, nil, 1, "100", client.AlarmExecutedTwice, "executed after its end"},
-		{"after it was cancelled", func(r *rig) { r.order(1); r.cancel(1) }, nil, 1, "100", client.AlarmExecutedDiffers, "executed without confirmation"},
-		{"never ordered", func(*rig) {}, nil, 1, "100", client.AlarmOrderUnknown, "never ordered"},
-		{"twice", func(r *rig) { r.order(1); ask(r) }, nil, 2, "200", client.AlarmExecutedTwice, "a second transaction"},
-		{"more than ordered", func(r *rig) { r.order(1); ask(r) }, nil, 1, "100", client.AlarmExecutedDiffers, "executed with other details"},
-		{"another symbol", func(r *rig) { r.order(1); ask(r) }, func(w *countersign.WithdrawalDone) { w.Symbol = "USDC" }, 1, "100", client.AlarmExecutedDiffers, "executed with other details"},
-		{"another user", func(r *rig) { r.order(1); ask(r) }, func(w *countersign.WithdrawalDone) { w.TenantUserID = "other" }, 1, "102.5", client.AlarmOrderUnknown, "another tenantUserId"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			for _, d := range dialects {
-				r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), nil)
-				c.before(r)
-				symbol := ""
-				for i := range c.times {
-					w := countersigntest.Notice(done, 1).(*countersign.WithdrawalDone)
-					w.Amount, _ = countersign.ParseAmount("100")
-					w.TxID += string(rune('a' + i))
-					if c.change != nil {
-						c.change(w)
-					}
-					symbol = w.Symbol
-					for _, again := range []string{"", "again"} { // under another trackingId it is no other payment
-						w.TrackingID = "tracked" + w.TxID + again
-						if got := r.deliver(w); got != countersign.CodeAccepted {
-							t.Fatalf("%s: errCode %d", d.name, got)
-						}
-					}
-					page, err := r.app.Events(t.Context(), client.FeedOptions{Limit: 100})
-					if err != nil {
-						t.Fatal(err)
-					}
-					e := page.Events[len(page.Events)-1]
-					if e.Kind != client.EventOrderExecuted || e.TxID != w.TxID || e.TenantUserID != w.TenantUserID || e.Symbol != w.Symbol || e.Amount != w.Amount {
-						t.Errorf("%s: the application is told %+v", d.name, e)
+		{func(r *rig, n int) { asked(r, n); r.deliver(countersigntest.Notice(countersign.TypeInvalidAddress, n)) }, nil, 1, false,
+			client.AlarmExecutedTwice, "executed after its end"},
+		{func(r *rig, n int) { r.order(n); r.cancel(n) }, nil, 1, false, client.AlarmExecutedDiffers, "executed without confirmation"},
+		{func(*rig, int) {}, nil, 1, false, client.AlarmOrderUnknown, "never ordered"},
+		{asked, nil, 2, false, client.AlarmExecutedTwice, "a second transaction"},
+		{asked, nil, 1, false, client.AlarmExecutedDiffers, "executed with other details"},
+		{asked, func(w *countersign.WithdrawalDone) { w.Symbol = "USDC" }, 1, false, client.AlarmExecutedDiffers, "executed with other details"},
+		{asked, func(w *countersign.WithdrawalDone) { w.TenantUserID = "other" }, 1, true, client.AlarmOrderUnknown, "another tenantUserId"},
+	}
+	eachRig(t, nil, func(t *testing.T, r *rig) {
+		spent := func(symbol string) countersign.Sum {
+			t.Helper()
+			sum, err := r.book.Spent(t.Context(), symbol, "", 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return sum
+		}
+		for n, c := range cases {
+			w := countersigntest.Notice(countersign.TypeWithdraw, n).(*countersign.WithdrawalDone)
+			w.Amount, _ = countersign.ParseAmount("100")
+			if c.change != nil {
+				c.change(w)
+			}
+			before, tx := spent(w.Symbol), w.TxID
+			c.before(r, n)
+			want := before
+			if c.own {
+				want = want.Plus(newOrder(n).Amount.Sum())
+			}
+			for i := range c.times {
+				want = want.Plus(w.Amount.Sum())
+				w.TxID = fmt.Sprint(tx, i)
+				for _, again := range []string{"", "again"} { // under another trackingId it is no other payment
+					w.TrackingID = "tracked" + w.TxID + again
+					if got := r.deliver(w); got != countersign.CodeAccepted {
+						t.Fatalf("%s: errCode %d", c.cause, got)
 					}
 				}
-				got, err := r.book.Spent(t.Context(), symbol, "", 0)
-				if want, _ := countersign.ParseSum(c.paid); err != nil || got.Cmp(want) != 0 {
-					t.Errorf("%s: %s count, want %s, %v", d.name, got, c.paid, err)
+				page, err := r.app.Events(t.Context(), client.FeedOptions{Limit: 100})
+				if err != nil {
+					t.Fatal(err)
 				}
-				kinds := r.alarms()
-				if len(kinds) == 0 || kinds[len(kinds)-1] != c.alarm {
-					t.Errorf("%s: alarms are %v", d.name, kinds)
-				}
-				if c.times == 1 {
-					r.wantCauses(c.cause)
-				} else {
-					r.wantCauses("executed with other details", c.cause)
+				e := page.Events[len(page.Events)-1]
+				if e.Kind != client.EventOrderExecuted || e.TxID != w.TxID || e.TenantUserID != w.TenantUserID || e.Symbol != w.Symbol || e.Amount != w.Amount {
+					t.Errorf("%s: the application is told %+v", c.cause, e)
 				}
 			}
-		})
-	}
-}
-
-// TestPaidTwiceUnderOneTrackingID: a second transaction under the trackingId of the first is refused,
-// since the content differs, and yet it counts, once.
-func TestPaidTwiceUnderOneTrackingID(t *testing.T) {
-	for _, d := range dialects {
-		r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), nil)
-		r.order(1)
-		r.deliver(countersigntest.Withdrawal(1))
-		w := countersigntest.Notice(countersign.TypeWithdraw, 1).(*countersign.WithdrawalDone)
-		first := w.TxID
+			if got := spent(w.Symbol); got.Cmp(want) != 0 {
+				t.Errorf("%s: %s count, want %s", c.cause, got, want)
+			}
+			raised := fmt.Sprintf("%s %s (%s)", c.alarm, w.CallBackID, c.cause)
+			if all := alarms(r, func(a client.Alarm) string { return string(a.Kind) + " " + a.Subject }); !slices.Contains(all, raised) {
+				t.Errorf("%q is not among %q", raised, all)
+			}
+		}
+		// A second transaction under the trackingId of the first is refused, since the content differs, and yet it
+		// counts, once.
+		twice := func() (times int64) {
+			for _, n := range alarms(r, func(a client.Alarm) int64 { return map[bool]int64{true: a.Number}[a.Kind == client.AlarmExecutedTwice] }) {
+				times += n
+			}
+			return times
+		}
+		asked(r, 50)
+		w := countersigntest.Notice(countersign.TypeWithdraw, 50).(*countersign.WithdrawalDone)
+		want, first, times := spent(w.Symbol).Plus(w.Amount.Sum()), w.TxID, twice()
 		for _, tx := range []string{first, "another", "another", first} {
-			want := countersign.CodeAccepted
+			code := countersign.CodeAccepted
 			if w.TxID = tx; tx != first {
-				want = countersign.CodeDetailsDiffer
+				code = countersign.CodeDetailsDiffer
 			}
-			if got := r.deliver(w); got != want {
-				t.Fatalf("%s: errCode %d of %s, want %d", d.name, got, tx, want)
-			}
-		}
-		got, err := r.book.Spent(t.Context(), w.Symbol, "", 0)
-		if want := w.Amount.Sum().Plus(w.Amount.Sum()); err != nil || got.Cmp(want) != 0 {
-			t.Errorf("%s: %s count, want %s, %v", d.name, got, want, err)
-		}
-		n := 0
-		for _, kind := range r.alarms() {
-			if kind == client.AlarmExecutedTwice {
-				n++
+			if got := r.deliver(w); got != code {
+				t.Fatalf("errCode %d of %s, want %d", got, tx, code)
 			}
 		}
-		if n != 1 {
-			t.Errorf("%s: %d alarms of a second transaction: %v", d.name, n, r.alarms())
+		if got := spent(w.Symbol); got.Cmp(want) != 0 || twice() != times+1 {
+			t.Errorf("%s count, want %s; %d alarms of a second transaction, before %d", got, want, twice(), times)
 		}
-	}
+	})
 }
 
 func (r *rig) cancel(n int) {

@@ -1,10 +1,7 @@
 package gateway
 
 import (
-	"fmt"
 	"maps"
-	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -15,7 +12,6 @@ import (
 	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/internal/api"
-	"countersign/internal/db"
 	"countersign/internal/signed"
 	"countersign/merchant"
 )
@@ -23,37 +19,33 @@ import (
 // TestNotBound: a service that does not bind is refused, and the operator can see
 // it: in the log, as an alarm that says what to do, and in the numbers.
 func TestNotBound(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			service := newService(t, countersigntest.ServiceConfig{Unbound: true})
-			r := newRig(t, d.url(t), service, func(c *Config) { c.Callbacks.Profile.Binding = merchant.BindingRequired })
-			for n := range 3 {
-				if code := r.deliver(countersigntest.Deposit(n + 1)); code != countersign.CodeMalformed {
-					t.Fatalf("errCode %d", code)
-				}
+	eachUnbound(t, func(c *Config) { c.Callbacks.Profile.Binding = merchant.BindingRequired }, func(t *testing.T, r *rig) {
+		for n := range 3 {
+			if code := r.deliver(countersigntest.Deposit(n + 1)); code != countersign.CodeMalformed {
+				t.Fatalf("errCode %d", code)
 			}
-			r.wantRefused(map[client.RefusalReason]int64{"not_bound": 3})
-			r.wantAlarms(client.AlarmDepositRefused, client.AlarmRequestSuspect, client.AlarmAllRefused)
-			list, err := r.client.Alarms(t.Context(), client.AlarmFilter{}, client.PageOptions{})
-			if err != nil || list.Alarms[2].Subject != "not_bound" || list.Alarms[1].Subject != countersigntest.Deposit(3).TrackingID+" (not_bound)" || len(list.Alarms[1].Examples) != 3 || !strings.Contains(list.Alarms[1].Text, "--binding seen") {
-				t.Errorf("%+v, %v", list, err)
-			}
-			r.wantNumbers(3, 3, 1)
-			if log := r.log.String(); strings.Count(log, "advice=") != 1 || strings.Count(log, `setting="--provider other, or --binding seen`) != 3 {
-				t.Errorf("log:\n%s", log)
-			}
+		}
+		r.wantRefused(map[client.RefusalReason]int64{"not_bound": 3})
+		r.wantAlarms(client.AlarmDepositRefused, client.AlarmRequestSuspect, client.AlarmAllRefused)
+		list, err := r.client.Alarms(t.Context(), client.AlarmFilter{}, client.PageOptions{})
+		if err != nil || list.Alarms[2].Subject != "not_bound" || list.Alarms[1].Subject != countersigntest.Deposit(3).TrackingID+" (not_bound)" || len(list.Alarms[1].Examples) != 3 || !strings.Contains(list.Alarms[1].Text, "--binding seen") {
+			t.Errorf("%+v, %v", list, err)
+		}
+		r.wantNumbers(3, 3, 1)
+		if log := r.log.String(); strings.Count(log, "advice=") != 1 || strings.Count(log, `setting="--provider other, or --binding seen`) != 3 {
+			t.Errorf("log:\n%s", log)
+		}
 
-			// The log tells of it once an hour.
-			r.deliver(countersigntest.Deposit(1))
-			r.wantRefused(map[client.RefusalReason]int64{"not_bound": 4})
-			r.wantNumbers(4, 4, 1)
-			r.clock.advance(2 * time.Hour)
-			r.deliver(countersigntest.Deposit(1))
-			r.wantRefused(map[client.RefusalReason]int64{"not_bound": 5})
-			r.wantAlarms(client.AlarmDepositRefused, client.AlarmRequestSuspect, client.AlarmAllRefused) // nothing else came in those hours
-			r.wantNumbers(5, 5, 2)
-		})
-	}
+		// The log tells of it once an hour.
+		r.deliver(countersigntest.Deposit(1))
+		r.wantRefused(map[client.RefusalReason]int64{"not_bound": 4})
+		r.wantNumbers(4, 4, 1)
+		r.clock.advance(2 * time.Hour)
+		r.deliver(countersigntest.Deposit(1))
+		r.wantRefused(map[client.RefusalReason]int64{"not_bound": 5})
+		r.wantAlarms(client.AlarmDepositRefused, client.AlarmRequestSuspect, client.AlarmAllRefused) // nothing else came in those hours
+		r.wantNumbers(5, 5, 2)
+	})
 }
 
 // TestRefusalsAlarm: spliced, broken and contradictory callbacks raise alarms that
@@ -98,8 +90,7 @@ func TestRefusalsAlarm(t *testing.T) {
 	}
 }
 
-// TestManyRefused: 400 wrong deposits are one row of each of their kinds, with examples, and one
-// message if they came before it was posted.
+// TestManyRefused: 400 wrong deposits are one row of each of their kinds, with examples.
 func TestManyRefused(t *testing.T) {
 	service := newService(t, countersigntest.ServiceConfig{Unbound: true})
 	r := newRig(t, dialects[0].url(t), service, func(c *Config) { c.Callbacks.Profile.Binding = merchant.BindingRequired })
@@ -118,31 +109,6 @@ func TestManyRefused(t *testing.T) {
 	list, err := r.client.Alarms(t.Context(), client.AlarmFilter{Kind: client.AlarmRequestSuspect}, client.PageOptions{})
 	if err != nil || len(list.Alarms[0].Examples) != 5 || list.Alarms[0].Subject != countersigntest.Deposit(400).TrackingID+" (not_bound)" {
 		t.Errorf("%+v, %v", list, err)
-	}
-	told := map[string]int{}
-	for {
-		p, found, err := r.db.ClaimAlarmPost(t.Context(), db.MillisOf(r.clock.now())+1, time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !found {
-			break
-		}
-		told[fmt.Sprintf("%s %s %d", p.Event, p.Alarm.Kind, p.Step)]++
-		if err := r.db.SettleAlarmPost(t.Context(), p, true, 0); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want := map[string]int{"alarm.raised deposit_refused 100": 1, "alarm.raised request_suspect 100": 1}
-	for what := range told {
-		if _, known := want[what]; !known && !strings.Contains(what, string(client.AlarmAllRefused)) {
-			t.Errorf("told %s", what)
-		}
-	}
-	for what, n := range want {
-		if told[what] != n {
-			t.Errorf("told %s %d times", what, told[what])
-		}
 	}
 }
 
@@ -261,24 +227,5 @@ func (r *rig) wantRefused(want map[client.RefusalReason]int64) {
 	defer r.refused.mu.Unlock()
 	if !maps.Equal(r.refused.n, want) {
 		r.t.Fatalf("refused are %v, want %v", r.refused.n, want)
-	}
-}
-
-// TestHealthzOfCallbacks: whoever reaches the callback listener alone learns there that the process
-// runs, also while it learns. It counts as no callback.
-func TestHealthzOfCallbacks(t *testing.T) {
-	for _, learning := range []bool{false, true} {
-		r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { c.Learn = learning })
-		for method, want := range map[string]int{http.MethodGet: 200, http.MethodHead: 200, http.MethodPost: 404} {
-			before := r.log.String()
-			w := httptest.NewRecorder()
-			r.Callbacks().ServeHTTP(w, httptest.NewRequest(method, "/healthz", nil))
-			if method == http.MethodPost && learning { // it keeps what came, whatever the path
-				continue
-			}
-			if said := r.log.String()[len(before):]; w.Code != want || w.Body.Len() > 0 && want == 200 || (said == "") != (want == 200) {
-				t.Errorf("learning %v: %s: %d %q, logged %q; want %d", learning, method, w.Code, w.Body, said, want)
-			}
-		}
 	}
 }

@@ -58,67 +58,63 @@ func asJSON(t *testing.T, v any) []byte {
 // what was wrong; retry refuses it with the reason while the setting stands, and books it once
 // when it is changed, also where a real delivery and another retry race with it.
 func TestRetryRefused(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			ctx := t.Context()
-			service := newService(t, countersigntest.ServiceConfig{Unbound: true})
-			strict := newRig(t, d.url(t), service, func(c *Config) { c.Callbacks.Profile.Binding = merchant.BindingRequired })
-			for range 3 {
-				strict.deliver(countersigntest.Deposit(1))
-			}
-			kept := strict.allRefused(1)[0]
-			if kept.Number != 3 || kept.Reason != "not_bound" || !kept.Opened || kept.State != client.RefusedOpen || kept.CallbackID != countersigntest.Deposit(1).TrackingID ||
-				len(kept.Facts) != 1 || kept.Facts[0].Member != "requestUUID" || kept.Facts[0].Came == "" || !strings.Contains(kept.Setting, "--binding seen") || kept.Body != "" {
-				t.Errorf("%+v", kept)
-			}
-			strict.wantAlarms(client.AlarmDepositRefused) // before anything is counted
-			one, err := strict.client.RefusedCallback(ctx, kept.ID)
-			if err != nil || one.Body == "" || !strings.Contains(one.Explanation, "binding    absent") {
-				t.Errorf("%+v, %v", one, err)
-			}
-			viewer := strict.withRole(strict.client.url, client.RoleViewer)
-			seen, err := viewer.RefusedCallback(ctx, kept.ID)
-			if err != nil || seen.Body != "" || seen.Explanation != "" || seen.Reason != kept.Reason {
-				t.Errorf("a viewer: %+v, %v", seen, err)
-			}
-			_, err = viewer.RetryRefused(ctx, kept.ID, "")
-			wantProblem(t, err, http.StatusForbidden)
-			_, err = strict.client.RetryRefused(ctx, kept.ID, "")
-			wantProblem(t, err, http.StatusConflict, "refused again: not_bound", "requestUUID")
-			strict.allRefused(1)
+	eachUnbound(t, func(c *Config) { c.Callbacks.Profile.Binding = merchant.BindingRequired }, func(t *testing.T, strict *rig) {
+		ctx := t.Context()
+		for range 3 {
+			strict.deliver(countersigntest.Deposit(1))
+		}
+		kept := strict.allRefused(1)[0]
+		if kept.Number != 3 || kept.Reason != "not_bound" || !kept.Opened || kept.State != client.RefusedOpen || kept.CallbackID != countersigntest.Deposit(1).TrackingID ||
+			len(kept.Facts) != 1 || kept.Facts[0].Member != "requestUUID" || kept.Facts[0].Came == "" || !strings.Contains(kept.Setting, "--binding seen") || kept.Body != "" {
+			t.Errorf("%+v", kept)
+		}
+		strict.wantAlarms(client.AlarmDepositRefused) // before anything is counted
+		one, err := strict.client.RefusedCallback(ctx, kept.ID)
+		if err != nil || one.Body == "" || !strings.Contains(one.Explanation, "binding    absent") {
+			t.Errorf("%+v, %v", one, err)
+		}
+		viewer := strict.withRole(strict.client.url, client.RoleViewer)
+		seen, err := viewer.RefusedCallback(ctx, kept.ID)
+		if err != nil || seen.Body != "" || seen.Explanation != "" || seen.Reason != kept.Reason {
+			t.Errorf("a viewer: %+v, %v", seen, err)
+		}
+		_, err = viewer.RetryRefused(ctx, kept.ID, "")
+		wantProblem(t, err, http.StatusForbidden)
+		_, err = strict.client.RetryRefused(ctx, kept.ID, "")
+		wantProblem(t, err, http.StatusConflict, "refused again: not_bound", "requestUUID")
+		strict.allRefused(1)
 
-			lax := newRigOn(t, strict.db, service, nil)
-			users := []user{lax.client, lax.withRole(lax.client.url, client.RoleApprover)}
-			var racing sync.WaitGroup
-			for n := range 6 {
-				racing.Go(func() {
-					if n%3 == 2 {
-						if code := lax.deliver(countersigntest.Deposit(1)); code != countersign.CodeAccepted {
-							t.Errorf("errCode %d", code)
-						}
-						return
+		lax := newRigOn(t, strict.db, strict.service, nil)
+		users := []user{lax.client, lax.withRole(lax.client.url, client.RoleApprover)}
+		var racing sync.WaitGroup
+		for n := range 6 {
+			racing.Go(func() {
+				if n%3 == 2 {
+					if code := lax.deliver(countersigntest.Deposit(1)); code != countersign.CodeAccepted {
+						t.Errorf("errCode %d", code)
 					}
-					if x, err := users[n%2].RetryRefused(ctx, kept.ID, "mended"); err != nil || x.State != client.RefusedTaken || x.Inbox != 1 {
-						t.Errorf("%+v, %v", x, err)
-					}
-				})
-			}
-			racing.Wait()
-			if got := lax.allDeposits(); len(got) != 1 || got[0].TrackingID != kept.CallbackID {
-				t.Errorf("%+v", got)
-			}
-			done := lax.allRefused(1)[0]
-			if done.State != client.RefusedTaken || done.Note != "mended" || done.DecidedBy == "" || done.Inbox != 1 {
-				t.Errorf("%+v", done)
-			}
-			records, err := lax.client.Audit(ctx, client.FeedOptions{Limit: 1000})
-			if err != nil || strings.Count(string(asJSON(t, records)), "refused.decided") != 1 {
-				t.Errorf("%s, %v", asJSON(t, records), err)
-			}
-			_, err = lax.client.DismissRefused(ctx, kept.ID, "")
-			wantProblem(t, err, http.StatusConflict, "taken")
-		})
-	}
+					return
+				}
+				if x, err := users[n%2].RetryRefused(ctx, kept.ID, "mended"); err != nil || x.State != client.RefusedTaken || x.Inbox != 1 {
+					t.Errorf("%+v, %v", x, err)
+				}
+			})
+		}
+		racing.Wait()
+		if got := lax.allDeposits(); len(got) != 1 || got[0].TrackingID != kept.CallbackID {
+			t.Errorf("%+v", got)
+		}
+		done := lax.allRefused(1)[0]
+		if done.State != client.RefusedTaken || done.Note != "mended" || done.DecidedBy == "" || done.Inbox != 1 {
+			t.Errorf("%+v", done)
+		}
+		records, err := lax.client.Audit(ctx, client.FeedOptions{Limit: 1000})
+		if err != nil || strings.Count(string(asJSON(t, records)), "refused.decided") != 1 {
+			t.Errorf("%s, %v", asJSON(t, records), err)
+		}
+		_, err = lax.client.DismissRefused(ctx, kept.ID, "")
+		wantProblem(t, err, http.StatusConflict, "taken")
+	})
 }
 
 // TestRetryAfterKill: a process that dies between the booking and its note leaves the callback
@@ -179,33 +175,30 @@ func TestRetryQuestion(t *testing.T) {
 // TestOtherContentNamed: a deposit that repeats a trackingId with another amount is kept beside
 // the first, with both values, and the service is not told of an order.
 func TestOtherContentNamed(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), nil)
-			r.deliver(countersigntest.Deposit(1))
-			other := *countersigntest.Deposit(1)
-			amount, err := countersign.ParseAmount("12.5")
-			if err != nil {
-				t.Fatal(err)
-			}
-			other.Amount, other.ToAddress = amount, "another"
-			r.deliver(&other)
-			x := r.allRefused(1)[0]
-			first := countersigntest.Deposit(1)
-			want := []client.Fact{
-				{Member: "amount", Cause: "differs from what was taken first", Expected: first.Amount.String(), Came: "12.5"},
-				{Member: "toAddress", Cause: "differs from what was taken first", Expected: first.ToAddress, Came: "another"},
-			}
-			if fmt.Sprint(x.Facts) != fmt.Sprint(want) || x.Inbox != 1 || strings.Contains(x.Message, "order") {
-				t.Errorf("%+v", x)
-			}
-			_, err = r.client.RetryRefused(t.Context(), x.ID, "")
-			wantProblem(t, err, http.StatusConflict, "other_content", "12.5")
-			if got := r.allDeposits(); len(got) != 1 {
-				t.Errorf("%+v", got)
-			}
-		})
-	}
+	eachRig(t, nil, func(t *testing.T, r *rig) {
+		r.deliver(countersigntest.Deposit(1))
+		other := *countersigntest.Deposit(1)
+		amount, err := countersign.ParseAmount("12.5")
+		if err != nil {
+			t.Fatal(err)
+		}
+		other.Amount, other.ToAddress = amount, "another"
+		r.deliver(&other)
+		x := r.allRefused(1)[0]
+		first := countersigntest.Deposit(1)
+		want := []client.Fact{
+			{Member: "amount", Cause: "differs from what was taken first", Expected: first.Amount.String(), Came: "12.5"},
+			{Member: "toAddress", Cause: "differs from what was taken first", Expected: first.ToAddress, Came: "another"},
+		}
+		if fmt.Sprint(x.Facts) != fmt.Sprint(want) || x.Inbox != 1 || strings.Contains(x.Message, "order") {
+			t.Errorf("%+v", x)
+		}
+		_, err = r.client.RetryRefused(t.Context(), x.ID, "")
+		wantProblem(t, err, http.StatusConflict, "other_content", "12.5")
+		if got := r.allDeposits(); len(got) != 1 {
+			t.Errorf("%+v", got)
+		}
+	})
 }
 
 // TestRefusedFlood: what a stranger posts and does not open is not kept; with an API key it is

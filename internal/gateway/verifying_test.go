@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -122,18 +121,6 @@ func TestVerifyingAway(t *testing.T) {
 		}
 		if strings.Contains(r.log.String(), strings.TrimPrefix(url, "http://")) && url == slow.URL {
 			t.Errorf("the log names the URL:\n%s", r.log)
-		}
-	}
-}
-
-func TestVerifyingRefuses(t *testing.T) {
-	for _, v := range []Verifying{
-		{URL: "ftp://x", Secret: testSecret}, {URL: "http://u:p@x", Secret: testSecret}, {URL: "http://x", Secret: testSecret[:8]},
-		{URL: "http://x", Secret: testSecret, Timeout: -1}, {URL: "http://x", Secret: testSecret, For: -1},
-	} {
-		_, err := New(Config{DB: openDB(t, dialects[0].url(t)), Callbacks: newService(t, countersigntest.ServiceConfig{}).MerchantConfig(), Verify: v})
-		if err == nil || strings.Contains(err.Error(), "u:p") {
-			t.Errorf("%s: %v", fmt.Sprint(v.URL), err)
 		}
 	}
 }

@@ -3,12 +3,14 @@ package gateway
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
 	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
+	"countersign/internal/book"
 	"countersign/internal/policy"
 )
 
@@ -184,8 +186,20 @@ func testOrders(t *testing.T, r *rig, rules *wordPolicy) {
 	r.state(10, client.OrderOpen)
 	rules.err = nil
 	r.confirmed(10)
-	r.wantAlarms(client.AlarmEndedAgain, client.AlarmOrderUnknown, client.AlarmOrderUnknown)
-	r.wantCauses("never ordered", "another tenantUserId")
+	// A question that nothing was decided on does not bind its callBackId to its user; one that was answered for good does.
+	w = countersigntest.Withdrawal(11)
+	w.TenantUserID = "somebody else"
+	for _, want := range []countersign.ErrCode{countersign.CodeNotKnownYet, countersign.CodeDetailsDiffer} {
+		if got := r.deliver(w); got != want {
+			t.Fatalf("another user: %d, want %d", got, want)
+		}
+		if want == countersign.CodeNotKnownYet {
+			r.order(11)
+		}
+		r.confirmed(11)
+	}
+	r.wantAlarms(client.AlarmEndedAgain, client.AlarmOrderUnknown, client.AlarmOrderUnknown, client.AlarmRequestSuspect)
+	r.wantCauses("never ordered", "another tenantUserId", "other_content")
 }
 
 // TestOrderEdges lets the order change between the look at it and the decision.
@@ -212,48 +226,13 @@ func TestOrderChangesMeanwhile(t *testing.T) {
 	}
 }
 
-// TestLimitsHoldAtOnce confirms many orders at the same moment under a limit
-// that has room for some of them.
-func TestLimitsHoldAtOnce(t *testing.T) {
-	rules, err := policy.Parse([]byte(`
-default = "allow"
-[[limit]]
-name   = "day"
-symbol = "USDT"
-max    = "20"
-window = "24h"
-above  = "deny"
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { c.Policy = rules })
-			const n = 12 // of 2.5, 3.5, 4.5 …
-			codes := make(chan countersign.ErrCode, n)
-			for i := 1; i <= n; i++ {
-				r.order(i)
-			}
-			for i := 1; i <= n; i++ {
-				go func() {
-					codes <- r.service.Deliver(context.Background(), r.to, countersigntest.Withdrawal(i)).Code()
-				}()
-			}
-			for range n {
-				if code := <-codes; code != countersign.CodeAccepted && code != countersign.CodeRefusedPolicy {
-					t.Errorf("errCode %d", code)
-				}
-			}
-			spent, err := r.book.Spent(t.Context(), "USDT", "", 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			most, _ := countersign.ParseAmount("20")
-			if spent.Cmp(countersign.Sum{}) <= 0 || spent.Cmp(most.Sum()) > 0 {
-				t.Fatalf("%s were confirmed, the limit is 20", spent.String())
-			}
-		})
+// TestLimitsAreCeilings: the limits of a ruling are conditions of the change, which the book holds exactly
+// (TestCeilingsTogether).
+func TestLimitsAreCeilings(t *testing.T) {
+	limits := []policy.Limit{{Rule: "day", Symbol: "USDT"}, {Rule: "user and day", TenantUserID: "7"}}
+	f := ruled(book.Order{}, policy.Ruling{Effect: policy.Allow, Limits: limits})
+	if f.change.To != client.OrderConfirmed || !slices.Equal(f.change.Ceilings, limits) {
+		t.Errorf("%+v", f.change)
 	}
 }
 
