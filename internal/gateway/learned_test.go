@@ -76,7 +76,7 @@ func TestFits(t *testing.T) {
 		"data field":       {public, []byte("data=" + queryEscape(string(sealed(bound)))), []string{", form field\n"}, "the defaults"},
 		"OAEP":             {private, seal(t, pair().Public(), envelope.OAEP, bound), []string{"the private part opens OAEP blocks"}, "--oaep"},
 		"as it is set": {CallbackReader{Key: pair(), Padding: envelope.OAEP, Field: "msg"}, []byte("msg=" + queryEscape(string(seal(t, pair().Public(), envelope.OAEP, bound)))),
-			[]string{"form field, in msg"}, "--oaep --body-field msg"},
+			[]string{"form field, in msg"}, "--body-field msg --oaep"},
 		"no transaction": {public, sealed(strings.Replace(unbound, `"txId"`, `"txid"`, 1)), []string{`member "txId" is missing; no setting changes that`}, "--provider other"},
 		"twice":          {public, sealed(strings.Replace(unbound, `"txId"`, `"symbol":"X","txId"`, 1)), []string{`"symbol" occurs twice`}, ""},
 		"not JSON":       {public, sealed("hello"), []string{"refused    "}, ""},
@@ -106,15 +106,10 @@ func TestFits(t *testing.T) {
 
 // fits are the settings that fit list, as flags.
 func fits(list []Finding) string {
-	gateway := fitOf(list).settings()
-	profile := gateway["profile"].(map[string]any)
+	settings := fitOf(list).settings()
 	var words []string
-	for _, table := range []map[string]any{gateway, profile} {
-		for _, name := range slices.Sorted(maps.Keys(table)) {
-			if name != "profile" {
-				words = append(words, strings.TrimSuffix(fmt.Sprintf("--%s %v", name, table[name]), " true"))
-			}
-		}
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		words = append(words, strings.TrimSuffix(fmt.Sprintf("--%s %v", name, settings[name]), " true"))
 	}
 	return cmp.Or(strings.Join(words, " "), "the defaults")
 }
@@ -262,7 +257,7 @@ func TestStrayCallback(t *testing.T) {
 			}
 			list = append(list, r.Seen([]byte(is+"="+queryEscape(string(body))), []client.Fact{{Member: factPath, Came: "/" + is}, {Member: factHeader, Came: "X-" + is, Cause: "x"}}))
 		}
-		if got := fits(list); got != "--notify-path /usual --api-key-header X-usual --binding off --body-field usual --provider other" {
+		if got := fits(list); got != "--api-key-header X-usual --binding off --body-field usual --notify-path /usual --provider other" {
 			t.Errorf("stray number %d: %s", last, got)
 		}
 		got := sumUp(list)
