@@ -244,7 +244,7 @@ func outcomeOf(w outbox.Withdrawal, in client.Outcome, now db.Millis) (outbox.Ou
 		return o, api.Invalid(memberFault("body.executed", err))
 	}
 	o.Callback = outbox.NewCallback{
-		Merchant: w.Merchant, Type: message.CallbackType(), EventID: w.CallBackID, TrackingID: w.TrackingID,
+		Merchant: w.Merchant, Type: message.CallbackType(), TrackingID: w.TrackingID,
 		TxID: o.TxID, CallBackID: w.CallBackID, Payload: payload, Due: now, Deadline: db.Never,
 	}
 	return o, nil

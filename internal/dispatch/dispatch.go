@@ -101,7 +101,7 @@ func (d *Dispatcher) sweep(stop context.Context) {
 }
 
 func (d *Dispatcher) reportSwept(s outbox.Swept) {
-	if len(s.Lost)+len(s.Expired)+len(s.Lapsed)+s.Exhausted+s.Repaired == 0 {
+	if len(s.Lost)+len(s.Expired)+len(s.Lapsed) == 0 {
 		return
 	}
 	d.cfg.Observer.Swept(s)

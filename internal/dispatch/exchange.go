@@ -25,6 +25,7 @@ type ended struct {
 	giveBack   bool
 	settlement outbox.Settlement
 	verdict    Verdict
+	took       time.Duration
 	plain      []byte    // the plaintext that was sent
 	opening    *openings // waits for the settlement of an answer that did not open; else nil
 }
@@ -97,7 +98,8 @@ func (a *attempt) run(stop, work context.Context) {
 // finish makes the settlement of a verdict.
 func (a *attempt) finish(v Verdict) {
 	now := a.d.cfg.Now()
-	a.record.Duration = now.Sub(a.start)
+	a.took = now.Sub(a.start)
+	a.record.DurationMs = a.took.Milliseconds()
 	a.verdict = v
 	a.settlement = settlement(a.claimed, a.m, v, a.record, db.MillisOf(now), a.d.cfg.Random())
 }

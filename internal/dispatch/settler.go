@@ -159,7 +159,7 @@ func (d *Dispatcher) report(e *ended, s outbox.Settled, err error) {
 		v.Result, v.Reason, kind = client.AttemptRetry, s.Stopped, ""
 	}
 	lane := c.Type.Lane()
-	d.cfg.Observer.Attempt(lane, c.Type, v.Result, v.Reason, a.Duration)
+	d.cfg.Observer.Attempt(lane, c.Type, v.Result, v.Reason, e.took)
 	level := slog.LevelInfo
 	if v.Result == client.AttemptAccepted && s.Decision == countersign.DecisionNone && err == nil {
 		level = slog.LevelDebug
@@ -172,7 +172,7 @@ func (d *Dispatcher) report(e *ended, s outbox.Settled, err error) {
 	if v.ErrCode != nil {
 		attrs = append(attrs, slog.Int64("errCode", *v.ErrCode))
 	}
-	attrs = append(attrs, slog.Int64("ms", a.Duration.Milliseconds()))
+	attrs = append(attrs, slog.Int64("ms", a.DurationMs))
 	if s.Decision != countersign.DecisionNone {
 		attrs = append(attrs, slog.String("decision", string(s.Decision)))
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
-	"time"
 
 	"countersign"
 	"countersign/client"
@@ -87,14 +86,12 @@ func (o *Outbox) Attempts(ctx context.Context, id string) ([]Attempt, error) {
 	}
 	accepted := false // an earlier attempt was accepted: only Repeat makes another
 	list, err := db.List(ctx, o, listAttemptsSQL, []any{merchant, rest}, func(r db.Rows) (a Attempt, err error) {
-		var micros, late int64
+		var late int64
 		var request, response []byte
 		var facts string
-		err = r.Scan(&a.Number, &a.RequestUUID, &a.Started, &micros, &a.HTTPStatus, &a.ErrCode, &a.Result, &a.Reason, &a.Node,
+		err = r.Scan(&a.Number, &a.RequestUUID, &a.Started, &a.DurationMs, &a.HTTPStatus, &a.ErrCode, &a.Result, &a.Reason, &a.Node,
 			&request, &response, &late, &facts)
 		a.Text, a.Facts, a.Late = a.Reason.Text(), factsOf(facts), late == 1
-		a.Duration = time.Duration(micros) * time.Microsecond
-		a.DurationMs = a.Duration.Milliseconds()
 		a.RequestHash, a.ResponseHash = hex.EncodeToString(request), hex.EncodeToString(response)
 		a.Repeated = accepted
 		accepted = accepted || a.Result == client.AttemptAccepted && !a.Late
@@ -142,7 +139,7 @@ func callbackListings(of []string, f client.CallbackFilter, cursor string) (all 
 type callbackFilter client.CallbackFilter
 
 // listings returns the listings of f. The member that selects the fewest rows chooses the index; the other members
-// are filters. COALESCE keeps the planner from using another index for them, and from reading the joined table first.
+// are filters.
 func (f callbackFilter) listings(cursor string) ([]db.Listing, error) {
 	ls := []db.Listing{f.walk()}
 	if f.TrackingID != "" && f.TxID == "" && f.CallBackID == "" {
@@ -165,12 +162,36 @@ func (f callbackFilter) listings(cursor string) ([]db.Listing, error) {
 	return ls, nil
 }
 
+// look is a value by which people look rows up.
+type look struct{ column, indexed, value string } // indexed: the condition of the column's index, with AND
+
+// walkBy makes l read the index of the first of looks that has a value, and reports whether there is one.
+func walkBy(l *db.Listing, looks []look) bool {
+	for _, k := range looks {
+		if k.value != "" {
+			l.Add(k.indexed+k.column+" = ?", k.value)
+			return true
+		}
+	}
+	return false
+}
+
+// filterBy adds those of looks that l does not read by. COALESCE keeps the planner from using another index for them.
+func filterBy(l *db.Listing, looks []look) {
+	served := l.Where()
+	for _, k := range looks {
+		if k.value != "" && !strings.Contains(served, k.column+" = ") {
+			l.Add("COALESCE("+k.column+", '') = ?", k.value)
+		}
+	}
+}
+
 // looks returns the members that have an index, the most selective first. The index of trackingId excludes deposits;
 // walkEvents finds those.
-func (f callbackFilter) looks() []struct{ column, indexed, value string } {
-	return []struct{ column, indexed, value string }{
-		{"c.tx_id", "c.tx_id <> ''", f.TxID}, {"c.call_back_id", "c.call_back_id <> ''", f.CallBackID}, {"c.tracking_id", "c.type <> 1", f.TrackingID},
-		{"c.address", "c.address <> ''", f.Address}, {"c.tenant_user_id", "c.tenant_user_id <> ''", f.TenantUserID},
+func (f callbackFilter) looks() []look {
+	return []look{
+		{"c.tx_id", "c.tx_id <> '' AND ", f.TxID}, {"c.call_back_id", "c.call_back_id <> '' AND ", f.CallBackID}, {"c.tracking_id", "c.type <> 1 AND ", f.TrackingID},
+		{"c.address", "c.address <> '' AND ", f.Address}, {"c.tenant_user_id", "c.tenant_user_id <> '' AND ", f.TenantUserID},
 	}
 }
 
@@ -178,11 +199,8 @@ func (f callbackFilter) looks() []struct{ column, indexed, value string } {
 func (f callbackFilter) walk() db.Listing {
 	l := db.Listing{Table: "callbacks c", Joins: joinOutbox + joinAttempts}
 	outbox := db.Listing{Table: "outbox o", Joins: joinCallbacks + joinAttempts}
-	for _, look := range f.looks() {
-		if look.value != "" {
-			l.Add(look.indexed+" AND "+look.column+" = ?", look.value)
-			return l
-		}
+	if walkBy(&l, f.looks()) {
+		return l
 	}
 	switch {
 	case f.State == client.CallbackSending: // no more than are in flight; sorted
@@ -243,9 +261,8 @@ func (f callbackFilter) filter(l *db.Listing) {
 	if f.State != "" && !has("o.state") && !has("o.state || ''") {
 		l.Add("COALESCE(o.state, 'accepted') = ?", string(f.State))
 	}
-	for _, look := range f.looks() {
-		if look.value != "" && !has(look.column) && !(has("c.event_id") && look.column == "c.tracking_id") {
-			l.Add("COALESCE("+look.column+", '') = ?", look.value)
-		}
+	if has("c.event_id") {
+		f.TrackingID = "" // it is the event id
 	}
+	filterBy(l, f.looks())
 }

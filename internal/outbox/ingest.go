@@ -169,28 +169,9 @@ var (
 // insert stores the rows of batch and writes the result of each to done. It runs the statements more together with
 // its own.
 func (o *Outbox) insert(ctx context.Context, t *db.Tx, batch []newRow, done []client.Accepted, now db.Millis, more ...db.Statement) error {
-	inserted, differs, err := o.insertRows(ctx, t, batch, done, now, more...)
-	if err != nil {
-		return err
-	}
-	var conflict *db.ConflictError
-	for i := range batch {
-		if n := &batch[i]; differs[i] != "" && (conflict == nil || n.item < conflict.Item) {
-			conflict = &db.ConflictError{Item: n.item, Member: eventMember(n.Type), Reason: "is in use by a callback with " + differs[i]}
-		}
-	}
-	if conflict != nil {
-		return conflict
-	}
-	return o.addWorks(ctx, t, batch, inserted, now)
-}
-
-// insertRows stores the rows of batch and writes the result of each to done. It returns which rows were inserted. For
-// known rows with other content it returns where they differ. addWorks must follow.
-func (o *Outbox) insertRows(ctx context.Context, t *db.Tx, batch []newRow, done []client.Accepted, now db.Millis, more ...db.Statement) (inserted []bool, differs []string, err error) {
 	inserted, known, err := o.insertCallbacks(ctx, t, batch, now)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
 	for i := range batch {
 		if known[i] != nil && inserted[i] { // it was purged, so it is not new
@@ -231,7 +212,7 @@ func (o *Outbox) insertRows(ctx context.Context, t *db.Tx, batch []newRow, done 
 			}})
 	}
 	if err := t.Batch(ctx, statements); err != nil {
-		return nil, nil, err
+		return err
 	}
 	// Some may have been purged between the two batches.
 	gone := eventsOf(batch)
@@ -241,9 +222,9 @@ func (o *Outbox) insertRows(ctx context.Context, t *db.Tx, batch []newRow, done 
 		}
 	}
 	if err := t.Batch(ctx, lookPurged(o.Dialect(), gone, known)); err != nil {
-		return nil, nil, err
+		return err
 	}
-	differs = make([]string, len(batch))
+	var conflict *db.ConflictError
 	for i := range batch {
 		n := &batch[i]
 		same := inserted[i] || bytes.Equal(kept[i], n.Payload) || bytes.Equal(plainest(kept[i]), plainest(n.Payload))
@@ -251,11 +232,14 @@ func (o *Outbox) insertRows(ctx context.Context, t *db.Tx, batch []newRow, done 
 			d := &done[n.item]
 			same, d.ID, d.State = p.Same(n.Payload), joinID(n.Merchant, p.ID), client.CallbackAccepted
 		}
-		if !same {
-			differs[i] = difference(plainest(kept[i]), plainest(n.Payload))
+		if !same && (conflict == nil || n.item < conflict.Item) {
+			conflict = &db.ConflictError{Item: n.item, Member: eventMember(n.Type), Reason: "is in use by a callback with " + difference(plainest(kept[i]), plainest(n.Payload))}
 		}
 	}
-	return inserted, differs, nil
+	if conflict != nil {
+		return conflict
+	}
+	return o.addWorks(ctx, t, batch, inserted, now)
 }
 
 // difference returns the first member in which two payloads differ, with both values. If the known payload was

@@ -69,38 +69,10 @@ func (o *Outbox) announceEnd(ctx context.Context, t *db.Tx, w *Withdrawal, now d
 	if err != nil {
 		return err
 	}
-	row, err := o.newRow(0, NewCallback{Merchant: w.Merchant, Type: countersign.TypeInvalidAddress, EventID: w.CallBackID, TrackingID: w.TrackingID,
+	row, err := o.newRow(0, NewCallback{Merchant: w.Merchant, Type: countersign.TypeInvalidAddress, TrackingID: w.TrackingID,
 		CallBackID: w.CallBackID, TenantUserID: w.TenantUserID, Address: target, Payload: payload, Due: now, Deadline: db.Never}, now)
 	if err != nil {
 		return err
 	}
-	return o.announce(ctx, t, []newRow{row}, now, counted...)
-}
-
-// announce queues callbacks about the ends of withdrawals. Their event ids are the callBackIds. If a callback with
-// other content has used that event id, the new one gets an event id of its own, because the end must be announced
-// anyway. The item of each row must be its index.
-func (o *Outbox) announce(ctx context.Context, t *db.Tx, list []newRow, now db.Millis, counted ...db.Statement) error {
-	if len(list) == 0 {
-		return t.Batch(ctx, counted)
-	}
-	o.sortRows(list)
-	inserted, differs, err := o.insertRows(ctx, t, list, make([]client.Accepted, len(list)), now, counted...)
-	if err != nil {
-		return err
-	}
-	if err := o.addWorks(ctx, t, list, inserted, now); err != nil {
-		return err
-	}
-	var again []newRow
-	for i, row := range list {
-		if differs[i] != "" {
-			row.EventID, row.item = row.id, len(again)
-			again = append(again, row)
-		}
-	}
-	if len(again) == 0 {
-		return nil
-	}
-	return o.insert(ctx, t, again, make([]client.Accepted, len(again)), now)
+	return o.insert(ctx, t, []newRow{row}, make([]client.Accepted, 1), now, counted...)
 }

@@ -22,9 +22,7 @@ type Recorded struct {
 	Err        error // why it was not recorded; nil: it was
 }
 
-// RecordOutcomes ends released withdrawals and queues the Callback of each. The callback's event id is the
-// withdrawal's callBackId, whatever its EventID, or a new id if another callback uses that one. The same outcome
-// again is a duplicate. Another outcome or another permit is a *ConflictError. A different end or transaction under
+// RecordOutcomes ends released withdrawals and queues the Callback of each. The same outcome again is a duplicate. Another outcome or another permit is a *ConflictError. A different end or transaction under
 // the right permit is also recorded and raises outcome_differs. If it names a transaction, the merchant gets it too,
 // because funds may have moved.
 //
@@ -99,6 +97,7 @@ func (o *Outbox) newReported(n *Outcome, now db.Millis) (*reported, error) {
 	if err := db.CheckTexts("permit", n.Permit, "txId", n.TxID, "reason", n.FailReason); err != nil {
 		return nil, err
 	}
+	n.Callback.EventID = "" // each end is queued once
 	e.row, err = o.newRow(0, n.Callback, now)
 	return e, err
 }
@@ -180,7 +179,7 @@ func (o *Outbox) recordOutcomes(ctx context.Context, t *db.Tx, batch []*reported
 			counted = countMoved(t, counted, client.WithdrawalReleased, state, ended[state])
 		}
 	}
-	if err := o.announce(ctx, t, tell, now, counted...); err != nil {
+	if err := o.insert(ctx, t, tell, make([]client.Accepted, len(tell)), now, counted...); err != nil {
 		return err
 	}
 	return db.RaiseAlarms(ctx, t, alarms)
@@ -195,7 +194,7 @@ func (e *reported) contradicts() bool {
 func (e *reported) callback(n int) newRow {
 	row, w := e.row, &e.w
 	row.item = n
-	row.EventID, row.CallBackID, row.TenantUserID, row.Address = w.CallBackID, w.CallBackID, w.TenantUserID, targetOf(w.Details)
+	row.CallBackID, row.TenantUserID, row.Address = w.CallBackID, w.TenantUserID, targetOf(w.Details)
 	return row
 }
 

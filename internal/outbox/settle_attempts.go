@@ -3,7 +3,6 @@ package outbox
 import (
 	"context"
 	"encoding/json"
-	"time"
 
 	"countersign"
 	"countersign/client"
@@ -81,7 +80,7 @@ func (b *settling) attempt(to []any, late bool) []any {
 	if a.ErrCode != nil {
 		code = *a.ErrCode
 	}
-	return append(to, b.Merchant, b.id, a.Number, db.Clean(a.RequestUUID), int64(a.Started), int64(a.Duration/time.Microsecond), a.HTTPStatus,
+	return append(to, b.Merchant, b.id, a.Number, db.Clean(a.RequestUUID), int64(a.Started), a.DurationMs, a.HTTPStatus,
 		code, db.Clean(string(a.Result)), db.Clean(string(a.Reason)), db.Clean(a.Node), unhex(a.RequestHash), unhex(a.ResponseHash),
 		flag(late), flag(!late && b.state == client.CallbackAccepted), int64(b.now), b.failed, a.factsText())
 }

@@ -10,12 +10,10 @@ import (
 
 // Swept is what a Sweep did.
 type Swept struct {
-	Lost      []string // callbacks whose lease was lost; pending again
-	Expired   []string // withdrawals that expired
-	Lapsed    []string // confirmed withdrawals that were not released in time
-	Exhausted int      // callbacks other than type 2 that passed their deadline
-	Repaired  int      // lanes whose waiting work was overlooked, or delayed because a clock was set back
-	More      bool     // a bound was reached: sweep again soon
+	Lost    []string // callbacks whose lease was lost; pending again
+	Expired []string // withdrawals that expired
+	Lapsed  []string // confirmed withdrawals that were not released in time
+	More    bool     // a bound was reached: sweep again soon
 }
 
 // sweepMost is how many rows each part of a sweep handles at most.
@@ -171,13 +169,12 @@ func (o *Outbox) sweepDeadlines(ctx context.Context, now db.Millis, done *Swept)
 		return err
 	}
 	return o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		ended, err := o.changeRows(ctx, t, found, now, exhaustSQL, func(f swept) []any { return []any{f.merchant, f.id, int64(now)} },
+		_, err := o.changeRows(ctx, t, found, now, exhaustSQL, func(f swept) []any { return []any{f.merchant, f.id, int64(now)} },
 			func(f swept, c laneChanges, feed *feedEntries) []db.Statement {
 				c.counts[countOfEnded(countersign.LaneNotify, client.CallbackExhausted)]++
 				feed.alarm(f.merchant, client.AlarmExhausted, f.callback()+" "+string(client.ReasonDeadline), now)
 				return nil
 			})
-		done.Exhausted = len(ended)
 		return err
 	})
 }
@@ -332,7 +329,6 @@ func (o *Outbox) sweepLanes(ctx context.Context, now db.Millis, done *Swept) err
 			repaired, err = t.Exec(ctx, text, append([]any{k.merchant, int64(k.lane)}, args...)...)
 			return err
 		})
-		done.Repaired += int(repaired)
 		return repaired, err
 	}
 	for _, f := range list {

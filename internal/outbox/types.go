@@ -1,8 +1,6 @@
 package outbox
 
 import (
-	"time"
-
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
@@ -43,9 +41,8 @@ type Claimed struct {
 
 // Attempt is one POST of a callback: what the API shows of it, and what it does not.
 type Attempt struct {
-	client.Attempt               // the hashes are of the bodies sent and read; the outbox sets Repeated
-	Duration       time.Duration // to the microsecond; DurationMs follows from it
-	Late           bool          // set by the outbox: its lease was lost before it ended, so it changed nothing
+	client.Attempt      // the hashes are of the bodies sent and read; the outbox sets Repeated
+	Late           bool // set by the outbox: its lease was lost before it ended, so it changed nothing
 }
 
 // Settlement ends one attempt. It is applied only while the callback is sending that attempt.

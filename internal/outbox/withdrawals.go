@@ -288,8 +288,7 @@ const (
 	joinWithdrawals = ` JOIN withdrawals w ON w.merchant = '' || c.merchant AND w.id = c.id`
 )
 
-// withdrawalListing returns the listing of f. The member that selects the fewest rows chooses the index. The others
-// are filters, in COALESCE so that the planner uses no other index.
+// withdrawalListing returns the listing of f, like callbackFilter.listings.
 func withdrawalListing(f client.WithdrawalFilter, cursor string) (db.Listing, error) {
 	l := db.Listing{Table: "withdrawals w"}
 	if err := db.CheckTexts("tenantUserId", f.TenantUserID, "address", f.Address, "txId", f.TxID, "merchant", f.Merchant, "callBackId", f.CallBackID); err != nil {
@@ -298,12 +297,7 @@ func withdrawalListing(f client.WithdrawalFilter, cursor string) (db.Listing, er
 	if f.State != "" && f.State.Means() == "" {
 		return l, fmt.Errorf("state is %w: %q", db.ErrInvalid, f.State)
 	}
-	looks := []struct{ column, value, walk string }{
-		{"w.tx_id", f.TxID, "w.tx_id <> '' AND w.tx_id = ?"}, {targetColumn, f.Address, targetColumn + " = ?"},
-		{"w.tenant_user_id", f.TenantUserID, "w.tenant_user_id = ?"},
-		{"w.merchant", f.Merchant, "w.merchant = ?"}, {"w.state", string(f.State), ""},
-	}
-	walked := -1
+	looks := []look{{"w.tx_id", "w.tx_id <> '' AND ", f.TxID}, {targetColumn, "", f.Address}, {"w.tenant_user_id", "", f.TenantUserID}}
 	switch {
 	case f.CallBackID != "" && f.Merchant != "":
 		l.Owner = f.Merchant
@@ -311,31 +305,19 @@ func withdrawalListing(f client.WithdrawalFilter, cursor string) (db.Listing, er
 	case f.CallBackID != "": // the callbacks have an index for it
 		l.Table, l.Joins = "callbacks c", joinWithdrawals
 		l.Add("c.call_back_id <> '' AND c.call_back_id = ?", f.CallBackID)
+	case walkBy(&l, looks):
 	default:
-		for i, look := range looks[:3] {
-			if look.value != "" && walked < 0 {
-				walked = i
-				l.Add(look.walk, look.value)
-			}
+		if l.Owner = f.Merchant; f.Merchant != "" {
+			l.Add("w.merchant = ?", f.Merchant)
 		}
-		if walked < 0 {
-			walked, l.Owner = len(looks), f.Merchant
-			if f.Merchant != "" {
-				l.Add("w.merchant = ?", f.Merchant)
-			}
-			if f.State != "" {
-				l.Add("w.state = '" + string(f.State) + "'") // a literal: PostgreSQL sees whether the state is rare
-			}
+		if f.State != "" {
+			l.Add("w.state = '" + string(f.State) + "'") // a literal: PostgreSQL sees whether the state is rare
 		}
 	}
 	if err := from(&l, cursor, f.Since, f.Until); err != nil {
 		return l, err
 	}
 	l.EndWalk()
-	for i, look := range looks {
-		if look.value != "" && i > walked {
-			l.Add("COALESCE("+look.column+", '') = ?", look.value)
-		}
-	}
+	filterBy(&l, append(looks, look{"w.merchant", "", f.Merchant}, look{"w.state", "", string(f.State)}))
 	return l, nil
 }

@@ -131,7 +131,7 @@ CREATE TABLE attempts (
   number        {int} NOT NULL,
   request_uuid  TEXT NOT NULL,
   started       {int} NOT NULL,
-  duration      {int} NOT NULL, -- microseconds
+  duration      {int} NOT NULL, -- milliseconds
   http_status   {int} NOT NULL,
   err_code      {int},
   outcome       TEXT NOT NULL,
