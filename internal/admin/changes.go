@@ -27,20 +27,7 @@ var guarded = func() []string {
 // differences returns the members in which two states of a merchant differ. decides reports whether one of them is
 // guarded.
 func differences(was, is *outbox.Merchant) (before, after map[string]string, decides bool) {
-	before, after = was.Texts(), is.Texts()
-	for name := range maps.Keys(before) {
-		if _, has := after[name]; !has {
-			after[name] = "" // an optional member that is cleared
-		}
-	}
-	for name, value := range after {
-		if value == before[name] {
-			delete(before, name)
-			delete(after, name)
-		} else if _, has := before[name]; !has {
-			before[name] = ""
-		}
-	}
+	before, after = was.Differences(is)
 	for _, name := range guarded {
 		_, has := after[name]
 		decides = decides || has

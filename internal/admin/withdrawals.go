@@ -46,7 +46,7 @@ func (s *Server) createWithdrawal(c *api.Call, _ api.None, in oneOrMany[client.N
 }
 
 // createAll sets the deadlines of withdrawals, counted from now, and keeps them; see withdrawalFrom.
-func (s *Server) createAll(c *api.Call, batch []outbox.NewWithdrawal, now db.Millis) ([]outbox.CreatedWithdrawal, error) {
+func (s *Server) createAll(c *api.Call, batch []outbox.NewWithdrawal, now db.Millis) ([]outbox.Recorded, error) {
 	settings := map[string]db.Millis{}
 	for i := range batch {
 		n := &batch[i]

@@ -194,10 +194,10 @@ func (settles) Settle(_ context.Context, list []outbox.Settlement, _ db.Millis) 
 }
 
 func TestWaitSaysWhatIsLost(t *testing.T) {
-	s := &settled{news: make(chan struct{}), at: map[string]time.Time{}}
+	s := &settled{news: make(chan struct{}), keys: map[string]string{"a": keyOf(countersign.TypeDeposited, "a")}, at: map[string]time.Time{}}
 	o := watchedOutbox{settles{}, s}
 	settle := func(id string, state client.CallbackState) {
-		if _, err := o.Settle(t.Context(), []outbox.Settlement{{Type: countersign.TypeDeposited, EventID: id, State: state}}, 0); err != nil {
+		if _, err := o.Settle(t.Context(), []outbox.Settlement{{CallbackID: id, State: state}}, 0); err != nil {
 			t.Error(err)
 		}
 	}

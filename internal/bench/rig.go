@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -42,7 +43,7 @@ type rig struct {
 // database exist before anything is measured.
 func onRig(f func(*rig, context.Context) error) func(*Bench, context.Context) error {
 	return func(b *Bench, ctx context.Context) (err error) {
-		r := &rig{Bench: b, id: fmt.Sprint("bench-", b.next.Add(1)), settled: &settled{news: make(chan struct{}), at: map[string]time.Time{}}}
+		r := &rig{Bench: b, id: fmt.Sprint("bench-", b.next.Add(1)), settled: &settled{news: make(chan struct{}), keys: map[string]string{}, at: map[string]time.Time{}}}
 		r.service, err = daemon.NewService(daemon.ServiceConfig{
 			Common: daemon.Common{Storage: daemon.Storage{Dir: filepath.Join(b.dir, r.id), DB: b.DB, Keys: db.NewMasterKey(masterKey())}, Log: b.log},
 			Listen: "127.0.0.1:0", AllowPrivate: true, AllowHTTP: true,
@@ -130,6 +131,7 @@ const patience = 2 * time.Minute
 type settled struct {
 	mu   sync.Mutex
 	news chan struct{}        // closed, and made anew, when there are more
+	keys map[string]string    // by id
 	at   map[string]time.Time // when their settlement was durable, by keyOf
 	lost int                  // callbacks that ended otherwise
 }
@@ -172,6 +174,17 @@ type watchedOutbox struct {
 	settled *settled
 }
 
+// Claim notes what the claimed callbacks are about.
+func (o watchedOutbox) Claim(ctx context.Context, r outbox.ClaimRequest) ([]outbox.Claimed, error) {
+	claimed, err := o.Outbox.Claim(ctx, r)
+	o.settled.mu.Lock()
+	defer o.settled.mu.Unlock()
+	for _, c := range claimed {
+		o.settled.keys[c.ID] = keyOf(c.Type, cmp.Or(c.CallBackID, c.TrackingID))
+	}
+	return claimed, err
+}
+
 // Settle settles list and notes the callbacks that have ended.
 func (o watchedOutbox) Settle(ctx context.Context, list []outbox.Settlement, now db.Millis) ([]outbox.Settled, error) {
 	results, err := o.Outbox.Settle(ctx, list, now)
@@ -185,7 +198,7 @@ func (o watchedOutbox) Settle(ctx context.Context, list []outbox.Settlement, now
 		switch {
 		case !results[i].Applied || one.State == client.CallbackPending:
 		case one.State == client.CallbackAccepted:
-			s.at[keyOf(one.Type, one.EventID)] = at
+			s.at[s.keys[one.CallbackID]] = at
 		default:
 			s.lost++
 		}

@@ -101,7 +101,7 @@ func BenchmarkBeside(b *testing.B) {
 					}
 					var list []outbox.Settlement
 					for _, c := range claimed {
-						list = append(list, outbox.Settlement{Merchant: c.Merchant, CallbackID: c.ID, Type: c.Type, EventID: c.EventID, Payload: c.Payload, State: client.CallbackAccepted,
+						list = append(list, outbox.Settlement{Merchant: c.Merchant, CallbackID: c.ID, State: client.CallbackAccepted,
 							Reached: true, Attempt: outbox.Attempt{Attempt: client.Attempt{Number: c.Attempt, RequestUUID: c.ID, Started: now, HTTPStatus: 200, Result: "accepted", Reason: "accepted", Node: "n"}}})
 					}
 					if _, err := o.Settle(context.WithoutCancel(ctx), list, now); err != nil {

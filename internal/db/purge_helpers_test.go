@@ -137,7 +137,7 @@ func settle(t testing.TB, o *outbox.Outbox, lane countersign.Lane, at db.Millis,
 	claimed := must(o.Claim(ctx, outbox.ClaimRequest{Lane: lane, Node: "n", Now: at, LeaseUntil: at + 1000, Max: 500}))(t)
 	var list []outbox.Settlement
 	for _, c := range claimed {
-		s := outbox.Settlement{Merchant: c.Merchant, CallbackID: c.ID, Type: c.Type, EventID: c.EventID, Payload: c.Payload, State: client.CallbackAccepted, Reached: true,
+		s := outbox.Settlement{Merchant: c.Merchant, CallbackID: c.ID, State: client.CallbackAccepted, Reached: true,
 			MerchantVersion: c.MerchantVersion,
 			Attempt: outbox.Attempt{Attempt: client.Attempt{Number: c.Attempt, RequestUUID: fmt.Sprint(c.ID, c.Attempt), Started: at, HTTPStatus: 200, Result: "accepted", Reason: "accepted", Node: "n",
 				RequestHash: strings.Repeat("ab", 32), ResponseHash: strings.Repeat("cd", 32)}}}

@@ -76,7 +76,7 @@ func TestPurgeChangesNoAnswer(t *testing.T) {
 						}
 						var list []outbox.Settlement
 						for _, c := range claimed {
-							s := outbox.Settlement{Merchant: c.Merchant, CallbackID: c.ID, Type: c.Type, EventID: c.EventID, Payload: c.Payload, State: state, Due: now + 10, Reached: true,
+							s := outbox.Settlement{Merchant: c.Merchant, CallbackID: c.ID, State: state, Due: now + 10, Reached: true,
 								MerchantVersion: c.MerchantVersion, Attempt: outbox.Attempt{Attempt: client.Attempt{Number: c.Attempt, RequestUUID: fmt.Sprint(c.EventID, c.Attempt), Started: now, Result: "x", Reason: "x"}}}
 							if c.Type == countersign.TypeRequestWithdraw && state == client.CallbackAccepted {
 								s.Decision, s.Details = countersign.DecisionConfirmed, countersign.Details(*c.Withdrawal.Ordered)

@@ -231,8 +231,9 @@ func (a *attempt) judge(r Response) {
 	}
 	if a.claimed.Type == countersign.TypeRequestWithdraw && a.posted && (v.Decision != countersign.DecisionNone || v.ErrCode != nil && *v.ErrCode == 0) {
 		a.settlement.Exchange = m.exchange(a.asked, under, a.body, a.plain, r, answer, v)
-		a.settlement.Exchange.Link = a.link(r, v)
-		a.signed(a.settlement.Exchange, r, v, answer)
+		e, c := a.settlement.Exchange, a.claimed
+		e.Type, e.EventID, e.AddedBy, e.Payload, e.Link = int(c.Type), c.EventID, c.AddedBy, digest(c.Payload), a.link(r, v)
+		a.signed(e, r, v, answer)
 	}
 }
 
@@ -301,7 +302,7 @@ func settlement(c outbox.Claimed, m *merchant, v Verdict, record outbox.Attempt,
 		record.Facts = &v.Facts
 	}
 	s := outbox.Settlement{
-		Merchant: c.Merchant, CallbackID: c.ID, Attempt: record, Type: c.Type, EventID: c.EventID, AddedBy: c.AddedBy, Payload: c.Payload, Repeated: c.Repeated,
+		Merchant: c.Merchant, CallbackID: c.ID, Attempt: record, Repeated: c.Repeated,
 		Reached: v.Reached, Decision: v.Decision, Details: v.Details, Alarm: v.Alarm, OpenFailure: v.OpenFailure,
 	}
 	lane := c.Type.Lane()

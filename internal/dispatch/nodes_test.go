@@ -121,7 +121,7 @@ func testTwoDispatchers(t *testing.T, stores [3]*outbox.Outbox) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ids = append(ids, made[0].Callback)
+		ids = append(ids, made[0].Withdrawal.Callback)
 	}
 	open := len(ids)
 	for range 3000 { // half a minute: far more than it takes

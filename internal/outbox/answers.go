@@ -17,8 +17,6 @@ var SealedAnswers = db.SealedTable{Name: "answers", Key: "id", DataKey: "data_ke
 
 var answerPurpose = []string{"answer"}
 
-func placeAnswer(id string) db.Record { return db.Record{Table: SealedAnswers.Name, Row: id} }
-
 const (
 	keepAnswerSQL = `INSERT INTO answers (id, data_key, answer) VALUES ($1, $2, $3) ON CONFLICT (id) DO NOTHING`
 	readAnswerSQL = `SELECT data_key, answer FROM answers WHERE id = $1`
@@ -48,7 +46,7 @@ func (o *Outbox) sealEvidence(id string, e evidence) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	key, sealed := o.Seal(placeAnswer(id), answerPurpose, [][]byte{text})
+	key, sealed := o.Seal(db.Record{Table: SealedAnswers.Name, Row: id}, answerPurpose, [][]byte{text})
 	return []any{id, key, sealed[0]}, nil
 }
 
@@ -77,20 +75,12 @@ func (o *Outbox) settleAnswers(ctx context.Context, t *db.Tx, batch []*settling)
 	return t.Batch(ctx, insertAnswers.Statements(args, nil))
 }
 
-// keptAnswer is a stored row of answers. The zero value means that there is none.
-type keptAnswer struct{ key, sealed []byte }
-
-// read returns the statement that reads the row of withdrawal id.
-func (k *keptAnswer) read(id string) db.Statement {
-	return db.Statement{SQL: readAnswerSQL, Args: []any{id}, Row: func(r db.Rows) error { return r.Scan(&k.key, &k.sealed) }}
-}
-
-// open returns the evidence. If the row does not open, it returns no evidence.
-func (k *keptAnswer) open(d *db.DB, id string) (e evidence) {
-	if k.sealed == nil {
+// openEvidence inverts sealEvidence. If the row is missing or does not open, it returns no evidence.
+func (o *Outbox) openEvidence(id string, key, sealed []byte) (e evidence) {
+	if sealed == nil {
 		return e
 	}
-	plain, err := d.Unseal(placeAnswer(id), answerPurpose, k.key, [][]byte{k.sealed})
+	plain, err := o.Unseal(db.Record{Table: SealedAnswers.Name, Row: id}, answerPurpose, key, [][]byte{sealed})
 	if err != nil || json.Unmarshal(plain[0], &e) != nil {
 		return evidence{}
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
+	"time"
 
 	"countersign"
 	"countersign/client"
@@ -64,14 +65,16 @@ func findCallback(ctx context.Context, q db.Querier, merchant, id string) (Callb
 // notKept returns the error for a missing callback: db.ErrPurged if it may have been purged, otherwise
 // db.ErrNotFound.
 func notKept(ctx context.Context, q db.Querier, id string) error {
-	before, err := purgedBefore(ctx, q)
+	var before db.Millis // what was settled before this time may have been purged
+	_, err := db.One(ctx, q, `SELECT before FROM retention WHERE one = 1`, nil, &before)
 	switch {
 	case err != nil:
 		return err
-	case id < db.IDAt(before):
-		return purgedError(before)
+	case id >= db.IDAt(before):
+		return db.ErrNotFound
 	}
-	return db.ErrNotFound
+	return fmt.Errorf("callbacks that were settled before %s were %w, and this one would be of that time: of each, its merchant, trackingId and digest are kept",
+		before.Time().UTC().Format(time.RFC3339), db.ErrPurged)
 }
 
 const listAttemptsSQL = `

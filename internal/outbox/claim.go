@@ -42,12 +42,6 @@ FROM lanes WHERE lane = $1 AND ready <= $2 AND ready < 4611686018427387904 AND i
 	AND NOT EXISTS (SELECT 1 FROM frozen WHERE id = 'service' AND at <> 0)
 ORDER BY ready, merchant LIMIT CAST($3 AS BIGINT){skip}`
 
-// scanReady reads a row of pickLanesSQL: the columns of a ready lane that Free and Take use.
-func (l *claimLane) scanReady(r db.Rows) error {
-	l.Active = true
-	return r.Scan(&l.Merchant, &l.version, &l.Concurrency, &l.Rate, &l.InFlight, &l.Failures, &l.Bucket)
-}
-
 // Claim takes up to Max due callbacks of a lane, each with a lease until LeaseUntil, and divides them among the
 // waiting merchants. Merchants with nothing in flight come first, and of those the ones served longest ago. Claim
 // skips merchants that are paused, that are at their concurrency, share or rate, or whose breaker is open. It takes
@@ -99,9 +93,9 @@ func pickLanes(ctx context.Context, t *db.Tx, r ClaimRequest) ([]*claimLane, err
 	var idle, busy []*claimLane
 	pick := func(to *[]*claimLane, from, below int64) db.Statement {
 		return db.Statement{SQL: pickLanesSQL, Args: []any{int64(r.Lane), int64(r.Now), most, from, below}, Row: func(row db.Rows) error {
-			l := &claimLane{}
+			l := &claimLane{Pace: Pace{Active: true}}
 			*to = append(*to, l)
-			return l.scanReady(row)
+			return row.Scan(&l.Merchant, &l.version, &l.Concurrency, &l.Rate, &l.InFlight, &l.Failures, &l.Bucket)
 		}}
 	}
 	picks := []db.Statement{pick(&idle, 0, 1)}

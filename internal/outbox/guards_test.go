@@ -49,15 +49,15 @@ func testGuards(t *testing.T, s *Outbox) {
 		spoil []string // each keeps it from that
 	}{
 		"decide":  {decideSQL, append(append([]any{"confirmed", "r", now}, d...), 9), awaiting, "", nil},
-		"expire":  {expireWithdrawalSQL, []any{now}, awaiting, "deadline = 2000", []string{"deadline = 2001", notRestored}},
-		"cancel":  {cancelWithdrawalSQL, []any{now}, awaiting, "", []string{notRestored}},
-		"presume": {presumeSQL + inDoubt(true), []any{now}, awaiting, "", nil},
+		"expire":  {endSQL(client.WithdrawalExpired, client.ReasonDeadline, overdueNow), []any{now}, awaiting, "deadline = 2000", []string{"deadline = 2001", notRestored}},
+		"cancel":  {endSQL(client.WithdrawalCancelled, client.ReasonCancelled, "restored = 0"), []any{now}, awaiting, "", []string{notRestored}},
+		"presume": {endSQL(client.WithdrawalConfirmed, client.ReasonRestored, inDoubt(true)), []any{now}, awaiting, "", nil},
 		"release": {releaseSQL, []any{"claim", "core", "p", now}, confirmed, open, []string{"release_by = 2000", notRestored}},
 		"block":   {blockSQL, []any{now, "why", "who"}, confirmed, "", nil},
 		"lapse":   {lapseSQL, []any{now}, confirmed, "release_by = 2000", []string{open, notRestored}},
 		"outcome": {recordOutcomeSQL, []any{"p", "executed", "0x", "", now}, released, "permit = 'p'", []string{"permit = 'q'"}},
-		"end":     {adoptDecisionSQL(client.WithdrawalDeclined) + inDoubt(false), []any{now}, awaiting, notRestored, []string{"restored = 0"}},
-		"ended":   {adoptBlockSQL + inDoubt(false), []any{now, "why"}, confirmed, notRestored, []string{"restored = 0"}},
+		"end":     {endSQL(client.WithdrawalDeclined, client.ReasonRestored, inDoubt(false)), []any{now}, awaiting, notRestored, []string{"restored = 0"}},
+		"ended":   {blockSQL + " AND " + inDoubt(false), []any{now, "why", "who"}, confirmed, notRestored, []string{"restored = 0"}},
 		"adopt":   {adoptSQL + inDoubt(false), append(append([]any{"claim", "p", now}, d...), "declined"), client.WithdrawalDeclined, notRestored, []string{"restored = 0", "permit = 'q'"}},
 	} {
 		put := func(state client.WithdrawalState, set string) {

@@ -32,7 +32,7 @@ func (b *settling) counts() (counts, failed bool) {
 			return false, false
 		}
 	case client.ReasonMerchantRefused:
-		return true, b.Type != countersign.TypeRequestWithdraw
+		return true, b.lane != countersign.LaneWithdraw
 	}
 	return true, b.Attempt.Result != client.AttemptAccepted && b.Attempt.Result != client.AttemptHold
 }
@@ -103,10 +103,8 @@ SELECT merchant, reached, accepted, failing, failed, callback, reason, facts, al
 	healthOfSQL = readHealthSQL + `merchant {in}$1{end}`
 
 	// A merchant that is not active is not called, so its last failure says nothing about now.
-	failingNowSQL = readHealthSQL + `(alarmed = 1 OR failing > 0 AND ` + activeMerchant + `)` + longestFirst
-	alarmedNowSQL = readHealthSQL + `alarmed = 1` + longestFirst
-
-	longestFirst = ` ORDER BY CASE WHEN failing > 0 THEN failing ELSE 4611686018427387904 END, merchant`
+	failingNowSQL = readHealthSQL + `(alarmed = 1 OR $1 = 0 AND failing > 0 AND ` + activeMerchant + `)
+ORDER BY CASE WHEN failing > 0 THEN failing ELSE 4611686018427387904 END, merchant`
 )
 
 func scanHealth(r db.Rows) (merchant string, h client.MerchantHealth, err error) {
@@ -134,11 +132,7 @@ func (o *Outbox) Health(ctx context.Context, list []string) (map[string]*client.
 // FailingMerchants returns the merchants whose last exchange failed or that have an AlarmMerchantFailing. Those that
 // have failed longest come first. With alarmed it returns only those with the alarm.
 func (o *Outbox) FailingMerchants(ctx context.Context, alarmed bool) ([]client.FailingMerchant, error) {
-	text := failingNowSQL
-	if alarmed {
-		text = alarmedNowSQL
-	}
-	return db.List(ctx, o, text, nil, func(r db.Rows) (client.FailingMerchant, error) {
+	return db.List(ctx, o, failingNowSQL, []any{flag(alarmed)}, func(r db.Rows) (client.FailingMerchant, error) {
 		merchant, h, err := scanHealth(r)
 		f := client.FailingMerchant{Merchant: merchant, Since: h.FailingSince}
 		if last := h.LastFailure; last != nil {

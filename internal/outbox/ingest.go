@@ -117,8 +117,6 @@ func (o *Outbox) newRow(item int, n NewCallback, now db.Millis) (newRow, error) 
 	return row, nil
 }
 
-const hasMerchantSQL = `SELECT 1 FROM merchants WHERE id = $1`
-
 // knownMerchant returns an error if the merchant does not exist. It asks the database only once for each merchant,
 // because rows of merchants are never deleted.
 func (o *Outbox) knownMerchant(ctx context.Context, item int, id string) error {
@@ -129,7 +127,7 @@ func (o *Outbox) knownMerchant(ctx context.Context, item int, id string) error {
 	found := false
 	if ValidMerchantID(id) {
 		var err error
-		if found, err = db.One(ctx, o, hasMerchantSQL, []any{id}, &is); err != nil {
+		if found, err = db.One(ctx, o, `SELECT 1 FROM merchants WHERE id = $1`, []any{id}, &is); err != nil {
 			return err
 		}
 	}
@@ -250,14 +248,8 @@ func difference(known, came []byte) string {
 		all := maps.Clone(a)
 		maps.Copy(all, b)
 		for _, member := range slices.Sorted(maps.Keys(all)) {
-			switch is, came := a[member], b[member]; {
-			case bytes.Equal(is, came):
-			case is == nil:
-				return fmt.Sprintf("another %s: none is known, and %.100s came", member, came)
-			case came == nil:
-				return fmt.Sprintf("another %s: %.100s is known, and none came", member, is)
-			default:
-				return fmt.Sprintf("another %s: %.100s is known, and %.100s came", member, is, came)
+			if !bytes.Equal(a[member], b[member]) {
+				return fmt.Sprintf("another %s: %.100s is known, and %.100s came", member, cmp.Or(string(a[member]), "none"), cmp.Or(string(b[member]), "none"))
 			}
 		}
 	}

@@ -63,7 +63,6 @@ func (c laneChanges) back(merchant string, lane countersign.Lane, due db.Millis)
 }
 
 const (
-	lockLaneSQL = `SELECT ` + laneColumns + ` FROM lanes WHERE merchant = $1 AND lane = $2{lock}`
 	// "lane + 0" leaves the planner only the index by merchant, whatever the statistics say.
 	lockLanesSQL = `
 SELECT ` + laneColumns + ` FROM lanes WHERE merchant {in}$1{end} AND lane + 0 = $2 ORDER BY merchant{lock}`
@@ -107,11 +106,7 @@ func (o *Outbox) lockLanes(ctx context.Context, t *db.Tx, c laneChanges) ([]Pace
 		return err
 	}
 	for lane, list := range c.byLane() {
-		switch len(list) {
-		case 0:
-		case 1:
-			reads = append(reads, db.Statement{SQL: lockLaneSQL, Args: []any{list[0], lane}, Row: read})
-		default:
+		if len(list) > 0 {
 			reads = append(reads, db.Statement{SQL: lockLanesSQL, Args: []any{o.Dialect().List(list), lane}, Row: read})
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"countersign/client"
@@ -49,14 +50,7 @@ func (s *KeySince) all() [len(keyKinds)]*db.Millis {
 
 // ValidMerchantID reports whether id can name a merchant: 1 to 64 of a-z 0-9 _ -.
 func ValidMerchantID(id string) bool {
-	for _, c := range []byte(id) {
-		switch {
-		case c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '_', c == '-':
-		default:
-			return false
-		}
-	}
-	return len(id) >= 1 && len(id) <= 64
+	return len(id) >= 1 && len(id) <= 64 && strings.Trim(id, "abcdefghijklmnopqrstuvwxyz0123456789_-") == ""
 }
 
 // sealPurposes lists the sealed values of a merchant: the keys that seal requests, and those of its rotation.
@@ -79,11 +73,6 @@ func (m *Merchant) check() error {
 		return fmt.Errorf("collect is %w: want bound or any", db.ErrInvalid)
 	case m.Key == nil:
 		return fmt.Errorf("merchant is %w: it has no request key", db.ErrInvalid)
-	}
-	if m.Rotation != nil {
-		if err := m.Rotation.check(); err != nil {
-			return err
-		}
 	}
 	return db.CheckTexts("name", m.Name, "pausedReason", m.PausedReason, "notifyUrl", m.NotifyURL, "withdrawUrl", m.WithdrawURL,
 		"scheme", string(m.Scheme), "contentType", m.ContentType, "body", string(m.Body))
@@ -256,23 +245,30 @@ func (m *Merchant) Texts() map[string]string {
 	return all
 }
 
+// Differences returns the texts of m and is, by which they differ. A member that one of them lacks is empty.
+func (m *Merchant) Differences(is *Merchant) (before, after map[string]string) {
+	before, after = m.Texts(), is.Texts()
+	for name := range maps.Keys(before) {
+		after[name] += ""
+	}
+	for name, text := range after {
+		if before[name] == text {
+			delete(before, name)
+			delete(after, name)
+		} else {
+			before[name] += ""
+		}
+	}
+	return before, after
+}
+
 // recordMerchant adds the record of a change of a merchant, with the members that differ. was is nil for a new
 // merchant.
 func recordMerchant(ctx context.Context, t *db.Tx, was, is *Merchant, now db.Millis) error {
-	members := func(m *Merchant) map[string]string {
-		all := m.Texts()
-		all["state"], all["pausedReason"] = string(m.State), m.PausedReason
-		return all
-	}
-	kind, c := journal.MerchantCreated, journal.Changed{Version: is.Version, After: members(is)}
+	kind, c := journal.MerchantCreated, journal.Changed{Version: is.Version, After: is.Texts()}
 	if was != nil {
-		kind, c.Before = journal.MerchantChanged, members(was)
-		for name, text := range c.After {
-			if before, had := c.Before[name]; had && before == text {
-				delete(c.Before, name)
-				delete(c.After, name)
-			}
-		}
+		kind = journal.MerchantChanged
+		c.Before, c.After = was.Differences(is)
 	}
 	return journal.AddAbout(ctx, t, kind, is.ID, now, c)
 }

@@ -119,11 +119,10 @@ UPDATE merchants SET state = $2, paused_reason = $3, version = version + 1, upda
 	setActiveStateSQL = setStateSQL + `state = 'active' RETURNING version`
 )
 
-const setLanesActiveSQL = `UPDATE lanes SET active = $2, version = $3 WHERE merchant = $1`
+// What the breakers know is of before.
+const setLanesActiveSQL = `UPDATE lanes SET active = $2, version = $3, failures = 0, failing = 0, open_until = 0 WHERE merchant = $1`
 
 const forgetFailuresSQL = `DELETE FROM open_failures WHERE merchant = $1`
-
-const closeBreakersSQL = `UPDATE lanes SET failures = 0, failing = 0, open_until = 0 WHERE merchant = $1`
 
 // SetMerchantState pauses or resumes a merchant. Once a pause has returned, nothing of the merchant is decided or
 // released on any node. Resuming also removes its opening failures, closes its breakers and raises
@@ -168,7 +167,7 @@ func (o *Outbox) setState(ctx context.Context, t *db.Tx, text, id string, state 
 	}
 	rest := []db.Statement{{SQL: setLanesActiveSQL, Args: []any{id, active(state), version}}}
 	if state == client.MerchantActive {
-		rest = append(rest, db.Statement{SQL: forgetFailuresSQL, Args: []any{id}}, db.Statement{SQL: closeBreakersSQL, Args: []any{id}})
+		rest = append(rest, db.Statement{SQL: forgetFailuresSQL, Args: []any{id}})
 	}
 	if err := t.Batch(ctx, rest); err != nil || state == client.MerchantPaused {
 		return true, err

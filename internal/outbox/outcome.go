@@ -15,11 +15,11 @@ const recordOutcomeSQL = `
 UPDATE withdrawals SET state = $4, tx_id = $5, fail_reason = $6, ended = $7
 WHERE merchant = $1 AND id = $2 AND permit = $3 AND state = 'released'`
 
-// Recorded is the result of recording an Outcome.
+// Recorded is what became of one withdrawal of a request, or of its Outcome.
 type Recorded struct {
 	Withdrawal Withdrawal
-	Duplicate  bool
-	Err        error // why it was not recorded; nil: it was
+	Duplicate  bool  // it was so already
+	Err        error // why its outcome was not recorded; nil: it was
 }
 
 // RecordOutcomes ends released withdrawals and queues the Callback of each. The same outcome again is a duplicate. Another outcome or another permit is a *ConflictError. A different end or transaction under
@@ -30,55 +30,48 @@ type Recorded struct {
 // refused whatever happens to the others. If RecordOutcomes returns an error, nothing was recorded. list names each
 // withdrawal once. Rows are locked in the order of ReleaseMany.
 func (o *Outbox) RecordOutcomes(ctx context.Context, list []Outcome, now db.Millis) ([]Recorded, error) {
-	done := make([]Recorded, len(list))
-	batch := make([]*reported, 0, len(list))
-	for _, i := range sortedByID(len(list), func(i int) string { return list[i].ID }) {
-		e, err := o.newReported(&list[i], now)
-		if done[i].Err = err; err == nil {
-			e.out = &done[i]
-			batch = append(batch, e)
-		}
-	}
-	if len(batch) == 0 {
-		return done, nil
-	}
+	var done []Recorded
 	err := o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		for _, e := range batch {
-			e.reportedNow = reportedNow{}
+		done = make([]Recorded, len(list))
+		var batch []*reported
+		for _, i := range sortedByID(len(list), func(i int) string { return list[i].ID }) {
+			e, err := o.newReported(list[i], now)
+			if done[i].Err = err; err == nil {
+				e.out = &done[i]
+				batch = append(batch, e)
+			}
 		}
-		return o.recordOutcomes(ctx, t, batch, now)
+		if err := o.recordOutcomes(ctx, t, batch, now); err != nil {
+			return err
+		}
+		for _, e := range batch {
+			if e.out.Err = e.refusal(); e.out.Err == nil {
+				e.out.Withdrawal, e.out.Duplicate = e.w, e.recorded == 0
+			}
+		}
+		return nil
 	})
 	if err != nil {
 		return nil, err
-	}
-	for _, e := range batch {
-		if e.out.Err = e.refusal(); e.out.Err == nil {
-			e.out.Withdrawal, e.out.Duplicate = e.w, e.recorded == 0
-		}
 	}
 	return done, nil
 }
 
 // reported is one Outcome that is being recorded.
 type reported struct {
-	*Outcome
+	Outcome
 	merchant, rest string
 	row            newRow // the callback
 	state          client.WithdrawalState
 	out            *Recorded
-	reportedNow
+	recorded       int64
+	found          bool
+	w              Withdrawal
+	permit         string // the permit that was issued
+	waits          bool   // it reports a failure while a restore is not reconciled
 }
 
-// reportedNow is what one attempt at the transaction finds and does.
-type reportedNow struct {
-	recorded int64
-	found    bool
-	w        Withdrawal
-	permit   string // the permit that was issued
-	waits    bool   // it reports a failure while a restore is not reconciled
-}
-
-func (o *Outbox) newReported(n *Outcome, now db.Millis) (*reported, error) {
+func (o *Outbox) newReported(n Outcome, now db.Millis) (*reported, error) {
 	merchant, rest, err := splitID(n.ID)
 	if err != nil {
 		return nil, err
@@ -102,7 +95,7 @@ func (o *Outbox) newReported(n *Outcome, now db.Millis) (*reported, error) {
 	return e, err
 }
 
-// refusal returns, after the commit, why e was not recorded. It returns nil if e was recorded, now or before.
+// refusal returns why e was not recorded. It returns nil if e was recorded, now or before.
 func (e *reported) refusal() error {
 	w := &e.w
 	switch {
@@ -219,35 +212,29 @@ func contradict(ctx context.Context, t *db.Tx, e *reported, now db.Millis) (tell
 // id. Each call queues another callback, because n has no event id. It returns a *db.ConflictError if the withdrawal
 // is not released yet, or no longer.
 func (o *Outbox) RecordWaiting(ctx context.Context, id string, n NewCallback, now db.Millis) (w Withdrawal, callback string, err error) {
-	merchant, _, err := splitID(id)
-	if err != nil {
-		return Withdrawal{}, "", err
-	}
-	if n.Merchant != merchant || n.Type.Report() == "" {
-		return Withdrawal{}, "", fmt.Errorf("callback is %w: it does not say to this merchant that a withdrawal waits", db.ErrInvalid)
-	}
 	n.EventID = ""
-	row, err := o.newRow(0, n, now)
-	if err != nil {
-		return Withdrawal{}, "", err
-	}
 	err = o.write(ctx, id, func(ctx context.Context, t *db.Tx, merchant, rest string) error {
+		if n.Merchant != merchant || n.Type.Report() == "" {
+			return fmt.Errorf("callback is %w: it does not say to this merchant that a withdrawal waits", db.ErrInvalid)
+		}
 		// The lock prevents that an outcome is recorded before this callback is queued.
-		if w, err = lockWithdrawal(ctx, t, merchant, rest); err != nil || w.State != client.WithdrawalReleased {
+		if w, err = lockWithdrawal(ctx, t, merchant, rest); err != nil {
 			return err
 		}
-		row.CallBackID, row.TenantUserID, row.Address = w.CallBackID, w.TenantUserID, targetOf(w.Details)
-		waits := journal.Withdrawal{Merchant: merchant, CallBackID: w.CallBackID, Type: int(n.Type), Callback: joinID(merchant, row.id)}
+		if w.State != client.WithdrawalReleased {
+			return &db.ConflictError{Reason: "the withdrawal is " + string(w.State) + ": only a released one waits"}
+		}
+		n.CallBackID, n.TenantUserID, n.Address = w.CallBackID, w.TenantUserID, targetOf(w.Details)
+		row, err := o.newRow(0, n, now)
+		if err != nil {
+			return err
+		}
+		callback = joinID(merchant, row.id)
+		waits := journal.Withdrawal{Merchant: merchant, CallBackID: w.CallBackID, Type: int(n.Type), Callback: callback}
 		if err := journal.AddAbout(ctx, t, journal.WithdrawalWaits, id, now, waits); err != nil {
 			return err
 		}
 		return o.insert(ctx, t, []newRow{row}, make([]client.Accepted, 1), now)
 	})
-	switch {
-	case err != nil:
-		return Withdrawal{}, "", err
-	case w.State != client.WithdrawalReleased:
-		return Withdrawal{}, "", &db.ConflictError{Reason: "the withdrawal is " + string(w.State) + ": only a released one waits"}
-	}
-	return w, joinID(merchant, row.id), nil
+	return w, callback, err
 }

@@ -74,9 +74,6 @@ func (l *Pace) Free(now db.Millis) int {
 
 // Take counts n claimed callbacks.
 func (l *Pace) Take(n int, now db.Millis) {
-	if n == 0 {
-		return
-	}
 	l.InFlight += n
 	l.Served = now
 	if l.Rate > 0 {
@@ -99,18 +96,13 @@ func (l *Pace) exchanged(reached bool, now db.Millis) {
 			l.Since = now
 		}
 		if l.Failures >= BreakerThreshold {
-			l.OpenUntil = now + openTime(l.Lane, l.Failures)
+			most := BreakerMost
+			if l.Lane == countersign.LaneWithdraw {
+				most = breakerMostWithdraw
+			}
+			l.OpenUntil = now + min(breakerFirst<<min(l.Failures-BreakerThreshold, 10), most)
 		}
 	}
-}
-
-// openTime returns how long a breaker opens after this many failures in a row.
-func openTime(lane countersign.Lane, failures int) db.Millis {
-	most := BreakerMost
-	if lane == countersign.LaneWithdraw {
-		most = breakerMostWithdraw
-	}
-	return min(breakerFirst<<min(failures-BreakerThreshold, 10), most)
 }
 
 // Lanes is the number of lanes. They are numbered from 0.

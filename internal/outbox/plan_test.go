@@ -34,7 +34,6 @@ func TestHotPlans(t *testing.T) {
 		{"decide", "(text, text, bigint)", settleDecisionSQL, "outbox_pkey | (id = $2)"},
 		{"merchants", "(text[])", merchantsByIDSQL, "merchants_pkey | (id = ANY ($1))"},
 		{"lock lanes", "(text[], bigint)", lockLanesSQL, "lanes_pkey | (merchant = ANY ($1))"},
-		{"lock lane", "(text, bigint)", lockLaneSQL, "lanes_pkey | ((merchant = $1) AND (lane = $2))"},
 		{"change lane", "(bigint, bigint, bigint, bigint, bigint, text, bigint)", changeLaneSQL,
 			"lanes_pkey | ((merchant = $6) AND (lane = $7))"},
 		{"leases", "(bigint, bigint)", lostLeasesSQL, "outbox_lease | (lease_until <= $1)"},

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"fmt"
-	"time"
 
 	"countersign"
 	"countersign/internal/db"
@@ -102,21 +100,6 @@ var insertPurged = db.NewInsert(keepPurgedSQL, 32, 8)
 func purgedArgs(to []any, e purgedKey, id string, payload []byte) []any {
 	sum := sha256.Sum256(plainest(payload))
 	return append(to, e.Merchant, e.ID, int64(e.Type), id, sum[:])
-}
-
-const purgedBeforeSQL = `SELECT before FROM retention WHERE one = 1`
-
-// purgedBefore returns the time before which settled callbacks may have been purged. It returns 0 if none were.
-func purgedBefore(ctx context.Context, q db.Querier) (before db.Millis, err error) {
-	_, err = db.One(ctx, q, purgedBeforeSQL, nil, &before)
-	return before, err
-}
-
-// purgedError returns the error for a callback that is missing and whose id is from before the time before. It wraps
-// db.ErrPurged.
-func purgedError(before db.Millis) error {
-	return fmt.Errorf("callbacks that were settled before %s were %w, and this one would be of that time: of each, its merchant, trackingId and digest are kept",
-		before.Time().UTC().Format(time.RFC3339), db.ErrPurged)
 }
 
 const eachPurgedSQL = `

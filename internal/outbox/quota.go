@@ -32,7 +32,7 @@ func (e *QuotaError) Error() string {
 const (
 	// The row stays locked until the commit, so that two nodes cannot take the same share.
 	spendQuotaSQL = `
-INSERT INTO added (token, hour, n) VALUES ($1, $2, $3)
+INSERT INTO added (token, hour, n) SELECT $1, CAST($2 AS BIGINT), CAST($3 AS BIGINT) WHERE CAST($3 AS BIGINT) <= CAST($4 AS BIGINT)
 ON CONFLICT (token, hour) DO UPDATE SET n = added.n + excluded.n WHERE added.n + excluded.n <= $4`
 
 	spentQuotaSQL = `SELECT n FROM added WHERE token = $1 AND hour = $2`
@@ -54,18 +54,12 @@ func (q Quota) spend(ctx context.Context, t *db.Tx, done []client.Accepted, now 
 		return nil
 	}
 	hour := int64(now) / time.Hour.Milliseconds()
-	n := int64(0)
-	var err error
-	if fresh <= q.Hourly {
-		err = t.Batch(ctx, []db.Statement{
-			{SQL: spendQuotaSQL, Args: []any{q.Token, hour, fresh, q.Hourly}, N: &n},
-			{SQL: forgetQuotaSQL, Args: []any{q.Token, hour}}})
-	}
+	var n, spent int64
+	err := t.Batch(ctx, []db.Statement{
+		{SQL: spendQuotaSQL, Args: []any{q.Token, hour, fresh, q.Hourly}, N: &n},
+		{SQL: forgetQuotaSQL, Args: []any{q.Token, hour}},
+		{SQL: spentQuotaSQL, Args: []any{q.Token, hour}, Row: func(r db.Rows) error { return r.Scan(&spent) }}})
 	if err != nil || n == 1 {
-		return err
-	}
-	var spent int64
-	if _, err := db.One(ctx, t, spentQuotaSQL, []any{q.Token, hour}, &spent); err != nil {
 		return err
 	}
 	return &QuotaError{Quota: q, Left: q.Hourly - spent, Fresh: fresh, Now: now, Until: db.Millis((hour + 1) * time.Hour.Milliseconds())}

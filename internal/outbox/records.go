@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
 
 	"countersign"
@@ -12,7 +11,7 @@ import (
 )
 
 // Exchange is what the audit log stores of an attempt of type 2 whose response was an answer or made a decision. The
-// sender sets its messages, keys and Link.
+// sender sets what it says of the callback, its messages, keys and Link.
 type Exchange struct {
 	journal.Exchange
 
@@ -73,8 +72,8 @@ func (o *Outbox) recordBatch(ctx context.Context, t *db.Tx, batch []*settling, n
 
 // answered returns the record of an exchange that is being settled.
 func (b *settling) answered(now db.Millis) journal.Exchange {
-	a, e, sum := &b.Attempt, b.Exchange.Exchange, sha256.Sum256(b.Payload)
-	e.Merchant, e.Callback, e.Type, e.EventID, e.AddedBy, e.Payload = b.Merchant, b.CallbackID, int(b.Type), b.EventID, b.AddedBy, hex.EncodeToString(sum[:])
+	a, e := &b.Attempt, b.Exchange.Exchange
+	e.Merchant, e.Callback = b.Merchant, b.CallbackID
 	e.Attempt, e.RequestUUID, e.Started, e.Settled, e.Node = a.Number, db.Clean(a.RequestUUID), int64(a.Started), int64(now), db.Clean(a.Node)
 	e.Status, e.ErrCode, e.Result, e.Reason, e.Late, e.Repeated = a.HTTPStatus, a.ErrCode, string(a.Result), string(a.Reason), !b.found, a.Repeated
 	e.RequestHash, e.ResponseHash = hex.EncodeToString(unhex(a.RequestHash)), hex.EncodeToString(unhex(a.ResponseHash))

@@ -12,13 +12,7 @@ import (
 )
 
 const (
-	lockCallbackSQL = `SELECT state FROM outbox WHERE merchant = $1 AND id = $2{lock}`
-
 	lockQuestionSQL = `SELECT state, attempts FROM outbox WHERE merchant = $1 AND id = $2{lock}`
-
-	cancelWithdrawalSQL = `
-UPDATE withdrawals SET state = 'cancelled', decision = 'cancelled', reason = 'cancelled', decided = $3
-WHERE merchant = $1 AND id = $2 AND state = 'awaiting' AND restored = 0`
 
 	endCallbackSQL = `
 UPDATE outbox SET state = $3, lease_until = 0, last_reason = $4, settled = $5 WHERE merchant = $1 AND id = $2`
@@ -31,7 +25,7 @@ func (o *Outbox) CancelWithdrawal(ctx context.Context, id string, now db.Millis)
 	err := o.write(ctx, id, func(ctx context.Context, t *db.Tx, merchant, rest string) error {
 		open, err := db.EpochIsOpen(ctx, t)
 		if err == nil && !open {
-			_, err = o.endWithdrawal(ctx, t, merchant, rest, cancelWithdrawalSQL, client.WithdrawalCancelled, client.CallbackCancelled, client.ReasonCancelled, now)
+			_, err = o.endWithdrawal(ctx, t, merchant, rest, client.WithdrawalCancelled, client.ReasonCancelled, "restored = 0", now)
 		}
 		if err != nil {
 			return err
@@ -50,21 +44,24 @@ func (o *Outbox) CancelWithdrawal(ctx context.Context, id string, now db.Millis)
 	return w, nil
 }
 
-// endWithdrawal decides an awaiting withdrawal without an answer. The statement text sets its state to the state to.
-// Its callback ends, whatever its state, and a result that comes later is late. If the question was sent, the
-// merchant gets a notice of the end, except of a confirmation. endWithdrawal reports whether the withdrawal was
-// awaiting.
-func (o *Outbox) endWithdrawal(ctx context.Context, t *db.Tx, merchant, id, text string, to client.WithdrawalState, state client.CallbackState, reason client.Reason, now db.Millis) (bool, error) {
+// endSQL returns the statement that decides an awaiting withdrawal without an answer, if the condition guard holds.
+func endSQL(to client.WithdrawalState, reason client.Reason, guard string) string {
+	return `
+UPDATE withdrawals SET state = '` + string(to) + `', decision = '` + string(to) + `', reason = '` + string(reason) + `', decided = $3
+WHERE merchant = $1 AND id = $2 AND state = 'awaiting' AND ` + guard
+}
+
+// endWithdrawal decides an awaiting withdrawal without an answer, if the condition guard holds. Its callback ends,
+// whatever its state, and a result that comes later is late. If the question was sent, the merchant gets a notice of
+// the end, except of a confirmation. endWithdrawal reports whether it decided.
+func (o *Outbox) endWithdrawal(ctx context.Context, t *db.Tx, merchant, id string, to client.WithdrawalState, reason client.Reason, guard string, now db.Millis) (bool, error) {
 	var was client.CallbackState
 	var attempts int
 	if _, err := db.One(ctx, t, lockQuestionSQL, []any{merchant, id}, &was, &attempts); err != nil {
 		return false, err
 	}
-	n, err := t.Exec(ctx, text, merchant, id, int64(now))
+	n, err := t.Exec(ctx, endSQL(to, reason, guard), merchant, id, int64(now))
 	if err != nil || n == 0 {
-		return false, err
-	}
-	if err := t.Batch(ctx, countMoved(t, nil, client.WithdrawalAwaiting, to, 1)); err != nil {
 		return false, err
 	}
 	if attempts > 0 && to != client.WithdrawalConfirmed {
@@ -76,18 +73,24 @@ func (o *Outbox) endWithdrawal(ctx context.Context, t *db.Tx, merchant, id, text
 			return false, err
 		}
 	}
+	changes := newLaneChanges()
+	changes.counts[countOfState(client.WithdrawalAwaiting)]--
+	changes.counts[countOfState(to)]++
 	if was == client.CallbackPending || was == client.CallbackSending {
+		state := client.CallbackCancelled
+		if to == client.WithdrawalExpired && reason == client.ReasonDeadline {
+			state = client.CallbackExhausted
+		}
 		if _, err := t.Exec(ctx, endCallbackSQL, merchant, id, string(state), string(reason), int64(now)); err != nil {
 			return false, err
 		}
-		changes := newLaneChanges()
 		if was == client.CallbackSending {
 			changes.of(merchant, countersign.LaneWithdraw).Freed++
 		}
 		changes.counts[countOfEnded(countersign.LaneWithdraw, state)]++
-		if err := o.changeLanes(ctx, t, changes, now); err != nil {
-			return false, err
-		}
+	}
+	if err := o.changeLanes(ctx, t, changes, now); err != nil {
+		return false, err
 	}
 	f := &feedEntries{}
 	f.decision(merchant, id)
@@ -167,8 +170,8 @@ type releasing struct {
 	ReleaseRequest
 	merchant, rest string
 	found          bool
-	answer         keptAnswer
-	updated        int64 // 1: the guarded statement issued the permit
+	key, answer    []byte // a row of answers
+	updated        int64  // 1: the guarded statement issued the permit
 	*Released
 }
 
@@ -195,7 +198,7 @@ func (o *Outbox) release(ctx context.Context, t *db.Tx, batch []*releasing, appr
 		if len(merchants) == 0 || merchants[len(merchants)-1] != r.merchant {
 			merchants = append(merchants, r.merchant)
 		}
-		reads = append(reads, r.read(), r.answer.read(r.ID))
+		reads = append(reads, r.read(), db.Statement{SQL: readAnswerSQL, Args: []any{r.ID}, Row: func(row db.Rows) error { return row.Scan(&r.key, &r.answer) }})
 	}
 	var epochs db.Epochs
 	look, looks := o.lookAt(merchants)
@@ -285,7 +288,7 @@ func (o *Outbox) refuse(ctx context.Context, t *db.Tx, r *releasing, look *stopL
 	if err != nil {
 		return "", fmt.Errorf("answerKey of merchant %s: %w", r.merchant, err)
 	}
-	kept := r.answer.open(o.DB, r.ID)
+	kept := o.openEvidence(r.ID, r.key, r.answer)
 	p.Epoch, p.Answer = epoch.Number, kept.Answer
 	switch {
 	case p.Permit != "" && !w.heldBy(r.Holder):

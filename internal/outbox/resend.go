@@ -23,7 +23,8 @@ func (o *Outbox) Resend(ctx context.Context, id string, now db.Millis) (Callback
 	var c Callback
 	err := o.write(ctx, id, func(ctx context.Context, t *db.Tx, merchant, rest string) error {
 		var was client.CallbackState
-		if _, err := db.One(ctx, t, lockCallbackSQL, []any{merchant, rest}, &was); err != nil {
+		var attempts int
+		if _, err := db.One(ctx, t, lockQuestionSQL, []any{merchant, rest}, &was, &attempts); err != nil {
 			return err
 		}
 		var err error
@@ -161,8 +162,5 @@ func (o *Outbox) matching(ctx context.Context, of []string, f client.CallbackFil
 			ls[i].Add("COALESCE(o.lane, 0) = 0 AND COALESCE(o.repeated, 0) = 0")
 		}
 	}
-	return readPage(ctx, o, `c.merchant, c.id, COALESCE(o.lane, 0)`, ls, sweepMost, swept.callback, func(r db.Rows) (f swept, err error) {
-		err = r.Scan(&f.merchant, &f.id, &f.lane)
-		return f, err
-	})
+	return readPage(ctx, o, `c.merchant, c.id, 0, COALESCE(o.lane, 0), '', 0`, ls, sweepMost, swept.callback, scanSwept)
 }

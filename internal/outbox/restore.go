@@ -47,10 +47,6 @@ UPDATE withdrawals SET state = 'released', claim = $3, permit = $4, released = $
 	confirmed_address = $6, confirmed_chain = $7, confirmed_symbol = $8, confirmed_amount = $9, restored = 0
 WHERE merchant = $1 AND id = $2 AND state = $10 AND permit = '' AND `
 
-const presumeSQL = `
-UPDATE withdrawals SET state = 'confirmed', decision = 'confirmed', reason = 'restored', decided = $3
-WHERE merchant = $1 AND id = $2 AND state = 'awaiting' AND `
-
 // Adopt records that a permit was issued before the restore, so that no other permit is issued. It does so in every
 // state, because an execution cannot be undone. A withdrawal that has a permit stays as it is; if its permit or
 // holder differs, Adopt returns a *ConflictError. Adopt works only while an epoch is open, or for a withdrawal from
@@ -77,7 +73,7 @@ func (o *Outbox) Adopt(ctx context.Context, x Executed, permit string, now db.Mi
 		if err != nil {
 			return err
 		}
-		if _, err := o.endWithdrawal(ctx, t, x.Merchant, rest, presumeSQL+inDoubt(open), client.WithdrawalConfirmed, client.CallbackCancelled, client.ReasonRestored, now); err != nil {
+		if _, err := o.endWithdrawal(ctx, t, x.Merchant, rest, client.WithdrawalConfirmed, client.ReasonRestored, inDoubt(open), now); err != nil {
 			return err
 		}
 		var kept string

@@ -2,28 +2,13 @@ package outbox
 
 import (
 	"context"
-	"fmt"
 
 	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/journal"
 )
 
-// adoptDecisionSQL returns the beginning of a statement that gives an awaiting withdrawal the decision that it had
-// before the restore.
-func adoptDecisionSQL(to client.WithdrawalState) string {
-	return `
-UPDATE withdrawals SET state = '` + string(to) + `', decision = '` + string(to) + `', reason = 'restored', decided = $3, restored = 0
-WHERE merchant = $1 AND id = $2 AND state = 'awaiting' AND `
-}
-
-const (
-	adoptBlockSQL = `
-UPDATE withdrawals SET state = 'blocked', ended = $3, blocked_reason = $4, blocked_by = 'reconcile', restored = 0
-WHERE merchant = $1 AND id = $2 AND state = 'confirmed' AND `
-
-	resumeSQL = `UPDATE withdrawals SET restored = 0 WHERE merchant = $1 AND id = $2 AND restored <> 0`
-)
+const resumeSQL = `UPDATE withdrawals SET restored = 0 WHERE merchant = $1 AND id = $2 AND restored <> 0`
 
 // AdoptEnd records that a withdrawal ended before the restore without a release, as the core or the merchant says. It
 // is then neither asked about nor released again. An awaiting withdrawal gets the decision it had, so that readers of
@@ -53,14 +38,18 @@ func (o *Outbox) AdoptEnd(ctx context.Context, x Executed, had client.Withdrawal
 			return err
 		}
 		if had == client.WithdrawalBlocked || had == client.WithdrawalLapsed {
-			if _, err := o.endWithdrawal(ctx, t, x.Merchant, rest, presumeSQL+inDoubt(open), client.WithdrawalConfirmed, client.CallbackCancelled, client.ReasonRestored, now); err != nil {
+			if _, err := o.endWithdrawal(ctx, t, x.Merchant, rest, client.WithdrawalConfirmed, client.ReasonRestored, inDoubt(open), now); err != nil {
 				return err
 			}
 		}
-		if ended, err = o.endWithdrawal(ctx, t, x.Merchant, rest, adoptDecisionSQL(to)+inDoubt(open), to, client.CallbackCancelled, client.ReasonRestored, now); err != nil || ended {
+		if ended, err = o.endWithdrawal(ctx, t, x.Merchant, rest, to, client.ReasonRestored, inDoubt(open), now); err != nil {
 			return err
 		}
-		_, ended, err = o.endConfirmed(ctx, t, x.Merchant, rest, client.WithdrawalBlocked, now, adoptBlockSQL+inDoubt(open), fmt.Sprintf("ended before the restore, as %s says", who))
+		if ended {
+			_, err = t.Exec(ctx, resumeSQL, x.Merchant, rest)
+			return err
+		}
+		_, ended, err = o.endConfirmed(ctx, t, x.Merchant, rest, client.WithdrawalBlocked, now, blockSQL+" AND "+inDoubt(open), "ended before the restore, as "+who+" says", "reconcile")
 		return err
 	})
 	return ended, err

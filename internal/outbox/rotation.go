@@ -3,7 +3,6 @@ package outbox
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"countersign"
@@ -240,15 +239,4 @@ func (m *Merchant) RotationTexts() map[string]string {
 		texts[prefix+names[k.Kind]] = k.Fingerprint
 	}
 	return texts
-}
-
-// check returns an error if a rotation lacks what its row needs.
-func (r *Rotation) check() error {
-	if r.Other.Key == nil || r.Other.APIKey == "" {
-		return fmt.Errorf("rotation is %w: a key is missing", db.ErrInvalid)
-	}
-	if r.Active && r.Overlap < time.Millisecond {
-		return fmt.Errorf("overlap is %w: want at least 1 ms", db.ErrInvalid)
-	}
-	return nil
 }

@@ -192,20 +192,14 @@ func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settlin
 	key := func(b *settling, args ...any) []any {
 		return append([]any{b.Merchant, b.id, b.Attempt.Number}, args...)
 	}
-	add := func(b *settling, text string, args ...any) {
-		statements = append(statements, db.Statement{SQL: text, Args: key(b, args...), Row: b.scan})
-	}
 	// Each guarded statement runs once. The read for a decision only takes the lock.
 	end := func(b *settling) {
-		if b.state == client.CallbackAccepted {
-			add(b, settleAcceptedSQL)
-			return
+		s := db.Statement{SQL: settleAcceptedSQL, Args: key(b), Row: b.scan}
+		if b.state != client.CallbackAccepted {
+			settled := int64(b.now) * flag(b.state != client.CallbackPending)
+			s.SQL, s.Args = settleOtherSQL, key(b, string(b.state), int64(b.Due), flag(b.Counts), db.Clean(string(b.Attempt.Reason)), settled, flag(b.Held))
 		}
-		settled := int64(b.now)
-		if b.state == client.CallbackPending {
-			settled = 0
-		}
-		add(b, settleOtherSQL, string(b.state), int64(b.Due), flag(b.Counts), db.Clean(string(b.Attempt.Reason)), settled, flag(b.Held))
+		statements = append(statements, s)
 	}
 	for _, b := range batch {
 		if b.Decision != countersign.DecisionNone {

@@ -25,30 +25,24 @@ ON CONFLICT (merchant, callback, number) DO UPDATE SET request_uuid = $4, starte
 	err_code = $8, outcome = $9, reason = $10, node = $11, request_hash = $12, response_hash = $13, late = $14, settled = $16, facts = $18
 WHERE attempts.outcome = 'lost'`
 
+// late is -1 if the callback is known and the attempt is not.
 const sameAttemptSQL = `
-SELECT request_uuid, late FROM attempts WHERE merchant = $1 AND callback = $2 AND number = $3 AND outcome <> 'lost'`
-
-const hasCallbackSQL = `SELECT 1 FROM callbacks WHERE merchant = $1 AND id = $2`
+SELECT COALESCE(a.request_uuid, ''), COALESCE(a.late, -1) FROM callbacks c
+	LEFT JOIN attempts a ON a.merchant = c.merchant AND a.callback = c.id AND a.number = $3 AND a.outcome <> 'lost'
+WHERE c.merchant = $1 AND c.id = $2`
 
 // settleAttempts records the attempts. It recognizes settlements that an earlier call had already applied.
 func (o *Outbox) settleAttempts(ctx context.Context, t *db.Tx, batch []*settling) error {
 	var looks []db.Statement
-	known := make([]bool, len(batch))
-	for i, b := range batch {
-		if b.found {
+	for _, b := range batch {
+		if b.fresh = b.found; b.found {
 			continue
 		}
-		key := []any{b.Merchant, b.id, b.Attempt.Number}
-		looks = append(looks, db.Statement{SQL: hasCallbackSQL, Args: key[:2], Row: func(r db.Rows) error {
-			var is int
-			b.fresh = true
-			return r.Scan(&is)
-		}}, db.Statement{SQL: sameAttemptSQL, Args: key, Row: func(r db.Rows) error {
+		looks = append(looks, db.Statement{SQL: sameAttemptSQL, Args: []any{b.Merchant, b.id, b.Attempt.Number}, Row: func(r db.Rows) error {
 			var uuid string
 			var late int64
 			err := r.Scan(&uuid, &late)
-			known[i] = true
-			b.out.Applied = late == 0 && uuid == db.Clean(b.Attempt.RequestUUID)
+			b.fresh, b.out.Applied = late < 0, late == 0 && uuid == db.Clean(b.Attempt.RequestUUID)
 			return err
 		}})
 	}
@@ -57,14 +51,9 @@ func (o *Outbox) settleAttempts(ctx context.Context, t *db.Tx, batch []*settling
 	}
 	var late []db.Statement
 	args := make([]any, 0, attemptParams*len(batch))
-	for i, b := range batch {
-		if known[i] {
-			b.fresh = false
-			continue
-		}
+	for _, b := range batch {
 		switch {
 		case b.found:
-			b.fresh = true
 			args = b.attempt(args, false)
 		case b.fresh:
 			late = append(late, db.Statement{SQL: keepLateAttemptSQL, Args: b.attempt(nil, true)})

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -9,8 +10,6 @@ import (
 	"countersign/internal/db"
 	"countersign/internal/journal"
 )
-
-const freezeID = "service"
 
 const readFreezeSQL = `SELECT at, by_token, reason FROM frozen WHERE id = 'service'`
 
@@ -53,12 +52,12 @@ func (o *Outbox) changeStops(ctx context.Context, t *db.Tx) error {
 }
 
 const changeFreezeSQL = `
-INSERT INTO frozen (id, at, by_token, reason) VALUES ($1, $2, $3, $4)
-ON CONFLICT (id) DO UPDATE SET at = $2, by_token = $3, reason = $4`
+INSERT INTO frozen (id, at, by_token, reason) VALUES ('service', $1, $2, $3)
+ON CONFLICT (id) DO UPDATE SET at = $1, by_token = $2, reason = $3`
 
 // changeFreeze stores f as the freeze.
 func (o *Outbox) changeFreeze(ctx context.Context, t *db.Tx, f client.Freeze) error {
-	_, err := t.Exec(ctx, changeFreezeSQL, freezeID, int64(f.At), f.By, f.Reason)
+	_, err := t.Exec(ctx, changeFreezeSQL, int64(f.At), f.By, f.Reason)
 	return err
 }
 
@@ -66,10 +65,8 @@ func (o *Outbox) changeFreeze(ctx context.Context, t *db.Tx, f client.Freeze) er
 // decided or released on any node until Thaw. Deadlines still apply: a withdrawal that reaches its deadline expires.
 // Repeating it changes nothing and returns the present freeze.
 func (o *Outbox) Freeze(ctx context.Context, reason, by string, now db.Millis) (f client.Freeze, err error) {
-	for _, text := range []struct{ member, text string }{{"reason", reason}, {"by", by}} {
-		if err := db.CheckIdentifier(text.member, text.text); err != nil {
-			return client.Freeze{}, err
-		}
+	if err := cmp.Or(db.CheckIdentifier("reason", reason), db.CheckIdentifier("by", by)); err != nil {
+		return client.Freeze{}, err
 	}
 	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		if err := o.changeStops(ctx, t); err != nil {

@@ -32,7 +32,7 @@ type swept struct {
 func (f swept) callback() string { return joinID(f.merchant, f.id) }
 
 func scanSwept(r db.Rows) (f swept, err error) {
-	err = r.Scan(&f.merchant, &f.id)
+	err = r.Scan(&f.merchant, &f.id, &f.number, &f.lane, &f.node, &f.claimed)
 	return f, err
 }
 
@@ -82,27 +82,25 @@ func (o *Outbox) ReclaimAll(ctx context.Context, now db.Millis) (int, error) {
 	if o.Dialect().Shared {
 		return 0, nil
 	}
-	for done := (Swept{}); ; {
-		before := len(done.Lost)
-		err := o.endLeases(ctx, db.Never, now, &done)
-		if err != nil || len(done.Lost)-before < sweepMost {
+	done := Swept{More: true}
+	for done.More {
+		done.More = false
+		if err := o.endLeases(ctx, db.Never, now, &done); err != nil {
 			return len(done.Lost), err
 		}
 	}
+	return len(done.Lost), nil
 }
 
-const (
-	lateWithdrawalsSQL = `
-SELECT merchant, id FROM withdrawals WHERE decision = '' AND deadline <= $1 AND restored = 0 ORDER BY deadline LIMIT CAST($2 AS BIGINT)`
+const lateWithdrawalsSQL = `
+SELECT merchant, id, 0, 1, '', 0 FROM withdrawals WHERE decision = '' AND deadline <= $1 AND restored = 0 ORDER BY deadline LIMIT CAST($2 AS BIGINT)`
 
-	expireWithdrawalSQL = `
-UPDATE withdrawals SET state = 'expired', decision = 'expired', reason = 'deadline', decided = $3
-WHERE merchant = $1 AND id = $2 AND state = 'awaiting' AND deadline <= $3 AND restored = 0`
-)
+// overdueNow is the guard of an expiry.
+const overdueNow = "deadline <= $3 AND restored = 0"
 
 func (o *Outbox) sweepWithdrawals(ctx context.Context, now db.Millis, done *Swept) (err error) {
 	done.Expired, err = o.sweepEach(ctx, lateWithdrawalsSQL, now, done, func(ctx context.Context, t *db.Tx, f swept) (bool, error) {
-		return o.endWithdrawal(ctx, t, f.merchant, f.id, expireWithdrawalSQL, client.WithdrawalExpired, client.CallbackExhausted, client.ReasonDeadline, now)
+		return o.endWithdrawal(ctx, t, f.merchant, f.id, client.WithdrawalExpired, client.ReasonDeadline, overdueNow, now)
 	})
 	return err
 }
@@ -136,7 +134,7 @@ func (o *Outbox) sweepEach(ctx context.Context, text string, now db.Millis, done
 	return ids, nil
 }
 
-// find returns the merchants and ids that text selects, in the order in which all transactions lock them. The last of
+// find returns the rows that text selects for scanSwept, in the order in which all transactions lock them. The last of
 // args must be sweepMost.
 func (o *Outbox) find(ctx context.Context, done *Swept, text string, args ...any) ([]swept, error) {
 	list, err := db.List(ctx, o, text, args, scanSwept)
@@ -154,7 +152,7 @@ func inOrder(list []swept) []swept {
 
 const (
 	lateCallbacksSQL = `
-SELECT merchant, id FROM outbox
+SELECT merchant, id, 0, lane, '', 0 FROM outbox
 WHERE state = 'pending' AND lane <> 1 AND deadline < 4611686018427387904 AND deadline <= $1 ORDER BY deadline LIMIT CAST($2 AS BIGINT)`
 
 	exhaustSQL = `
@@ -231,15 +229,10 @@ func (o *Outbox) sweepLeases(ctx context.Context, now db.Millis, done *Swept) er
 
 // endLeases makes the callbacks pending whose lease ended at until or before.
 func (o *Outbox) endLeases(ctx context.Context, until, now db.Millis, done *Swept) error {
-	found, err := db.List(ctx, o, lostLeasesSQL, []any{int64(until), sweepMost}, func(r db.Rows) (f swept, err error) {
-		err = r.Scan(&f.merchant, &f.id, &f.number, &f.lane, &f.node, &f.claimed)
-		return f, err
-	})
+	found, err := o.find(ctx, done, lostLeasesSQL, int64(until), sweepMost)
 	if err != nil || len(found) == 0 {
 		return err
 	}
-	done.More = done.More || len(found) == sweepMost
-	found = inOrder(found)
 	var lost []swept
 	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) (err error) {
 		lost, err = o.changeRows(ctx, t, found, now, loseLeaseSQL, func(f swept) []any { return []any{f.merchant, f.id, f.number, int64(now), int64(until)} },
@@ -323,28 +316,22 @@ func (o *Outbox) sweepLanes(ctx context.Context, now db.Millis, done *Swept) err
 		last = "" // continue at the beginning
 	}
 	o.swept.after = last
-	repair := func(k laneKey, text string, args ...any) (repaired int64, err error) {
-		err = o.Write(ctx, func(ctx context.Context, t *db.Tx) (err error) {
-			t.WakeHere(TopicOf(k.lane))
-			repaired, err = t.Exec(ctx, text, append([]any{k.merchant, int64(k.lane)}, args...)...)
-			return err
-		})
-		return repaired, err
-	}
 	for _, f := range list {
-		if f.ahead == 1 {
-			if _, err := repair(f.laneKey, resetClockSQL, int64(latest), int64(longestOpen)); err != nil {
-				return err
-			}
-			pulledIn, err := repair(f.laneKey, pullInSQL, int64(now), int64(longestDue), sweepMost)
-			if err != nil {
-				return err
-			}
-			done.More = done.More || pulledIn == sweepMost
+		key := []any{f.merchant, int64(f.lane)}
+		repairs := []db.Statement{{SQL: recheckSQL, Args: append(key[:2:2], int64(now))}}
+		pulledIn := int64(0)
+		if f.ahead == 1 { // callbacks are locked before lanes
+			repairs = []db.Statement{{SQL: pullInSQL, Args: append(key[:2:2], int64(now), int64(longestDue), sweepMost), N: &pulledIn},
+				{SQL: resetClockSQL, Args: append(key[:2:2], int64(latest), int64(longestOpen))}, repairs[0]}
 		}
-		if _, err := repair(f.laneKey, recheckSQL, int64(now)); err != nil {
+		err := o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+			t.WakeHere(TopicOf(f.lane))
+			return t.Batch(ctx, repairs)
+		})
+		if err != nil {
 			return err
 		}
+		done.More = done.More || pulledIn == sweepMost
 	}
 	return nil
 }

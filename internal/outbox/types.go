@@ -51,16 +51,11 @@ type Settlement struct {
 	CallbackID string
 	Attempt    Attempt
 	// State is the callback's next state: pending, accepted, refused or exhausted.
-	State  client.CallbackState
-	Due    db.Millis // for pending
-	Counts bool      // the attempt counts against the schedule
-	Held   bool      // the merchant held the callback
-	// Type, EventID, AddedBy and Payload are the callback's, for the audit log.
-	Type     countersign.Type
-	AddedBy  string
-	EventID  string
-	Payload  []byte
-	Repeated bool // the merchant had accepted it before
+	State    client.CallbackState
+	Due      db.Millis // for pending
+	Counts   bool      // the attempt counts against the schedule
+	Held     bool      // the merchant held the callback
+	Repeated bool      // the merchant had accepted it before
 	// Exchange is what the audit log stores of a question about a withdrawal. Nil: the attempt is only counted with
 	// the others.
 	Exchange *Exchange

@@ -67,16 +67,10 @@ ON CONFLICT DO NOTHING RETURNING merchant, id`
 
 var insertWithdrawals = db.NewInsert(insertWithdrawalSQL, 100, 10)
 
-// CreatedWithdrawal is the result of CreateWithdrawals for one withdrawal.
-type CreatedWithdrawal struct {
-	Withdrawal
-	Duplicate bool // it existed already, with the same content
-}
-
 // CreateWithdrawals stores withdrawals and queues the type 2 callback of each, due at once, in one transaction: all
 // or none. For a known callBackId with the same content it returns the known withdrawal as a Duplicate. With other
 // content it returns a *ConflictError that names the item. The deadline is not part of the content.
-func (o *Outbox) CreateWithdrawals(ctx context.Context, list []NewWithdrawal, now db.Millis) ([]CreatedWithdrawal, error) {
+func (o *Outbox) CreateWithdrawals(ctx context.Context, list []NewWithdrawal, now db.Millis) ([]Recorded, error) {
 	if len(list) == 0 {
 		return nil, nil
 	}
@@ -88,9 +82,9 @@ func (o *Outbox) CreateWithdrawals(ctx context.Context, list []NewWithdrawal, no
 		}
 	}
 	o.sortRows(rows)
-	var made []CreatedWithdrawal
+	var made []Recorded
 	err := o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		made = make([]CreatedWithdrawal, len(list))
+		made = make([]Recorded, len(list))
 		return o.createWithdrawals(ctx, t, list, rows, made, now)
 	})
 	if err != nil {
@@ -99,7 +93,7 @@ func (o *Outbox) CreateWithdrawals(ctx context.Context, list []NewWithdrawal, no
 	return made, nil
 }
 
-func (o *Outbox) createWithdrawals(ctx context.Context, t *db.Tx, list []NewWithdrawal, rows []newRow, made []CreatedWithdrawal, now db.Millis) error {
+func (o *Outbox) createWithdrawals(ctx context.Context, t *db.Tx, list []NewWithdrawal, rows []newRow, made []Recorded, now db.Millis) error {
 	args := make([]any, 0, 12*len(rows))
 	for _, row := range rows {
 		n, d := &list[row.item], client.Details{}
@@ -124,7 +118,7 @@ func (o *Outbox) createWithdrawals(ctx context.Context, t *db.Tx, list []NewWith
 	for i, row := range rows {
 		w := &made[row.item]
 		w.Duplicate = !inserted[joinID(row.Merchant, row.id)]
-		reads[i] = w.read(withdrawalByCallBackIDSQL+"{lock}", row.Merchant, row.CallBackID)
+		reads[i] = w.Withdrawal.read(withdrawalByCallBackIDSQL+"{lock}", row.Merchant, row.CallBackID)
 		if !w.Duplicate {
 			fresh = append(fresh, row)
 		}
@@ -138,10 +132,10 @@ func (o *Outbox) createWithdrawals(ctx context.Context, t *db.Tx, list []NewWith
 		return err
 	}
 	for i, n := range list {
-		if made[i].ID == "" { // it was not inserted, and no other withdrawal has its callBackId
+		if made[i].Withdrawal.ID == "" { // it was not inserted, and no other withdrawal has its callBackId
 			return &db.ConflictError{Item: i, Member: "trackingId", Reason: "is in use by another withdrawal: the merchant would take the end of one for that of the other"}
 		}
-		if differs := made[i].contentDiffers(n); differs != "" {
+		if differs := made[i].Withdrawal.contentDiffers(n); differs != "" {
 			return &db.ConflictError{Item: i, Member: "callBackId", Reason: "is in use by a withdrawal with another " + differs}
 		}
 	}
@@ -149,7 +143,7 @@ func (o *Outbox) createWithdrawals(ctx context.Context, t *db.Tx, list []NewWith
 		if made[i].Duplicate {
 			continue
 		}
-		err := journal.AddAbout(ctx, t, journal.WithdrawalCreated, made[i].ID, now, journal.Withdrawal{Merchant: n.Merchant, CallBackID: n.CallBackID,
+		err := journal.AddAbout(ctx, t, journal.WithdrawalCreated, made[i].Withdrawal.ID, now, journal.Withdrawal{Merchant: n.Merchant, CallBackID: n.CallBackID,
 			TenantUserID: n.TenantUserID, TrackingID: n.TrackingID, Business: n.Business, Details: n.Details, Deadline: int64(n.Deadline)})
 		if err != nil {
 			return err

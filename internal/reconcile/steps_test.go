@@ -63,8 +63,8 @@ var depositSteps = []struct {
 	}},
 	{"the service settles it", func(c *chain) {
 		for _, s := range c.sent {
-			must(c.outbox().Settle(ctx, []outbox.Settlement{{Merchant: "shop", CallbackID: s.ID, State: client.CallbackAccepted, Reached: true, Type: s.Type,
-				EventID: s.EventID, Payload: s.Payload, Repeated: s.Repeated, MerchantVersion: s.MerchantVersion,
+			must(c.outbox().Settle(ctx, []outbox.Settlement{{Merchant: "shop", CallbackID: s.ID, State: client.CallbackAccepted, Reached: true,
+				Repeated: s.Repeated, MerchantVersion: s.MerchantVersion,
 				Attempt: outbox.Attempt{Attempt: client.Attempt{Number: s.Attempt, RequestUUID: fmt.Sprint("u", s.Attempt), HTTPStatus: 200, Result: "accepted", Reason: "accepted", Node: "n"}}}}, c.later()))(c.t)
 		}
 		c.sent = nil
