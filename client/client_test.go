@@ -55,8 +55,16 @@ func TestTokenDoesNotPrint(t *testing.T) {
 	}
 	var log bytes.Buffer
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("made", "token", config.Token, "client", s)
+	key, keys := client.KeySpec{PrivateKey: secret}, client.MerchantSecrets{APIKey: secret}
+	for _, v := range []any{s, config.Token, client.NewMerchant{Key: &key, MerchantSecrets: keys}, client.CreatedMerchant{APIKey: secret, PublicKey: secret}, client.NewRotation{Key: &key},
+		client.MerchantPatch{MerchantSecrets: keys}, client.CreatedToken{Secret: secret}, client.Permit{Permit: secret}, client.Outcome{Permit: secret}} {
+		slog.New(slog.NewJSONHandler(&log, nil)).Info("made", "value", v)
+		slog.New(slog.NewTextHandler(&log, nil)).Info("made", "value", v)
+	}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
-		fmt.Fprintf(&log, verb+verb+verb, config, s, config.Token)
+		for _, v := range []any{config, s, config.Token, []client.Secret{secret}, key, client.Permit{Permit: secret}, client.MerchantPatch{MerchantSecrets: keys}} {
+			fmt.Fprintf(&log, verb, v)
+		}
 	}
 	for _, form := range []string{secret, hex.EncodeToString([]byte(secret))} {
 		if strings.Contains(log.String(), form) {

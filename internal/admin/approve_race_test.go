@@ -88,10 +88,7 @@ func TestApprovalsAtTheSameMoment(t *testing.T) {
 				for range 4 {
 					n++
 					ok(t, limit("USDT 12"))
-					w, err := core.CreateWithdrawal(ctx, newWithdrawal("acme", n))
-					if err != nil {
-						t.Fatal(err)
-					}
+					w := must(core.CreateWithdrawal(ctx, newWithdrawal("acme", n)))(t)
 					id := w.Withdrawal.ID
 					a.decide(id, countersign.DecisionConfirmed)
 					annToken := api.NewStoreToken("ann", client.RoleApprover, 1)

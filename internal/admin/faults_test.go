@@ -14,83 +14,6 @@ import (
 	"countersign/internal/outbox"
 )
 
-var errDisk = errors.New("disk says no")
-
-// onFaultyStore runs a server whose database fails the way databases do: before the work,
-// after it, or by a bug.
-func onFaultyStore(t *testing.T, ingest func(calls int, do func() ([]client.Accepted, error)) ([]client.Accepted, error)) (*harness, *syncBuffer) {
-	log := &syncBuffer{}
-	h := sqlite(t, func(c *Config) {
-		calls := 0
-		c.ingest = func(ctx context.Context, list []outbox.NewCallback, quota outbox.Quota, now db.Millis) ([]client.Accepted, error) {
-			calls++
-			return ingest(calls, func() ([]client.Accepted, error) { return c.Outbox.IngestWithin(ctx, list, quota, now) })
-		}
-		c.Log = slog.New(slog.NewTextHandler(log, nil))
-	})
-	h.merchant("acme")
-	return h, log
-}
-
-func TestStoreFails(t *testing.T) {
-	h, log := onFaultyStore(t, func(int, func() ([]client.Accepted, error)) ([]client.Accepted, error) {
-		return nil, fmt.Errorf("committing: %w", errDisk)
-	})
-	a := h.raw(client.RoleCore, post, "/v1/deposits", api.TypeJSON, newDeposit("acme", 1))
-	if a.status != 500 || strings.Contains(a.body, "disk") {
-		t.Errorf("%d %s, want a 500 that does not say why", a.status, a.body)
-	}
-	if n := strings.Count(log.String(), `error="committing: disk says no"`); n != 1 {
-		t.Errorf("the log says the cause %d times, want 1:\n%s", n, log)
-	}
-}
-
-// The commit was done and the answer lost: the same again says so.
-func TestStoreFailsButDoes(t *testing.T) {
-	h, _ := onFaultyStore(t, func(calls int, do func() ([]client.Accepted, error)) ([]client.Accepted, error) {
-		out, err := do()
-		if calls == 1 {
-			return nil, context.DeadlineExceeded
-		}
-		return out, err
-	})
-	c := h.client(client.RoleCore)
-	var p *client.Problem
-	if _, err := c.AddDeposits(t.Context(), newDeposit("acme", 1)); !errors.As(err, &p) || p.Status != 503 {
-		t.Errorf("%v, want a 503", err)
-	}
-	if list, err := c.AddDeposits(t.Context(), newDeposit("acme", 1)); err != nil || !list[0].Duplicate {
-		t.Errorf("%+v, %v", list, err)
-	}
-}
-
-func TestPanicIsA500(t *testing.T) {
-	h, log := onFaultyStore(t, func(int, func() ([]client.Accepted, error)) ([]client.Accepted, error) { panic("a bug") })
-	a := h.raw(client.RoleCore, post, "/v1/deposits", api.TypeJSON, newDeposit("acme", 1))
-	if a.status != 500 || strings.Contains(a.body, "bug") || !strings.Contains(log.String(), "msg=panic") {
-		t.Errorf("%d %s\n%s", a.status, a.body, log)
-	}
-}
-
-func TestNewRefusesAHalfConfig(t *testing.T) {
-	check := func(string, bool) error { return nil }
-	for name, c := range map[string]Config{
-		"no outbox":      {Changes: &api.Changes{}, CheckURL: check},
-		"no changes":     {Outbox: &outbox.Outbox{DB: &db.DB{}}, CheckURL: check},
-		"no CheckURL":    {Outbox: &outbox.Outbox{DB: &db.DB{}}, Changes: &api.Changes{}},
-		"body below 0":   {Outbox: &outbox.Outbox{DB: &db.DB{}}, Changes: &api.Changes{}, CheckURL: check, MaxBody: -1},
-		"rate below 0":   {Outbox: &outbox.Outbox{DB: &db.DB{}}, Changes: &api.Changes{}, CheckURL: check, RatePerSecond: -1},
-		"nothing at all": {},
-	} {
-		if _, err := New(c); err == nil {
-			t.Errorf("%s: no error", name)
-		}
-	}
-	if _, err := New(Config{Outbox: &outbox.Outbox{DB: &db.DB{}}, Changes: &api.Changes{}, CheckURL: check}); err != nil {
-		t.Error(err)
-	}
-}
-
 // A token of the API opens no way into the private network that the service was not
 // started with.
 func TestAllowPrivateNeedsTheFlag(t *testing.T) {
@@ -114,4 +37,55 @@ func TestAllowPrivateNeedsTheFlag(t *testing.T) {
 		t.Fatalf("%+v, %v", m.Merchant, err)
 	}
 	h.raw(client.RoleAdmin, patch, "/v1/merchants/local", api.TypeJSON, `{"allowPrivate":false}`).names(t, 422, "body.notifyUrl")
+}
+
+// TestStoreFails: a database fails before the work, after it, or by a bug: the answer does not say why, the log does,
+// and where only the answer of the commit was lost, the same again says so.
+func TestStoreFails(t *testing.T) {
+	var log syncBuffer
+	var fault func(do func() ([]client.Accepted, error)) ([]client.Accepted, error)
+	h := sqlite(t, func(c *Config) {
+		c.ingest = func(ctx context.Context, list []outbox.NewCallback, quota outbox.Quota, now db.Millis) ([]client.Accepted, error) {
+			return fault(func() ([]client.Accepted, error) { return c.Outbox.IngestWithin(ctx, list, quota, now) })
+		}
+		c.Log = slog.New(slog.NewTextHandler(&log, nil))
+	})
+	h.merchant("acme")
+	type do = func() ([]client.Accepted, error)
+	for _, c := range []struct {
+		fault  func(do) ([]client.Accepted, error)
+		status int
+		log    string
+	}{
+		{func(do) ([]client.Accepted, error) {
+			return nil, fmt.Errorf("committing: %w", errors.New("disk says no"))
+		}, 500, `error="committing: disk says no"`},
+		{func(do) ([]client.Accepted, error) { panic("a bug") }, 500, "msg=panic"},
+		{func(d do) ([]client.Accepted, error) { _, _ = d(); return nil, context.DeadlineExceeded }, 503, ""},
+	} {
+		fault = c.fault
+		a := h.raw(client.RoleCore, post, "/v1/deposits", api.TypeJSON, newDeposit("acme", 1))
+		if a.status != c.status || strings.Contains(a.body, "disk") || strings.Contains(a.body, "bug") || c.log != "" && strings.Count(log.String(), c.log) != 1 {
+			t.Errorf("%d %s, want %d; the log:\n%s", a.status, a.body, c.status, &log)
+		}
+	}
+	fault = func(d do) ([]client.Accepted, error) { return d() }
+	if !addDeposit(h, newDeposit("acme", 1)).Duplicate {
+		t.Error("what was committed is no duplicate")
+	}
+}
+
+func TestNewRefusesAHalfConfig(t *testing.T) {
+	whole := Config{Outbox: &outbox.Outbox{DB: &db.DB{}}, Changes: &api.Changes{}, CheckURL: func(string, bool) error { return nil }}
+	must(New(whole))(t)
+	for i, spoil := range []func(*Config){
+		func(c *Config) { c.Outbox = nil }, func(c *Config) { c.Changes = nil }, func(c *Config) { c.CheckURL = nil },
+		func(c *Config) { c.MaxBody = -1 }, func(c *Config) { c.RatePerSecond = -1 },
+	} {
+		c := whole
+		spoil(&c)
+		if _, err := New(c); err == nil {
+			t.Errorf("%d: no error", i)
+		}
+	}
 }

@@ -30,10 +30,7 @@ func TestAPermitBelongsToItsToken(t *testing.T) {
 		w := acceptWithdrawal(h, newWithdrawal("acme", 1))
 		h.decide(w.ID, countersign.DecisionConfirmed)
 		const claim = "execution-of-w-1"
-		permit, err := with["core"].ReleaseWithdrawal(ctx, w.ID, claim)
-		if err != nil {
-			t.Fatal(err)
-		}
+		permit := must(with["core"].ReleaseWithdrawal(ctx, w.ID, claim))(t)
 		secrets.add("permit", permit.Permit.Reveal())
 		for name, c := range with {
 			shown, err1 := c.Withdrawal(ctx, w.ID)

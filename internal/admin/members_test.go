@@ -275,6 +275,8 @@ func TestWrongQueriesAndPaths(t *testing.T) {
 		"/v1/stats?x=1":                               "query.x",
 		"/v1/tokens?limit=1":                          "query.limit",
 		"/v1/callbacks?" + strings.Repeat("a=1&", 30): "query.a",
+		"/v1/callbacks?cursor=nonsense!":              "query.cursor",
+		"/v1/withdrawals?cursor=nonsense!":            "query.cursor",
 	} {
 		h.raw(client.RoleAdmin, get, path, "", nil).names(t, 422, location)
 	}

@@ -1,12 +1,11 @@
 package admin
 
 import (
-	"errors"
 	"testing"
 
 	"countersign"
 	"countersign/client"
-	"countersign/internal/api"
+	"countersign/internal/lab/dbtest"
 )
 
 // says returns what the callback called id tells the merchant.
@@ -30,66 +29,45 @@ func TestAddressBecomesItsCallback(t *testing.T) {
 		h.merchant("acme")
 		h.merchant("other")
 		c, ctx := h.client(client.RoleCore), t.Context()
-		first, err := c.AddAddress(ctx, newAddress("acme", 1))
-		if err != nil || first.Duplicate || first.State != "pending" || first.ChangeID != "change-1" || first.TrackingID != "change-1" {
-			t.Fatalf("%+v, %v", first, err)
+		first := must(c.AddAddress(ctx, newAddress("acme", 1)))(t)
+		if first.Duplicate || first.State != "pending" || first.ChangeID != "change-1" || first.TrackingID != "change-1" {
+			t.Fatalf("%+v", first)
 		}
 		a, ok := h.says(first.ID).(*countersign.AddressChange)
-		if !ok || a.TrackingID != "change-1" || a.TenantUserID != "user-7" || a.NewAddress != "TNew" || a.ToAddress != "TOld" ||
-			a.ChainName != "TRON" || a.Symbol != "USDT" {
+		if !ok || a.TrackingID != "change-1" || a.TenantUserID != "user-7" || a.NewAddress != "TNew" || a.ToAddress != "TOld" || a.ChainName != "TRON" || a.Symbol != "USDT" {
 			t.Errorf("the merchant is told %+v", a)
 		}
-		if again, err := c.AddAddress(ctx, newAddress("acme", 1)); err != nil || !again.Duplicate || again.ID != first.ID {
-			t.Errorf("the same change again: %+v, %v", again, err)
+		if again := must(c.AddAddress(ctx, newAddress("acme", 1)))(t); !again.Duplicate || again.ID != first.ID {
+			t.Errorf("the same change again: %+v", again)
 		}
-		if got, err := h.client(client.RoleAdmin).Alarms(ctx, client.AlarmFilter{}, client.PageOptions{}); err != nil || len(got.Alarms) != 1 || got.Alarms[0].Kind != client.AlarmAddressChanged ||
-			got.Alarms[0].Subject != first.ID || got.Alarms[0].Merchant != "acme" {
-			t.Errorf("the change and its repetition raise %+v, %v", got, err)
+		if got := must(h.client(client.RoleAdmin).Alarms(ctx, client.AlarmFilter{}, client.PageOptions{}))(t).Alarms; len(got) != 1 || got[0].Kind != client.AlarmAddressChanged || got[0].Subject != first.ID || got[0].Merchant != "acme" {
+			t.Errorf("the change and its repetition raise %+v", got)
 		}
-		for name, change := range map[string]func(*client.NewAddress){
-			"user":       func(a *client.NewAddress) { a.TenantUserID = "user-8" },
-			"newAddress": func(a *client.NewAddress) { a.NewAddress = "TOther" },
-			"toAddress":  func(a *client.NewAddress) { a.ToAddress = "" },
-			"trackingId": func(a *client.NewAddress) { a.TrackingID = new(string) },
-			"business":   func(a *client.NewAddress) { a.Business = 1 },
+		for _, change := range []func(*client.NewAddress){
+			func(a *client.NewAddress) { a.TenantUserID = "user-8" }, func(a *client.NewAddress) { a.NewAddress = "TOther" }, func(a *client.NewAddress) { a.ToAddress = "" },
+			func(a *client.NewAddress) { a.TrackingID = new(string) }, func(a *client.NewAddress) { a.Business = 1 },
 		} {
 			in := newAddress("acme", 1)
 			change(&in)
-			var p *client.Problem
-			if _, err := c.AddAddress(ctx, in); !errors.As(err, &p) || p.Status != 409 || len(p.Faults) != 1 || p.Faults[0].Location != "body.changeId" {
-				t.Errorf("the same changeId with another %s: %v", name, err)
+			dbtest.Fails(c.AddAddress(ctx, in))(t, client.ErrConflict, "changeId is in use by a callback with another")
+		}
+		h.postJSON("/v1/addresses", client.NewAddress{Merchant: "acme", ChangeID: "change-1", TenantUserID: "user-7", NewAddress: "TNew"}).names(t, 409, "body.changeId")
+		// The changeId of another merchant, and a deposit under the same name, are other things.
+		d, named, null := newDeposit("acme", 1), newAddress("acme", 2), newAddress("acme", 3)
+		d.TrackingID, named.TrackingID, null.TrackingID = "change-1", new("address-book-9"), new(string)
+		least := client.NewAddress{Merchant: "acme", ChangeID: "change-4", TenantUserID: "user-7", NewAddress: "TNew"}
+		if addDeposit(h, d).Duplicate || must(c.AddAddress(ctx, newAddress("other", 1)))(t).Duplicate || must(c.AddAddress(ctx, least))(t).Duplicate {
+			t.Error("other things are duplicates")
+		}
+		for _, in := range []client.NewAddress{named, null} {
+			got := must(c.AddAddress(ctx, in))(t)
+			if again := must(c.AddAddress(ctx, in))(t); got.TrackingID != *in.TrackingID || h.says(got.ID).EventID() != *in.TrackingID || got.Duplicate || !again.Duplicate {
+				t.Errorf("with trackingId %q: %+v, again %+v", *in.TrackingID, got, again)
 			}
 		}
-		if elsewhere, err := c.AddAddress(ctx, newAddress("other", 1)); err != nil || elsewhere.Duplicate {
-			t.Errorf("the changeId of another merchant: %+v, %v", elsewhere, err)
-		}
-		// A deposit under the same name is another thing.
-		d := newDeposit("acme", 1)
-		d.TrackingID = "change-1"
-		if list, err := c.AddDeposits(ctx, d); err != nil || list[0].Duplicate {
-			t.Errorf("a deposit called like a change: %+v, %v", list, err)
-		}
-
-		named, null := newAddress("acme", 2), newAddress("acme", 3)
-		own := "address-book-9"
-		named.TrackingID, null.TrackingID = &own, new(string)
-		if got, err := c.AddAddress(ctx, named); err != nil || got.TrackingID != own || h.says(got.ID).EventID() != own {
-			t.Errorf("with a trackingId: %+v, %v", got, err)
-		}
-		if got, err := c.AddAddress(ctx, null); err != nil || got.TrackingID != "" || h.says(got.ID).EventID() != "" {
-			t.Errorf("with an empty trackingId: %+v, %v", got, err)
-		}
-		if again, err := c.AddAddress(ctx, null); err != nil || !again.Duplicate {
-			t.Errorf("with an empty trackingId, again: %+v, %v", again, err)
-		}
-		least := client.NewAddress{Merchant: "acme", ChangeID: "change-4", TenantUserID: "user-7", NewAddress: "TNew"}
-		if got, err := c.AddAddress(ctx, least); err != nil || got.Duplicate {
-			t.Errorf("with the least: %+v, %v", got, err)
-		}
-		h.raw(client.RoleCore, post, "/v1/addresses", api.TypeJSON, string(encode(t, newAddress("none", 1)))).names(t, 422, "body.merchant")
-		found, err := h.client(client.RoleViewer).Callbacks(ctx, client.CallbackFilter{Merchant: "acme", Type: 4}, client.PageOptions{})
-		if err != nil || len(found.Callbacks) != 4 || found.Callbacks[0].Name != "NOTIFY_ADDRESS" {
-			t.Errorf("%+v, %v", found, err)
+		h.postJSON("/v1/addresses", newAddress("none", 1)).names(t, 422, "body.merchant")
+		if found := must(h.client(client.RoleViewer).Callbacks(ctx, client.CallbackFilter{Merchant: "acme", Type: 4}, client.PageOptions{}))(t).Callbacks; len(found) != 4 || found[0].Name != "NOTIFY_ADDRESS" {
+			t.Errorf("%+v", found)
 		}
 	})
 }
@@ -105,11 +83,7 @@ func TestWaiting(t *testing.T) {
 		w := acceptWithdrawal(h, in)
 		refused := func(state string) {
 			t.Helper()
-			var p *client.Problem
-			_, err := c.ReportWaiting(ctx, w.ID, "funds")
-			if want := "the withdrawal is " + state + ": only a released one waits"; !errors.As(err, &p) || p.Status != 409 || p.Detail != want {
-				t.Errorf("%v, want 409 %q", err, want)
-			}
+			dbtest.Fails(c.ReportWaiting(ctx, w.ID, "funds"))(t, client.ErrConflict, "the withdrawal is "+state+": only a released one waits")
 		}
 		refused("awaiting")
 		h.decide(w.ID, countersign.DecisionConfirmed)
@@ -118,29 +92,18 @@ func TestWaiting(t *testing.T) {
 		secrets.add("permit", permit.Permit.Reveal())
 		told := map[string]bool{}
 		for _, what := range []client.WaitingFor{"funds", "fees", "funds", "funds"} {
-			got, err := c.ReportWaiting(ctx, w.ID, what)
-			if err != nil || got.State != "released" || got.ID != w.ID || told[got.Notice] {
-				t.Fatalf("%+v, %v", got, err)
+			got := must(c.ReportWaiting(ctx, w.ID, what))(t)
+			f, ok := h.says(got.Notice).(*countersign.WithdrawalNotice)
+			if !ok || f.Type != map[client.WaitingFor]countersign.Type{"funds": 6, "fees": 7}[what] || f.CallBackID != "w-1" || f.TrackingID != "track-1" || f.TenantUserID != "user-7" || f.Business != 5 ||
+				got.State != "released" || got.ID != w.ID || told[got.Notice] {
+				t.Errorf("for %s %+v, and the merchant is told %+v", what, got, f)
 			}
 			told[got.Notice] = true
-			f, ok := h.says(got.Notice).(*countersign.WithdrawalNotice)
-			if !ok || f.Type != map[client.WaitingFor]countersign.Type{"funds": 6, "fees": 7}[what] || f.CallBackID != "w-1" ||
-				f.TrackingID != "track-1" || f.TenantUserID != "user-7" || f.Business != 5 {
-				t.Errorf("for %s the merchant is told %+v", what, f)
-			}
 		}
 		must(c.ReportOutcome(ctx, w.ID, client.Outcome{Permit: permit.Permit, Executed: &client.Executed{TxID: "0xdone"}}))(t)
 		refused("executed")
-		for typ, want := range map[countersign.Type]int{6: 3, 7: 1} {
-			found, err := h.client(client.RoleViewer).Callbacks(ctx, client.CallbackFilter{Merchant: "acme", CallBackID: "w-1", Type: typ}, client.PageOptions{})
-			if err != nil || len(found.Callbacks) != want {
-				t.Errorf("%d callbacks of type %d, want %d, %v", len(found.Callbacks), typ, want, err)
-			}
-		}
 		for _, id := range []string{"acme.none", "none"} {
-			if _, err := c.ReportWaiting(ctx, id, "funds"); !errors.Is(err, client.ErrNotFound) {
-				t.Errorf("%s: %v", id, err)
-			}
+			dbtest.Fails(c.ReportWaiting(ctx, id, "funds"))(t, client.ErrNotFound, "")
 		}
 	})
 }

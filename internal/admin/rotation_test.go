@@ -30,20 +30,16 @@ func TestRotationWaitsForAnApprover(t *testing.T) {
 		if m := must(alice.Merchant(ctx, "acme"))(t); m.Rotation != nil {
 			t.Errorf("it is staged already: %+v", m.Rotation)
 		}
-		_, err := alice.ApproveTask(ctx, staged.Task, "")
-		refused(t, err, client.ErrForbidden, "")
+		dbtest.Fails(alice.ApproveTask(ctx, staged.Task, ""))(t, client.ErrForbidden, "")
 		must(bob.ApproveTask(ctx, staged.Task, ""))(t)
 		m := must(alice.Merchant(ctx, "acme"))(t)
 		if m.Rotation == nil || m.Rotation.State != client.RotationStaged || m.Fingerprint != made.Fingerprint || len(m.Rotation.Others) < 3 || m.Rotation.Others[0].Fingerprint != next.After["nextRequestKey"] {
 			t.Fatalf("%+v", m.Rotation)
 		}
 		// What would change one set or the other is refused meanwhile.
-		_, err = alice.StageRotation(ctx, "acme", client.NewRotation{MakeAPIKey: true})
-		refused(t, err, client.ErrConflict, "being replaced")
-		_, err = alice.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSecrets: client.MerchantSecrets{APIKey: client.Secret("another-key")}})
-		refused(t, err, client.ErrConflict, "being replaced")
-		_, err = alice.FinishRotation(ctx, "acme")
-		refused(t, err, client.ErrConflict, "no newer keys")
+		dbtest.Fails(alice.StageRotation(ctx, "acme", client.NewRotation{MakeAPIKey: true}))(t, client.ErrConflict, "being replaced")
+		dbtest.Fails(alice.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSecrets: client.MerchantSecrets{APIKey: client.Secret("another-key")}}))(t, client.ErrConflict, "being replaced")
+		dbtest.Fails(alice.FinishRotation(ctx, "acme"))(t, client.ErrConflict, "no newer keys")
 		if u := must(alice.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{Name: "Acme 2"}}))(t); u.Task != "" {
 			t.Errorf("a name waits: %+v", u.Task)
 		}
@@ -96,15 +92,11 @@ func TestRotationAtOnce(t *testing.T) {
 		"give one of them": {MakeAPIKey: true, APIKey: "beside"},
 		"is refused":       {Key: &client.KeySpec{PublicKey: "no key"}},
 	} {
-		_, err := c.StageRotation(ctx, "theirs", bad)
-		refused(t, err, client.ErrInvalid, what)
+		dbtest.Fails(c.StageRotation(ctx, "theirs", bad))(t, client.ErrInvalid, what)
 	}
-	_, err := c.ActivateRotation(ctx, "theirs", client.Duration(100*24*time.Hour))
-	refused(t, err, client.ErrInvalid, "body.overlap")
-	_, err = c.CancelRotation(ctx, "theirs")
-	refused(t, err, client.ErrConflict, "no keys")
-	_, err = c.StageRotation(ctx, "theirs", client.NewRotation{Key: &client.KeySpec{PublicKey: testKey().PublicBase64()}})
-	refused(t, err, client.ErrConflict, "has these keys already")
+	dbtest.Fails(c.ActivateRotation(ctx, "theirs", client.Duration(100*24*time.Hour)))(t, client.ErrInvalid, "body.overlap")
+	dbtest.Fails(c.CancelRotation(ctx, "theirs"))(t, client.ErrConflict, "no keys")
+	dbtest.Fails(c.StageRotation(ctx, "theirs", client.NewRotation{Key: &client.KeySpec{PublicKey: testKey().PublicBase64()}}))(t, client.ErrConflict, "has these keys already")
 
 	staged := must(c.StageRotation(ctx, "theirs", client.NewRotation{Key: &client.KeySpec{PublicKey: theirs.PublicBase64()}, ResponseKey: &client.KeySpec{Bits: 2048}}))(t)
 	secrets.add("staged response public key", staged.ResponsePublicKey)
@@ -128,8 +120,29 @@ func TestRotationAtOnce(t *testing.T) {
 	if done := must(c.FinishRotation(ctx, "theirs"))(t); done.Rotation != nil || done.Fingerprint != made.Fingerprint {
 		t.Errorf("%+v", done)
 	}
-	if list := must(c.Tokens(ctx))(t); len(list[0].Fingerprint) != 16 {
-		t.Errorf("%+v", list[0])
+
+	// What is made and what stays, by scheme and request; a service's own pair answers too.
+	own := h.merchant("acme")
+	step := func(id string, n client.NewRotation) (client.StagedKeys, client.Merchant) {
+		t.Helper()
+		made := must(c.StageRotation(ctx, id, n))(t)
+		secrets.add("public key", made.PublicKey+made.ResponsePublicKey+"        ")
+		must(c.ActivateRotation(ctx, id, 0))(t)
+		return made, must(c.FinishRotation(ctx, id))(t).Merchant
+	}
+	fresh, first := step("acme", client.NewRotation{})
+	if kept := must(h.store.Merchant(ctx, "acme"))(t); first.Fingerprint == own.Fingerprint || kept.Key.PublicBase64() != fresh.PublicKey || !kept.Key.HasPrivate() || kept.Version != 4 || kept.APIKey.Reveal() != testAPIKey || first.ResponseFingerprint != first.Fingerprint {
+		t.Errorf("%+v", first)
+	}
+	split, second := step("acme", client.NewRotation{ResponseKey: &client.KeySpec{Bits: 2048}})
+	if second.Fingerprint != first.Fingerprint || split.PublicKey != "" || split.ResponsePublicKey == "" || second.ResponseFingerprint == second.Fingerprint {
+		t.Errorf("a response key of its own: %+v", second)
+	}
+	if _, third := step("acme", client.NewRotation{Key: &client.KeySpec{PrivateKey: client.Secret(privatePEM(testKey()))}}); third.Fingerprint != testKey().Fingerprint() || third.ResponseFingerprint != second.ResponseFingerprint {
+		t.Errorf("a key that is given: %+v", third)
+	}
+	if answers, is := step("theirs", client.NewRotation{}); is.Fingerprint != made.Fingerprint || is.ResponseFingerprint == made.ResponseFingerprint || answers.PublicKey != "" {
+		t.Errorf("the empty request in scheme merchant: %+v", is)
 	}
 }
 

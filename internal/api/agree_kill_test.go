@@ -102,10 +102,7 @@ func TestKilledWhileApproving(t *testing.T) {
 			r.d = d
 			states := map[client.TaskState]int{}
 			for id := range made {
-				c, err := findChange(t.Context(), d, id)
-				if err != nil {
-					t.Fatal(err)
-				}
+				c := must(findChange(t.Context(), d, id))(t)
 				states[c.State]++
 				list, err := r.k.kept(t.Context(), d, &c)
 				if _, found := FindToken(t.Context(), d, made[id]); err != nil || (found == nil) != (c.State == client.TaskDone) || c.State == client.TaskOpen && len(list) > 1 || c.State != client.TaskOpen && len(list) != 2 {
@@ -161,10 +158,7 @@ func checkOnce(t *testing.T, d *db.DB, id, token string, ann, bob Token) {
 // next one, or behind it.
 func killApproving(t *testing.T, given string, steps int, after time.Duration) {
 	t.Helper()
-	path, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := must(os.Executable())(t)
 	cmd := osexec.Command(path)
 	cmd.Env = append(os.Environ(), approvingChild+"="+given)
 	cmd.Stderr = t.Output()

@@ -98,9 +98,7 @@ func TestDecidedOnce(t *testing.T) {
 					other.State, other.DecidedBy = state, string(state)
 					return d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error { return other.decide(ctx, tx) })
 				}
-				if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error { return c.insert(ctx, tx) }); err != nil {
-					t.Fatal(err)
-				}
+				ok(t, d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error { return c.insert(ctx, tx) }))
 				first, second := decide(states[0]), decide(states[1])
 				is, err := findChange(t.Context(), d, c.ID)
 				if err != nil || first != nil || !errors.Is(second, errMoved) || is.State != states[0] || is.DecidedBy != string(states[0]) || len(is.sealed)+len(is.dataKey) > 0 {

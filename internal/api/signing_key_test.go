@@ -8,6 +8,7 @@ import (
 
 	"countersign/envelope"
 	"countersign/internal/db"
+	"countersign/internal/lab/dbtest"
 )
 
 // TestSigningKey: each end has one pair, and one at most that will take its place.
@@ -15,9 +16,7 @@ func TestSigningKey(t *testing.T) {
 	eachEnd(t, func(t *testing.T, d *db.DB) {
 		old := must(OpenSigningKey(t.Context(), d))(t)
 		refused := errors.New("refused")
-		if _, err := StageSigningKey(t.Context(), d, func(context.Context, *db.Tx, *envelope.SigningKey) error { return refused }); !errors.Is(err, refused) {
-			t.Errorf("a record that failed: %v", err)
-		}
+		dbtest.Fails(StageSigningKey(t.Context(), d, func(context.Context, *db.Tx, *envelope.SigningKey) error { return refused }))(t, refused, "")
 		records := 0
 		stage := func() *envelope.SigningKey {
 			return must(StageSigningKey(t.Context(), d, func(context.Context, *db.Tx, *envelope.SigningKey) error { records++; return nil }))(t)

@@ -129,9 +129,7 @@ func testTokens(t *testing.T, s *Tokens) {
 	if got, err := s.ByHash(ctx, [32]byte{0}); got != a || err != nil {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	if _, err := s.ByHash(ctx, [32]byte{9}); !errors.Is(err, db.ErrNotFound) {
-		t.Errorf("an unknown hash gives %v", err)
-	}
+	dbtest.Fails(s.ByHash(ctx, [32]byte{9}))(t, db.ErrNotFound, "")
 	for i := range 2 {
 		ok(t, s.Revoke(ctx, "a", db.Millis(200+i), nil))
 	}

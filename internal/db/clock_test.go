@@ -116,10 +116,7 @@ func testClock(t *testing.T, s *DB) {
 	if now := must(s.serverNow(ctx))(t); now < 1_700_000_000_000 {
 		t.Errorf("the server's clock says %d", now)
 	}
-	c, err := NewClock(t.Context(), s, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must(NewClock(t.Context(), s, nil))(t)
 	first := c.Now()
 	time.Sleep(2 * time.Millisecond)
 	if second := c.Now(); time.Until(first).Abs() > time.Minute || !second.After(first) {

@@ -42,15 +42,11 @@ func eventually(t *testing.T, what string, is func() bool) {
 func TestFullDisk(t *testing.T) {
 	dir := dbtest.SmallDisk(t, 2<<20)
 	ballast := filepath.Join(dir, "ballast")
-	if err := os.WriteFile(ballast, make([]byte, 1<<20), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.WriteFile(ballast, make([]byte, 1<<20), 0o600))
 	d := openAt(t, filepath.Join(dir, "countersign.db"))
 	watch(t, d)
 	ready := func() error { return d.Ready(ctx) }
-	if err := ready(); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, ready())
 	kept := 0
 	write := func() error {
 		return d.Write(ctx, func(ctx context.Context, x *Tx) error {
@@ -66,9 +62,7 @@ func TestFullDisk(t *testing.T) {
 		t.Fatalf("the write says %v, want %v", err, ErrFull)
 	}
 	eventually(t, "the small write fails too", func() bool { return errors.Is(ready(), ErrFull) })
-	if err := os.Remove(ballast); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.Remove(ballast))
 	eventually(t, "Ready is well again", func() bool { return ready() == nil })
 	if err := write(); err != nil {
 		t.Errorf("with room: %v", err)
@@ -84,9 +78,7 @@ func TestFullDisk(t *testing.T) {
 func TestFirstStartOnFullDisk(t *testing.T) {
 	dir := dbtest.SmallDisk(t, 512<<10)
 	ballast := filepath.Join(dir, "ballast")
-	if err := os.WriteFile(ballast, make([]byte, 492<<10), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.WriteFile(ballast, make([]byte, 492<<10), 0o600))
 	path := filepath.Join(dir, "countersign.db")
 	asked := 0
 	c := Config{URL: path, FindKeys: func(newDatabase bool) (*MasterKey, error) {
@@ -102,9 +94,7 @@ func TestFirstStartOnFullDisk(t *testing.T) {
 	if asked != 0 {
 		t.Error("it asked for keys before there was a database")
 	}
-	if err := os.Remove(ballast); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.Remove(ballast))
 	d, err := Open(ctx, c, testEnd)
 	if err != nil || asked != 1 {
 		t.Fatalf("with room: %v; asked for keys %d times", err, asked)
@@ -141,15 +131,11 @@ func TestGone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "data", "countersign.db")
-			if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, os.Mkdir(filepath.Dir(path), 0o700))
 			d := openAt(t, path)
 			ended := watch(t, d)
 			keep(t, d, "a")
-			if err := lose(path); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, lose(path))
 			if err := <-ended; !errors.Is(err, ErrGone) || !strings.Contains(err.Error(), path) {
 				t.Errorf("got %v", err)
 			}

@@ -14,10 +14,7 @@ func TestSealedValuesOpenInEveryBuild(t *testing.T) {
 		{"0106ea33dfe63aa376fb7f3db7e36a078a9dc4407632cd4e4b094b42fc93598f0dfcc20d98", "merchants\x00m1\x00key\x001", "a secret"},
 		{"01a91f4e0441674fcb2121d29557fb46a0ffb83d8a6090b125b008c443", "", ""},
 	} {
-		sealed, err := hex.DecodeString(test.sealed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sealed := must(hex.DecodeString(test.sealed))(t)
 		plain, err := openGCM(gcm, sealed, test.about)
 		if err != nil || string(plain) != test.plain {
 			t.Errorf("%q: %q, %v", test.plain, plain, err)

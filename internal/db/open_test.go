@@ -28,9 +28,7 @@ func TestNewerSchema(t *testing.T) {
 			s := openAt(t, url)
 			exec(t, s, `INSERT INTO schema_version (number) VALUES (9999)`)
 			s.Close()
-			if _, err := Open(ctx, Config{URL: url, Keys: testKeys}, testEnd); !errors.Is(err, ErrNewerSchema) || !strings.Contains(err.Error(), "9999") {
-				t.Errorf("got %v", err)
-			}
+			dbtest.Fails(Open(ctx, Config{URL: url, Keys: testKeys}, testEnd))(t, ErrNewerSchema, "9999")
 		})
 	}
 }
@@ -100,9 +98,7 @@ func TestOtherEnd(t *testing.T) {
 			openAt(t, url).Close()
 			other := testEnd
 			other.Name = "other"
-			if _, err := Open(ctx, Config{URL: url, Keys: testKeys}, other); !errors.Is(err, ErrOtherEnd) || !strings.Contains(err.Error(), "belongs to the test") {
-				t.Errorf("got %v", err)
-			}
+			dbtest.Fails(Open(ctx, Config{URL: url, Keys: testKeys}, other))(t, ErrOtherEnd, "belongs to the test")
 			openAt(t, url)
 		})
 	}
@@ -112,9 +108,7 @@ func TestSecondProcess(t *testing.T) {
 	url := dbtest.SQLite(t)
 	s := openAt(t, url)
 	// A lock belongs to the open file: within one process it works alike.
-	if _, err := Open(ctx, Config{URL: url, Keys: testKeys}, testEnd); !errors.Is(err, ErrInUse) {
-		t.Errorf("a second one gives %v", err)
-	}
+	dbtest.Fails(Open(ctx, Config{URL: url, Keys: testKeys}, testEnd))(t, ErrInUse, "")
 	keep(t, s, "a") // the first one is not disturbed
 	s.Close()
 	openAt(t, url)
@@ -123,9 +117,7 @@ func TestSecondProcess(t *testing.T) {
 func TestFileModes(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "with space & 100%#.db")
-	if err := os.WriteFile(path, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.WriteFile(path, nil, 0o644))
 	s := openAt(t, path)
 	keep(t, s, "a")
 	n := 0

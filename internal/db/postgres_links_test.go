@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"countersign/internal/lab/dbtest"
 	"errors"
 	"io"
 	"log/slog"
@@ -64,10 +65,7 @@ func TestTimelines(t *testing.T) {
 
 func parseConfig(t *testing.T, url string) *pgx.ConnConfig {
 	t.Helper()
-	c, err := pgx.ParseConfig(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must(pgx.ParseConfig(url))(t)
 	return c
 }
 
@@ -121,33 +119,21 @@ func TestUsedServer(t *testing.T) {
 // TestDials: a connection dials nothing once it is connected, so that pgx sends no cancel
 // request. What is dialled is known by the name that the URL has.
 func TestDials(t *testing.T) {
-	server, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer server.Close()
 	_, port, _ := net.SplitHostPort(server.Addr().String())
 	l := newLinks(parseConfig(t, "postgres://u@db/x"), nil)
 	conn := l.config.Copy()
 	conn.LookupFunc = func(context.Context, string) ([]string, error) { return []string{"127.0.0.1"}, nil }
 	l.prepare(conn, true)
-	if _, err := conn.LookupFunc(t.Context(), "db"); err != nil {
-		t.Fatal(err)
-	}
-	got, err := conn.DialFunc(t.Context(), "tcp", server.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(conn.LookupFunc(t.Context(), "db"))(t)
+	got := must(conn.DialFunc(t.Context(), "tcp", server.Addr().String()))(t)
 	if host := got.(*serverLink).host; host != "db:"+port || len(l.open) != 1 {
 		t.Errorf("host %s, %d connections are known", host, len(l.open))
 	}
 	got.Close()
-	if err := conn.AfterConnect(t.Context(), &pgconn.PgConn{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := conn.DialFunc(t.Context(), "tcp", server.Addr().String()); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("connected, it dials again: %v", err)
-	}
+	ok(t, conn.AfterConnect(t.Context(), &pgconn.PgConn{}))
+	dbtest.Fails(conn.DialFunc(t.Context(), "tcp", server.Addr().String()))(t, net.ErrClosed, "")
 	if len(l.open) != 0 {
 		t.Errorf("%d connections are known after their end", len(l.open))
 	}
@@ -175,9 +161,7 @@ func TestSilent(t *testing.T) {
 		k.asked.Store(c.asked)
 		if c.answers {
 			go func() { _, _ = io.WriteString(there, "x") }()
-			if _, err := k.Read(make([]byte, 1)); err != nil {
-				t.Fatal(err)
-			}
+			must(k.Read(make([]byte, 1)))(t)
 		}
 		if got := l.silent(); got != c.silent {
 			t.Errorf("%s: silent %v", c.name, got)

@@ -55,12 +55,9 @@ func TestUnreachable(t *testing.T) {
 // The bound of connecting, connect_timeout, ends it with the same error as the
 // end of the caller's patience would. Only the first is the database's.
 func TestConnectTimeout(t *testing.T) {
-	mute, err := net.Listen("tcp", "127.0.0.1:0") // accepts and never answers
-	if err != nil {
-		t.Fatal(err)
-	}
+	mute := must(net.Listen("tcp", "127.0.0.1:0"))(t) // accepts and never answers
 	defer mute.Close()
-	_, err = pgx.Connect(ctx, "postgres://u@"+mute.Addr().String()+"/db?sslmode=disable&connect_timeout=1")
+	_, err := pgx.Connect(ctx, "postgres://u@"+mute.Addr().String()+"/db?sslmode=disable&connect_timeout=1")
 	if !errors.Is((&postgresDB{}).explain(err), ErrUnavailable) {
 		t.Errorf("connecting: %v, want %v", err, ErrUnavailable)
 	}

@@ -99,20 +99,12 @@ func tlsOf(c *pgx.ConnConfig) (list []string) {
 // The name example.invalid stands for a server elsewhere; it leads here.
 func TestServerWithoutProofIsRefused(t *testing.T) {
 	t.Setenv("PGSSLMODE", "")
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, DNSNames: []string{"example.invalid"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := must(x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key))(t)
 	root := filepath.Join(t.TempDir(), "root.pem")
-	if err := os.WriteFile(root, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.WriteFile(root, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
 	cert := &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 	for _, c := range []struct {
 		name, options string
@@ -128,15 +120,12 @@ func TestServerWithoutProofIsRefused(t *testing.T) {
 		addr, told := fakePostgres(t, c.cert)
 		_, port, _ := net.SplitHostPort(addr)
 		raw := "postgres://u@example.invalid:" + port + "/x?" + c.options
-		config, err := pgx.ParseConfig(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
+		config := must(pgx.ParseConfig(raw))(t)
 		config.LookupFunc = func(_ context.Context, _ string) ([]string, error) { return []string{"127.0.0.1"}, nil }
 		if !saysTLS(raw) {
 			verifyRemote(config)
 		}
-		_, err = pgx.ConnectConfig(t.Context(), config)
+		_, err := pgx.ConnectConfig(t.Context(), config)
 		if err == nil {
 			t.Fatalf("%s: connected", c.name)
 		}
@@ -152,10 +141,7 @@ func TestServerWithoutProofIsRefused(t *testing.T) {
 // fakePostgres takes connections, with TLS where it has a certificate, and hangs
 // up on whoever says who he is.
 func fakePostgres(t *testing.T, cert *tls.Certificate) (addr string, told *atomic.Bool) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	told = new(atomic.Bool)
 	done := make(chan struct{})
 	go func() {

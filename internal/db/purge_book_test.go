@@ -9,6 +9,7 @@ import (
 	"countersign/client"
 	"countersign/internal/book"
 	"countersign/internal/db"
+	"countersign/internal/lab/dbtest"
 	"countersign/merchant"
 )
 
@@ -92,15 +93,9 @@ func TestGatewayPurgesOnlyWhatWasRead(t *testing.T) {
 		if err := b.NoteDeposit(ctx, 1, db.Vote{At: now, Token: "tok", Text: "n"}); !errors.Is(err, db.ErrPurged) {
 			t.Errorf("a note about d1: %v", err)
 		}
-		if _, err := b.Deposit(ctx, 3); !errors.Is(err, db.ErrPurged) {
-			t.Errorf("d3: %v", err)
-		}
-		if _, err := b.Deposit(ctx, 13); !errors.Is(err, db.ErrNotFound) {
-			t.Errorf("d13: %v", err)
-		}
-		if _, err := b.FirstDeposit(ctx, 11); !errors.Is(err, db.ErrPurged) {
-			t.Errorf("the first of d11: %v", err)
-		}
+		dbtest.Fails(b.Deposit(ctx, 3))(t, db.ErrPurged, "")
+		dbtest.Fails(b.Deposit(ctx, 13))(t, db.ErrNotFound, "")
+		dbtest.Fails(b.FirstDeposit(ctx, 11))(t, db.ErrPurged, "")
 		if d := must(b.Deposit(ctx, 11))(t); d.State != client.DepositRejected {
 			t.Errorf("d11 is %+v", d)
 		}
@@ -139,9 +134,7 @@ func TestForwardingBeginsAfterWhatWasPurged(t *testing.T) {
 		if n := purgeAll(t, must(book.NewPurger(config(b.DB)))(t), now); n != 1 {
 			t.Fatalf("purged %d", n)
 		}
-		if _, err := b.BeginForwarding(ctx, false, now); !errors.Is(err, db.ErrConflict) {
-			t.Errorf("began: %v", err)
-		}
+		dbtest.Fails(b.BeginForwarding(ctx, false, now))(t, db.ErrConflict, "")
 		if begun, err := b.BeginForwarding(ctx, true, now); err != nil || len(begun) != 2 || begun[0].Position != 2 {
 			t.Error(begun, err)
 		}

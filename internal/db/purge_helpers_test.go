@@ -41,10 +41,15 @@ const (
 func must[T any](v T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		return v
+	}
+}
+
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -130,6 +135,26 @@ func ingest(t testing.TB, o *outbox.Outbox, n outbox.NewCallback, at db.Millis) 
 	n.Due = at
 	return must(o.Ingest(ctx, []outbox.NewCallback{n}, at))(t)[0]
 }
+
+// settled keeps n deposits that their merchant accepts at once, and gives their ids.
+func settled(t testing.TB, o *outbox.Outbox, n int, of func(i int) outbox.NewCallback) (ids []string) {
+	t.Helper()
+	for len(ids) < n {
+		var list []outbox.NewCallback
+		for len(list) < min(200, n-len(ids)) {
+			list = append(list, of(len(ids)+len(list)))
+			list[len(list)-1].Due = start
+		}
+		for _, in := range must(o.Ingest(ctx, list, start))(t) {
+			ids = append(ids, in.ID)
+		}
+		settle(t, o, countersign.LaneNotify, start, accept)
+	}
+	return ids
+}
+
+// numbered is a deposit that is called by its number.
+func numbered(i int) outbox.NewCallback { return deposit(fmt.Sprint("d", i)) }
 
 // settle claims what is due in a lane and ends each attempt in the state that of gives. It returns how many.
 func settle(t testing.TB, o *outbox.Outbox, lane countersign.Lane, at db.Millis, of func(outbox.Claimed, *outbox.Settlement)) int {

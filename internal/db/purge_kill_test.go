@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
@@ -44,9 +43,7 @@ func killWhile(t *testing.T, url string) {
 		cmd := exec.Command(must(os.Executable())(t))
 		cmd.Env = append(os.Environ(), purgingChild+"="+url)
 		out := must(cmd.StdoutPipe())(t)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, cmd.Start())
 		buf := make([]byte, 1)
 		_, err := out.Read(buf) // a step was made
 		time.Sleep(time.Duration(i*700) * time.Microsecond)
@@ -66,15 +63,7 @@ func TestKilledWhilePurging(t *testing.T) {
 		d := must(db.Open(ctx, db.Config{URL: url, Keys: testKeys}, outbox.End()))(t)
 		o := outbox.New(d)
 		addShop(t, o)
-		for i := 0; i < n; i += 200 {
-			var list []outbox.NewCallback
-			for k := range 200 {
-				list = append(list, deposit(fmt.Sprint("d", i+k)))
-				list[k].Due = start
-			}
-			must(o.Ingest(ctx, list, start))(t)
-			settle(t, o, countersign.LaneNotify, start, accept)
-		}
+		settled(t, o, n, numbered)
 		d.Close()
 		killWhile(t, url)
 		checkWhole := func(purged int) {
@@ -93,7 +82,7 @@ func TestKilledWhilePurging(t *testing.T) {
 		checkWhole(-1)
 		o = outbox.New(open(t, url, outbox.End()))
 		for i := range n {
-			if in := ingest(t, o, deposit(fmt.Sprint("d", i)), start+92*day); !in.Duplicate || in.State != client.CallbackAccepted {
+			if in := ingest(t, o, numbered(i), start+92*day); !in.Duplicate || in.State != client.CallbackAccepted {
 				t.Fatalf("d%d: %+v", i, in)
 			}
 		}

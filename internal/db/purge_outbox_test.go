@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -134,13 +133,9 @@ func TestServicePurgesOnlyWhatIsSettled(t *testing.T) {
 			}
 			other := deposit(id)
 			other.Payload = []byte(`{"other":1}`)
-			if _, err := o.Ingest(ctx, []outbox.NewCallback{other}, now); !errors.Is(err, db.ErrConflict) {
-				t.Errorf("%s with other content: %v", id, err)
-			}
+			dbtest.Fails(o.Ingest(ctx, []outbox.NewCallback{other}, now))(t, db.ErrConflict, "")
 		}
-		if _, err := o.Callback(ctx, "shop."+db.IDAt(now)); !errors.Is(err, db.ErrNotFound) {
-			t.Errorf("a callback that never was: %v", err)
-		}
+		dbtest.Fails(o.Callback(ctx, "shop."+db.IDAt(now)))(t, db.ErrNotFound, "")
 		for s, w := range withdrawals {
 			kept := s == client.WithdrawalConfirmed || s == client.WithdrawalReleased || s == client.WithdrawalAwaiting
 			if _, err := o.Callback(ctx, w.ID); kept != (err == nil) {
@@ -163,9 +158,7 @@ func TestServicePurgesOnlyWhatIsSettled(t *testing.T) {
 		if again := must(releaseOne(ctx, o, w.ID, outbox.Holder{Claim: "core", Origin: "core"}, "another", now))(t); !again.Duplicate || again.Permit != "permit-executed" {
 			t.Errorf("released again: %+v", again)
 		}
-		if _, err := releaseOne(ctx, o, w.ID, outbox.Holder{Claim: "thief", Origin: "core"}, "another", now); !errors.Is(err, db.ErrConflict) {
-			t.Errorf("released to another: %v", err)
-		}
+		dbtest.Fails(releaseOne(ctx, o, w.ID, outbox.Holder{Claim: "thief", Origin: "core"}, "another", now))(t, db.ErrConflict, "")
 		after := must(o.Stats(ctx))(t)
 		if diff := cmp.Diff(before.Lanes, after.Lanes); diff != "" {
 			t.Errorf("numbers changed: %s", diff)
@@ -204,12 +197,7 @@ func TestRestoredIsNotPurged(t *testing.T) {
 func TestLongWalkHurries(t *testing.T) {
 	onEachDatabase(t, outbox.End(), func(t *testing.T, url string) {
 		o := newService(t, url)
-		for i := range 20 * db.LeastRows {
-			ingest(t, o, deposit(fmt.Sprint("d", i)), start)
-		}
-		for range 20 {
-			settle(t, o, countersign.LaneNotify, start, accept)
-		}
+		settled(t, o, 20*db.LeastRows, numbered)
 		c := config(o.DB)
 		var log bytes.Buffer
 		c.Log = slog.New(slog.NewTextHandler(&log, nil))
@@ -247,18 +235,7 @@ func TestTwoNodesPurge(t *testing.T) {
 			nodes[1] = outbox.New(open(t, url, outbox.End()))
 		}
 		const n = 400
-		ids := make([]string, n)
-		for i := 0; i < n; i += 100 {
-			var list []outbox.NewCallback
-			for k := range 100 {
-				list = append(list, deposit(fmt.Sprint("d", i+k)))
-				list[k].Due = start
-			}
-			for k, in := range must(o.Ingest(ctx, list, start))(t) {
-				ids[i+k] = in.ID
-			}
-			settle(t, o, countersign.LaneNotify, start, accept)
-		}
+		ids := settled(t, o, n, numbered)
 		now := start + 91*day
 		var all sync.WaitGroup
 		var total atomic.Int64
@@ -268,7 +245,7 @@ func TestTwoNodesPurge(t *testing.T) {
 			all.Go(func() {
 				for i := range n {
 					k := (i*37 + 11) % n
-					in, err := node.Ingest(ctx, []outbox.NewCallback{deposit(fmt.Sprint("d", k)), deposit(fmt.Sprint("d", (k+1)%n))}, now)
+					in, err := node.Ingest(ctx, []outbox.NewCallback{numbered(k), numbered((k + 1) % n)}, now)
 					if err != nil {
 						t.Error(err)
 						return

@@ -21,9 +21,7 @@ func TestReconcileKnowsWhatWasPurged(t *testing.T) {
 {"merchant":"shop","trackingId":"young","symbol":"USDT","amount":"2.5"}
 {"merchant":"shop","trackingId":"other","symbol":"USDT","amount":"2.5"}
 `
-	if err := os.WriteFile(path, []byte(lines), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.WriteFile(path, []byte(lines), 0o600))
 	want := map[string]reconcile.Kind{"lost": reconcile.SentNotBooked, "other": reconcile.BookedNotSent}
 	now := start + 91*day
 	check := func(t *testing.T, compare func(reconcile.Config) error) {

@@ -51,9 +51,7 @@ func fillService(t *testing.T, o *outbox.Outbox, pair *envelope.Key) {
 			Scheme:           client.SchemeService,
 			MerchantSettings: client.MerchantSettings{Name: "m", NotifyURL: "https://m.example/n", WithdrawURL: "https://m.example/w", Concurrency: 1, ConfirmWithin: client.Duration(time.Hour)},
 		}
-		if _, err := o.CreateMerchant(ctx, m, 1); err != nil {
-			t.Fatal(err)
-		}
+		must(o.CreateMerchant(ctx, m, 1))(t)
 	}
 }
 
@@ -73,10 +71,7 @@ func opens(t *testing.T, o *outbox.Outbox, when string) {
 
 // TestRekey: everything is sealed anew, or nothing is, and one key alone opens the database.
 func TestRekey(t *testing.T) {
-	pair, err := envelope.GenerateKey(1024)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pair := must(envelope.GenerateKey(1024))(t)
 	for _, d := range dialects {
 		t.Run(d.name, func(t *testing.T) {
 			url := d.url(t)
@@ -112,9 +107,7 @@ func TestRekey(t *testing.T) {
 			}
 			only("it was broken off", keys[0])
 			for _, k := range []*db.MasterKey{keys[1], keys[2], keys[0]} {
-				if err := rekey(k, nil); err != nil {
-					t.Fatal(err)
-				}
+				ok(t, rekey(k, nil))
 				if err := rekey(keys[1], nil); !errors.Is(err, db.ErrMasterKey) {
 					t.Errorf("with a key that was replaced: %v", err)
 				}
@@ -144,17 +137,11 @@ func TestRekeyBesideNodes(t *testing.T) {
 	o, node := openService(t, url, key(1)), openService(t, url, key(1))
 	at := db.MillisOf(time.Now())
 	n := db.Node{ID: "node", Name: "one", Started: at, Seen: at}
-	if err := node.Beat(ctx, n); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, node.Beat(ctx, n))
 	nothing := func(context.Context, *db.Tx) error { return nil }
-	if _, err := o.Rekey(ctx, key(2), nothing); !errors.Is(err, db.ErrRunning) || !strings.Contains(err.Error(), "node one") {
-		t.Fatalf("beside a node: %v", err)
-	}
+	dbtest.Fails(o.Rekey(ctx, key(2), nothing))(t, db.ErrRunning, "node one")
 	n.Seen = at - db.Millis(db.NodeSilent.Milliseconds())
-	if err := node.Beat(ctx, n); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, node.Beat(ctx, n))
 	late := make(chan error, 1)
 	_, err := o.Rekey(ctx, key(2), func(ctx context.Context, x *db.Tx) error {
 		go func() {

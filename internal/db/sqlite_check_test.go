@@ -21,9 +21,7 @@ func filled(t *testing.T) (path string) {
 	path = dbtest.SQLite(t)
 	d := openAt(t, path)
 	fill(t, d, 0)
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, d.Close())
 	return path
 }
 
@@ -51,9 +49,7 @@ func openUsed(t *testing.T, path string) error {
 func TestNotWhole(t *testing.T) {
 	truncate := func(to int64) func(*testing.T, string) {
 		return func(t *testing.T, path string) {
-			if err := os.Truncate(path, to); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, os.Truncate(path, to))
 		}
 	}
 	for name, tt := range map[string]struct {
@@ -61,15 +57,11 @@ func TestNotWhole(t *testing.T) {
 		want  string
 	}{
 		"missing": {func(t *testing.T, path string) {
-			if err := os.Remove(path); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, os.Remove(path))
 		}, "is missing"},
 		"empty": {truncate(0), "is empty"},
 		"without its log": {func(t *testing.T, path string) {
-			if err := os.Remove(path); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, os.Remove(path))
 			fresh := dbtest.SQLite(t)
 			d := openAt(t, fresh) // all it has is in its log
 			copyFile(t, fresh, path)
@@ -78,9 +70,7 @@ func TestNotWhole(t *testing.T) {
 		"cut off":       {truncate(10 * 4096), "malformed"},
 		"cut off early": {truncate(50), "malformed"},
 		"another file": {func(t *testing.T, path string) {
-			if err := os.WriteFile(path, []byte(strings.Repeat("text ", 1000)), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, os.WriteFile(path, []byte(strings.Repeat("text ", 1000)), 0o600))
 		}, "file is not a database"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -114,9 +104,7 @@ func TestNotWhole(t *testing.T) {
 // copyFile copies what is at path now.
 func copyFile(t *testing.T, from, to string) {
 	t.Helper()
-	if err := os.WriteFile(to, must(os.ReadFile(from))(t), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.WriteFile(to, must(os.ReadFile(from))(t), 0o600))
 }
 
 // A process that dies while the log is copied leaves a file that is shorter than its
@@ -131,12 +119,8 @@ func TestCutOffAmidCheckpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	copyFile(t, path, left)
-	if err := os.Truncate(left, info.Size()); err != nil {
-		t.Fatal(err)
-	}
-	if err := openUsed(t, left); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.Truncate(left, info.Size()))
+	ok(t, openUsed(t, left))
 	var n int
 	must(One(ctx, openAt(t, left), `SELECT COUNT(*) FROM things`, nil, &n))(t)
 	if n != fillRows {
@@ -191,9 +175,7 @@ func TestDamagedWhileOpen(t *testing.T) {
 		_, _ = rand.Read(noise)
 		must(f.WriteAt(noise, n*4096))(t)
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, f.Close())
 	if err := d.Ready(ctx); err != nil {
 		t.Fatalf("before anything met the page: %v", err)
 	}
@@ -226,17 +208,11 @@ func TestDamagedWhileOpen(t *testing.T) {
 func TestLockFileRemoved(t *testing.T) {
 	path := dbtest.SQLite(t)
 	openAt(t, path)
-	if err := os.Remove(path + ".lock"); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.Remove(path+".lock"))
 	// A hard link too leads to the same database.
 	link := filepath.Join(t.TempDir(), "link.db")
-	if err := os.Link(path, link); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.Link(path, link))
 	for _, p := range []string{path, link} {
-		if _, err := Open(ctx, Config{URL: p, Keys: testKeys}, testEnd); !errors.Is(err, ErrInUse) {
-			t.Errorf("a second one gives %v", err)
-		}
+		dbtest.Fails(Open(ctx, Config{URL: p, Keys: testKeys}, testEnd))(t, ErrInUse, "")
 	}
 }

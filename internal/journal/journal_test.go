@@ -37,10 +37,15 @@ func eachDialect(t *testing.T, f func(t *testing.T, url string)) {
 func must[T any](v T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		return v
+	}
+}
+
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -98,9 +103,7 @@ func (s source) AuditCheckpoint(ctx context.Context, from int64) (client.AuditPr
 func export(t testing.TB, l *journal.Log, from int64) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := journal.Export(ctx, &b, source{l}, from); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, journal.Export(ctx, &b, source{l}, from))
 	return b.Bytes()
 }
 
@@ -108,9 +111,7 @@ func export(t testing.TB, l *journal.Log, from int64) []byte {
 func file(t testing.TB, p client.AuditProof) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := journal.WriteProof(&b, p); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, journal.WriteProof(&b, p))
 	return b.Bytes()
 }
 
@@ -144,14 +145,10 @@ func TestVerify(t *testing.T) {
 				if _, err := verify(p, l.Key(), earlier[size-1]); size > 1 && !errors.Is(err, journal.ErrEarlier) {
 					t.Errorf("a checkpoint from that of %d, with another: %v", size, err)
 				}
-				if _, err := verify(p, l.Key(), nil); !errors.Is(err, journal.ErrEarlier) {
-					t.Errorf("a checkpoint from that of %d, without it: %v", size, err)
-				}
+				dbtest.Fails(verify(p, l.Key(), nil))(t, journal.ErrEarlier, "")
 			}
 		}
-		if _, err := verify(export(t, l, 6), l.Key(), earlier[3]); !errors.Is(err, journal.ErrEarlier) {
-			t.Errorf("an export that begins after the checkpoint: %v", err)
-		}
+		dbtest.Fails(verify(export(t, l, 6), l.Key(), earlier[3]))(t, journal.ErrEarlier, "")
 
 		for seq := int64(1); seq <= n; seq++ {
 			v := must(verify(file(t, must(l.Prove(ctx, seq))(t)), l.Key(), nil))(t)
@@ -159,9 +156,7 @@ func TestVerify(t *testing.T) {
 				t.Errorf("the proof of record %d: %+v", seq, v.Record)
 			}
 		}
-		if _, err := l.Prove(ctx, n+1); !errors.Is(err, db.ErrNotFound) {
-			t.Errorf("a proof of what is not there: %v", err)
-		}
+		dbtest.Fails(l.Prove(ctx, n+1))(t, db.ErrNotFound, "")
 		entry := must(journal.Read(must(l.Prove(ctx, 5))(t).Record.Record))(t)
 		if entry.Kind != "test.done" || entry.By.Token != "tok_a" || entry.By.Name != "A <b> & ü" || entry.At != 1004 || !strings.Contains(string(entry.Data), "xxxx") {
 			t.Errorf("the record is %+v", entry)
@@ -176,9 +171,7 @@ func TestVerify(t *testing.T) {
 		if list := must(l.About(ctx, "shop.99", 0, 5))(t).Entries; len(list) != 0 {
 			t.Errorf("records about nothing: %+v", list)
 		}
-		if _, err := l.Checkpoint(ctx, n+1); !errors.Is(err, journal.ErrFrom) {
-			t.Errorf("a proof from what is not there: %v", err)
-		}
+		dbtest.Fails(l.Checkpoint(ctx, n+1))(t, journal.ErrFrom, "")
 	})
 }
 

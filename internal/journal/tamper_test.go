@@ -81,13 +81,9 @@ func TestSince(t *testing.T) {
 			if _, err := verify(whole, l.Key(), held[kept]); err != nil {
 				t.Errorf("%s: an export since the last record that stayed: %v", after.what, err)
 			}
-			if _, err := verify(whole, l.Key(), held[n-1]); !errors.Is(err, journal.ErrEarlier) {
-				t.Errorf("%s: an export since the last checkpoint: %v", after.what, err)
-			}
+			dbtest.Fails(verify(whole, l.Key(), held[n-1]))(t, journal.ErrEarlier, "")
 			// The process that ran meanwhile knows the checkpoint that it signed.
-			if _, err := l.Checkpoint(ctx, 0); !errors.Is(err, journal.ErrBroken) {
-				t.Errorf("%s: the process signed it: %v", after.what, err)
-			}
+			dbtest.Fails(l.Checkpoint(ctx, 0))(t, journal.ErrBroken, "")
 		}
 	})
 }
@@ -172,14 +168,10 @@ func TestHeld(t *testing.T) {
 			if err := journal.Continues(ctx, d, held); !errors.Is(err, db.ErrOlder) {
 				t.Errorf("a log that was set back: %v", err)
 			}
-			if _, err := l.Hold(ctx); !errors.Is(err, db.ErrOlder) {
-				t.Errorf("a log that was set back in use: %v", err)
-			}
+			dbtest.Fails(l.Hold(ctx))(t, db.ErrOlder, "")
 			add(t, d, 30, 9) // it goes on with others
 		}
-		if _, err := journal.BeginEpoch(ctx, d, journal.Restore{Kind: "test.restored", At: 1, MarkSQL: `UPDATE epochs SET reconciled = reconciled`}); err != nil {
-			t.Fatal(err)
-		}
+		must(journal.BeginEpoch(ctx, d, journal.Restore{Kind: "test.restored", At: 1, MarkSQL: `UPDATE epochs SET reconciled = reconciled`}))(t)
 		if err := journal.Continues(ctx, d, newer); err != nil {
 			t.Errorf("after a restore: %v", err)
 		}
@@ -195,25 +187,15 @@ func TestSignsNothingChanged(t *testing.T) {
 		must(l.Checkpoint(ctx, 0))(t)
 		add(t, d, 5, 3)
 		exec(t, d, `UPDATE audit_records SET body = (SELECT body FROM audit_records WHERE seq = 7) WHERE seq = 8`)
-		if _, err := l.Page(ctx, 6, 5); !errors.Is(err, journal.ErrBroken) {
-			t.Errorf("a changed record: %v", err)
-		}
-		if _, err := l.Prove(ctx, 8); !errors.Is(err, journal.ErrBroken) {
-			t.Errorf("the proof of a changed record: %v", err)
-		}
+		dbtest.Fails(l.Page(ctx, 6, 5))(t, journal.ErrBroken, "")
+		dbtest.Fails(l.Prove(ctx, 8))(t, journal.ErrBroken, "")
 		exec(t, d, `DELETE FROM audit_records WHERE seq > 4`)
 		exec(t, d, `DELETE FROM audit_subjects WHERE seq > 4`)
 		exec(t, d, `UPDATE audit_head SET size = 4, edge = (SELECT substr(hashes, 65, 32) FROM audit_records WHERE seq = 4)`)
-		if _, err := l.Checkpoint(ctx, 0); !errors.Is(err, journal.ErrBroken) {
-			t.Errorf("a log that was set back: %v", err)
-		}
+		dbtest.Fails(l.Checkpoint(ctx, 0))(t, journal.ErrBroken, "")
 		add(t, d, 9, 1)
-		if _, err := l.Checkpoint(ctx, 0); !errors.Is(err, journal.ErrBroken) {
-			t.Errorf("a log that was forked: %v", err)
-		}
-		if _, err := l.Hold(ctx); !errors.Is(err, db.ErrOlder) {
-			t.Errorf("a log that was forked is held: %v", err)
-		}
+		dbtest.Fails(l.Checkpoint(ctx, 0))(t, journal.ErrBroken, "")
+		dbtest.Fails(l.Hold(ctx))(t, db.ErrOlder, "")
 		if list := must(ready.Alarms(ctx, d))(t); len(list) != 1 || list[0].Kind != client.AlarmAuditBroken {
 			t.Errorf("alarms %+v", list)
 		}

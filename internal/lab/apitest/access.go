@@ -1,7 +1,10 @@
 package apitest
 
 import (
+	"cmp"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -10,21 +13,45 @@ import (
 	"countersign/internal/api"
 )
 
-// Rule says of an operation who may call it. Tables of rules are written by hand, so that nobody changes who may do
-// what by accident.
-type Rule = struct {
-	Roles string // empty: nobody needs a token
-	// Other is what a token gets that is bound to another merchant than the call is about: 403 where
-	// the call concerns all merchants, 404 or 422 where it names that merchant, 200 where the answer
-	// just leaves it out. 0 at the gateway, whose tokens are bound to none.
-	Other int
-	Body  string // a request about the merchant mine
+// rule says of an operation who may call it.
+type rule struct {
+	roles []string // none: nobody needs a token
+	// other is what a token gets that is bound to another merchant than the call is about; 0 at the gateway, whose
+	// tokens are bound to none.
+	other int
 }
 
-// Access calls every endpoint with tokens of every role, bound to nothing, to the merchant mine that
-// the call is about or to another, expired or revoked, and without one.
-func Access(t *testing.T, e End, rules map[string]Rule, roles ...client.Role) {
-	known := map[string]bool{}
+// rules reads testdata/operations.golden, which Document compares with the routes, so that nobody changes who may do
+// what by accident.
+func rules(t *testing.T, elsewhere map[int]string) map[string]rule {
+	text, err := os.ReadFile(filepath.Join("testdata", "operations.golden"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]rule{}
+	for line := range strings.Lines(string(text)) {
+		f := strings.Fields(line)
+		of := rule{roles: strings.FieldsFunc(strings.TrimPrefix(f[3], "roles="), func(r rune) bool { return r == '+' })}
+		if elsewhere != nil && len(of.roles) > 0 {
+			of.other = http.StatusNotFound
+		}
+		for status, ids := range elsewhere {
+			if slices.Contains(strings.Fields(ids), f[2]) {
+				of.other = status
+			}
+		}
+		all[f[2]] = of
+	}
+	return all
+}
+
+// Access calls every endpoint with tokens of every role, bound to nothing, to the merchant mine that the call is about
+// or to another, expired or revoked, and without one. elsewhere has the operations that answer a token bound to another
+// merchant with another status than 404: 403 where the call concerns all merchants, 422 where it names that merchant,
+// 200 where the answer just leaves it out. It is nil where tokens are bound to none. bodies are requests about the
+// merchant mine; any other is the empty object.
+func Access(t *testing.T, e End, elsewhere map[int]string, bodies map[string]string, roles ...client.Role) {
+	all := rules(t, elsewhere)
 	for _, role := range append(roles, "") {
 		tokens := map[string]string{}
 		for what, change := range map[string]func(*api.Token){
@@ -36,7 +63,7 @@ func Access(t *testing.T, e End, rules map[string]Rule, roles ...client.Role) {
 				continue
 			}
 			k := api.NewStoreToken(what, role, 1)
-			if change(&k); k.Merchants != "" && rules["self"].Other == 0 {
+			if change(&k); k.Merchants != "" && elsewhere == nil {
 				continue
 			}
 			if tokens[what] = e.Keep(k); what == "revoked" {
@@ -47,49 +74,43 @@ func Access(t *testing.T, e End, rules map[string]Rule, roles ...client.Role) {
 			tokens["none"] = ""
 		}
 		for _, rt := range e.API.Endpoints() {
-			rule, ok := rules[rt.ID]
+			rule, ok := all[rt.ID]
 			if !ok {
-				t.Fatalf("%s is not in the table", rt.ID)
+				t.Fatalf("%s is not in operations.golden", rt.ID)
 			}
-			known[rt.ID] = true
+			contentType, body := "", ""
+			if rt.Method != http.MethodGet {
+				contentType, body = api.TypeJSON, cmp.Or(bodies[rt.ID], "{}")
+			}
 			for what, secret := range tokens {
 				e.Pass()
-				contentType := ""
-				if rule.Body != "" {
-					contentType = api.TypeJSON
-				}
-				access(t, rt, rule, role, what, e.Ask(secret, rt.Method, e.Path(rt), contentType, rule.Body))
+				access(t, rt, rule, role, what, e.Ask(secret, rt.Method, e.Path(rt), contentType, body))
 			}
-		}
-	}
-	for id := range rules {
-		if !known[id] {
-			t.Errorf("the table has %s, which is no operation", id)
 		}
 	}
 }
 
-func access(t *testing.T, rt *api.Endpoint, rule Rule, role client.Role, what string, a Answer) {
+func access(t *testing.T, rt *api.Endpoint, rule rule, role client.Role, what string, a Answer) {
 	detail := a.Problem().Detail
 	want := 0 // let in
 	switch {
-	case rule.Roles == "":
-		want = rule.Other
+	case len(rule.roles) == 0:
+		want = rule.other
 	case what == "none" || what == "expired" || what == "revoked":
 		want = http.StatusUnauthorized
-	case !slices.Contains(strings.Fields(rule.Roles), string(role)),
-		rule.Other == http.StatusForbidden && (what == "elsewhere" || what == "bound" && rt.ID != "createToken"),
+	case !slices.Contains(rule.roles, string(role)),
+		rule.other == http.StatusForbidden && (what == "elsewhere" || what == "bound" && rt.ID != "createToken"),
 		rt.ID == "declineTask" && role == client.RoleOperator && what != "elsewhere": // another proposed it
 		want = http.StatusForbidden
 	case what == "elsewhere":
-		want = rule.Other
+		want = rule.other
 	}
-	missing := a.Status == http.StatusNotFound && rule.Other != 0 // at the gateway paths name nothing
+	missing := a.Status == http.StatusNotFound && rule.other != 0 // at the gateway paths name nothing
 	switch {
 	case want == 0 && (a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden || missing || a.Status >= 500),
 		want != 0 && a.Status != want:
 		t.Errorf("%s by %s, %s: %d, want %d: %s", rt.ID, role, what, a.Status, want, a.Body)
-	case what == "elsewhere" && strings.Contains(a.Body, "mine") && rule.Roles != "":
+	case what == "elsewhere" && strings.Contains(a.Body, "mine") && len(rule.roles) > 0:
 		t.Errorf("%s by %s: a token that is bound to others learns of the merchant: %s", rt.ID, role, a.Body)
 	case what == "bound" && strings.Contains(a.Body, `"theirs"`):
 		t.Errorf("%s by %s: a bound token sees others: %s", rt.ID, role, a.Body)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -196,4 +197,14 @@ func Copy(t testing.TB, url string) string {
 		t.Fatal(err)
 	}
 	return postgres(t, c.Database, false)
+}
+
+// Fails wants the error of a call, which says a part.
+func Fails[T any](_ T, err error) func(t testing.TB, is error, says string) {
+	return func(t testing.TB, is error, says string) {
+		t.Helper()
+		if !errors.Is(err, is) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want %v that says %q", err, is, says)
+		}
+	}
 }
