@@ -3,6 +3,7 @@ package dispatch
 import (
 	"errors"
 	"net/url"
+	"slices"
 
 	"countersign/client"
 )
@@ -15,10 +16,7 @@ func wireBody(form client.BodyForm, sealed []byte) ([]byte, error) {
 	case client.BodyData:
 		return []byte("data=" + url.QueryEscape(string(sealed))), nil
 	case client.BodyJSON:
-		out := make([]byte, 0, len(sealed)+11)
-		out = append(out, `{"data":"`...)
-		out = append(out, sealed...)
-		return append(out, `"}`...), nil
+		return slices.Concat([]byte(`{"data":"`), sealed, []byte(`"}`)), nil
 	}
 	return nil, errors.New("unknown body form")
 }

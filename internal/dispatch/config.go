@@ -46,24 +46,13 @@ type Observer interface {
 	InFlight(lane countersign.Lane, n int)
 }
 
-type noObserver struct{}
-
-func (noObserver) Attempt(countersign.Lane, countersign.Type, client.AttemptResult, client.Reason, time.Duration) {
-}
-func (noObserver) RSA(string, time.Duration)      {}
-func (noObserver) Claimed(countersign.Lane, int)  {}
-func (noObserver) Settled(int, time.Duration)     {}
-func (noObserver) Decided(countersign.Decision)   {}
-func (noObserver) Swept(outbox.Swept)             {}
-func (noObserver) InFlight(countersign.Lane, int) {}
-
 // Config has the settings of a Dispatcher.
 type Config struct {
 	Outbox   Outbox           // required
 	Node     string           // required: names this process in leases and attempts
 	Now      func() time.Time // nil: time.Now. On PostgreSQL, corrected to the database's clock
 	Log      *slog.Logger     // nil: discards
-	Observer Observer         // nil: none
+	Observer Observer         // required
 
 	TargetRules                // of every merchant; AllowPrivate can be set for a single one too
 	Roots       *x509.CertPool // trusted for TLS; nil: the system's
@@ -97,20 +86,15 @@ func (c *Config) setDefaults() error {
 	if c.Outbox == nil {
 		return errors.New("dispatch: no Outbox")
 	}
-	if c.Node == "" {
-		return errors.New("dispatch: no Node")
+	if c.Node == "" || c.Observer == nil {
+		return errors.New("dispatch: no Node or Observer")
 	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if c.Random == nil {
 		c.Random = rand.Float64
-	}
-	if c.Observer == nil {
-		c.Observer = noObserver{}
 	}
 	c.ExchangeTimeout = cmp.Or(c.ExchangeTimeout, 15*time.Second)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, c.ExchangeTimeout)

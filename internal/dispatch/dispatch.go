@@ -36,10 +36,9 @@ func New(c Config) (*Dispatcher, error) {
 	d := &Dispatcher{
 		cfg:       c,
 		transport: newTransport(c.TargetRules, c.Roots, c.Dial, c.Width),
-		merchants: newMerchants(c.Outbox, c.TargetRules,
-			func() *openings { return newOpenings(c.RSA+1, c.Now) }),
-		cores:    newCores(c.RSA),
-		longWork: make(chan struct{}, 1),
+		merchants: &cachedMerchants{cfg: &c, entries: make(map[string]*merchantEntry)},
+		cores:     newCores(c.RSA),
+		longWork:  make(chan struct{}, 1),
 	}
 	d.post = d.transport.post
 	for i := range d.lanes {
@@ -105,13 +104,11 @@ func (d *Dispatcher) reportSwept(s outbox.Swept) {
 		return
 	}
 	d.cfg.Observer.Swept(s)
-	for range s.Expired {
-		d.cfg.Observer.Decided(countersign.DecisionExpired)
-	}
 	for _, id := range s.Lost {
 		d.cfg.Log.LogAttrs(context.Background(), slog.LevelWarn, "lease lost", slog.String("callback", id))
 	}
 	for _, id := range s.Expired {
+		d.cfg.Observer.Decided(countersign.DecisionExpired)
 		d.cfg.Log.LogAttrs(context.Background(), slog.LevelWarn, "withdrawal expired", slog.String("withdrawal", id))
 	}
 	for _, id := range s.Lapsed {

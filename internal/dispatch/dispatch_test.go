@@ -55,7 +55,7 @@ func newRig(t *testing.T, change func(*Config, *rig)) *rig {
 		fakeOutbox: newFakeOutbox(t, testStoreMerchant("m1", pair, "https://m1.example"), testStoreMerchant("m2", pair, "https://m2.example")),
 		merchant:   newTestMerchant(pair), log: new(syncBuffer), done: make(chan struct{}),
 	}
-	c := Config{Outbox: r.fakeOutbox, Node: "node-1", Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})), RSA: 2}
+	c := Config{Outbox: r.fakeOutbox, Node: "node-1", Observer: noObserver{}, Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})), RSA: 2}
 	post := r.merchant.post
 	if change != nil {
 		change(&c, r)
@@ -360,7 +360,7 @@ func TestNothingSecretIsLogged(t *testing.T) {
 }
 
 func TestNew(t *testing.T) {
-	ok := Config{Outbox: newFakeOutbox(t), Node: "n"}
+	ok := Config{Outbox: newFakeOutbox(t), Node: "n", Observer: noObserver{}}
 	if _, err := New(ok); err != nil {
 		t.Fatal(err)
 	}

@@ -124,17 +124,15 @@ func (a *attempt) load(ctx context.Context) (what string, err error) {
 
 // seal makes the body of the request and signs it.
 func (a *attempt) seal(stop context.Context) error {
-	m := a.m
-	a.asked = m.forRequest(a.claimed.LastReason, db.MillisOf(a.start))
-	sealed, err := a.asked.seal(a.d.rsa(stop, a.lane, "seal"), a.plain)
+	a.asked = a.m.forRequest(a.claimed.LastReason, db.MillisOf(a.start))
+	sealed, err := a.d.rsa(stop, a.lane, "seal").Seal(a.asked.sealKey, a.asked.sealPad, a.plain)
 	if err != nil {
 		return err
 	}
-	a.body, err = wireBody(m.body, sealed)
-	if err == nil {
-		err = a.sign()
+	if a.body, err = wireBody(a.m.body, sealed); err != nil {
+		return err
 	}
-	return err
+	return a.sign()
 }
 
 // timeLeft returns how long the exchange may take. It returns 0 if it has ended the attempt, because the wait for a
@@ -230,19 +228,18 @@ func (a *attempt) judge(r Response) {
 		a.settlement.ResponseKey = under.since.ResponseKey
 	}
 	if a.claimed.Type == countersign.TypeRequestWithdraw && a.posted && (v.Decision != countersign.DecisionNone || v.ErrCode != nil && *v.ErrCode == 0) {
-		a.settlement.Exchange = m.exchange(a.asked, under, a.body, a.plain, r, answer, v)
-		e, c := a.settlement.Exchange, a.claimed
-		e.Type, e.EventID, e.AddedBy, e.Payload, e.Link = int(c.Type), c.EventID, c.AddedBy, digest(c.Payload), a.link(r, v)
-		a.signed(e, r, v, answer)
+		a.settlement.Exchange = a.exchange(under, r, answer, v)
 	}
 }
 
 // exchange returns what the audit log keeps of the exchange about a withdrawal. It keeps the response in parts, because
 // the merchant's API key in it is a secret. Plaintext that is no answer is not kept (PROTOCOL.md, Sealing, S7).
-func (m *merchant) exchange(asked, under *keySet, body, plain []byte, r Response, answer []byte, v Verdict) *outbox.Exchange {
-	e := &outbox.Exchange{}
-	e.Version, e.URL, e.Request, e.RequestOpened = m.version, m.urls[countersign.LaneWithdraw].Redacted(), string(body), string(plain)
-	e.RequestKey, e.ResponseKey = asked.sealKey.Fingerprint(), under.openKey.Fingerprint()
+func (a *attempt) exchange(under *keySet, r Response, answer []byte, v Verdict) *outbox.Exchange {
+	c, m, e := a.claimed, a.m, &outbox.Exchange{}
+	e.Type, e.EventID, e.AddedBy, e.Payload = int(c.Type), c.EventID, c.AddedBy, digest(c.Payload)
+	e.Version, e.URL, e.Request, e.RequestOpened = m.version, m.urls[countersign.LaneWithdraw].Redacted(), string(a.body), string(a.plain)
+	e.RequestKey, e.ResponseKey = a.asked.sealKey.Fingerprint(), under.openKey.Fingerprint()
+	a.link(e, r, v, answer)
 	if v.ErrCode == nil {
 		return e
 	}

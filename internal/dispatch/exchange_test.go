@@ -25,7 +25,7 @@ func TestLongMessageIsCut(t *testing.T) {
 	}
 	set := &keySet{apiKey: "secret-key", sealKey: key, openKey: key}
 	m := &merchant{urls: [2]*url.URL{{}, {}}, keys: keys{keySet: *set}}
-	e := m.exchange(set, set, nil, nil, Response{Status: 200, Body: body}, nil, Verdict{ErrCode: &code})
+	e := (&attempt{m: m, asked: set}).exchange(set, Response{Status: 200, Body: body}, nil, Verdict{ErrCode: &code})
 	if len(e.Message) > mostMessage || !strings.HasPrefix(e.Message, "it is [apiKey] and more") {
 		t.Errorf("%d bytes are kept: %.40q", len(e.Message), e.Message)
 	}

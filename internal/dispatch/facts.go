@@ -14,7 +14,6 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/envelope"
 )
 
 // Limits of facts, in characters.
@@ -155,42 +154,22 @@ func valueOf(raw json.RawMessage) string {
 
 // kindOf names the kind of a JSON value. It returns nothing for a missing value and for null, which the problem names.
 func kindOf(raw json.RawMessage) string {
-	if len(raw) == 0 || raw[0] == 'n' {
-		return ""
-	}
-	switch raw[0] {
-	case '"':
+	var v any
+	_ = json.Unmarshal(raw, &v)
+	switch v.(type) {
+	case string:
 		return "a text"
-	case '{':
+	case map[string]any:
 		return "an object"
-	case '[':
+	case []any:
 		return "a list"
-	case 't', 'f':
+	case bool:
 		return "true or false"
+	case float64:
+		return "a number"
 	}
-	return "a number"
+	return ""
 }
 
 // unopenedCause is the one text for all causes with that reason (PROTOCOL.md, S7).
 const unopenedCause = "data does not open with the response key, or opens to no JSON object"
-
-// openCause returns why data did not open.
-func openCause(data string, err error) string {
-	switch openReason(data, err) {
-	case client.ReasonDataNotSealed:
-		return "data is an object as a text and not the sealed answer"
-	case client.ReasonDataUnreadable:
-		return unopenedCause
-	case client.ReasonTooLarge:
-		return "data has more blocks than an answer needs"
-	case client.ReasonDataEncoding:
-		switch {
-		case errors.Is(err, envelope.ErrEmpty):
-			return "data is empty"
-		case errors.Is(err, envelope.ErrLength):
-			return "data is not a whole number of blocks of the response key"
-		}
-		return "data is not standard Base64 with padding"
-	}
-	return ""
-}

@@ -34,7 +34,7 @@ func TestNothingIsSentTooLate(t *testing.T) {
 	}))
 	defer s.Close()
 	var slept atomic.Int64
-	c := Config{Outbox: newFakeOutbox(t, testStoreMerchant("m1", testPair(), s.URL)), Node: "node-1", TargetRules: TargetRules{AllowHTTP: true, AllowPrivate: true},
+	c := Config{Outbox: newFakeOutbox(t, testStoreMerchant("m1", testPair(), s.URL)), Node: "node-1", Observer: noObserver{}, TargetRules: TargetRules{AllowHTTP: true, AllowPrivate: true},
 		Now: func() time.Time { return time.Now().Add(time.Duration(slept.Load())) }}
 	d, err := New(c)
 	if err != nil {

@@ -131,7 +131,7 @@ func judgeResponse(q Question, r Response, open func(string) ([]byte, []int, err
 	plaintext, blocks, err := open(resp.Data)
 	if err != nil {
 		v.OpenFailure = openFailure(err)
-		v.Reason, v.Facts.Cause = openReason(resp.Data, err), openCause(resp.Data, err)
+		v.Reason, v.Facts.Cause = openFault(resp.Data, err)
 		return v
 	}
 	if signature != nil && !signature.Covers(plaintext) {
@@ -144,13 +144,13 @@ func judgeResponse(q Question, r Response, open func(string) ([]byte, []int, err
 // judgeCode judges an errCode that is not 0. It is plain text and proves nothing, but no such code moves money
 // (PROTOCOL.md, E3).
 func judgeCode(q Question, code countersign.ErrCode, v Verdict) Verdict {
-	class := code.Class()
-	if isFinal(q.FinalCodes, code) {
+	final := func(r client.CodeRange) bool { return r.From <= int64(code) && int64(code) <= r.To }
+	if slices.ContainsFunc(q.FinalCodes, final) { // PROTOCOL.md, E2
 		v.Result, v.Reason = client.AttemptRefused, client.ReasonMerchantRefused
 		v.Decision = countersign.DecisionDeclined
 		return v
 	}
-	switch class {
+	switch code.Class() {
 	case countersign.ClassHold:
 		v.Result, v.Reason = client.AttemptHold, client.ReasonMerchantHold
 	case countersign.ClassNotUnderstood:
@@ -161,24 +161,24 @@ func judgeCode(q Question, code countersign.ErrCode, v Verdict) Verdict {
 	return v
 }
 
-// isFinal reports whether code is final (PROTOCOL.md, E2).
-func isFinal(ranges []client.CodeRange, code countersign.ErrCode) bool {
-	return slices.ContainsFunc(ranges, func(r client.CodeRange) bool { return r.From <= int64(code) && int64(code) <= r.To })
-}
-
-// openReason returns why data did not open. All failures inside the blocks have one reason (PROTOCOL.md, S7).
-func openReason(data string, err error) client.Reason {
+// openFault returns why data did not open, and a text of it for people. All failures inside the blocks have one reason
+// and one text (PROTOCOL.md, S7).
+func openFault(data string, err error) (client.Reason, string) {
 	switch {
 	case strings.HasPrefix(strings.TrimLeft(data, " \t\r\n"), "{"):
-		return client.ReasonDataNotSealed
+		return client.ReasonDataNotSealed, "data is an object as a text and not the sealed answer"
 	case errors.Is(err, errNotOpened):
-		return client.ReasonNotOpened
+		return client.ReasonNotOpened, ""
 	case errors.Is(err, envelope.ErrOpen), errors.Is(err, envelope.ErrBlock):
-		return client.ReasonDataUnreadable
+		return client.ReasonDataUnreadable, unopenedCause
 	case errors.Is(err, envelope.ErrTooLarge):
-		return client.ReasonTooLarge
-	case errors.Is(err, envelope.ErrBase64), errors.Is(err, envelope.ErrLength), errors.Is(err, envelope.ErrEmpty):
-		return client.ReasonDataEncoding
+		return client.ReasonTooLarge, "data has more blocks than an answer needs"
+	case errors.Is(err, envelope.ErrEmpty):
+		return client.ReasonDataEncoding, "data is empty"
+	case errors.Is(err, envelope.ErrLength):
+		return client.ReasonDataEncoding, "data is not a whole number of blocks of the response key"
+	case errors.Is(err, envelope.ErrBase64):
+		return client.ReasonDataEncoding, "data is not standard Base64 with padding"
 	}
-	return client.ReasonInternal // the key cannot open at all
+	return client.ReasonInternal, "" // the key cannot open at all
 }

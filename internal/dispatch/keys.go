@@ -58,10 +58,6 @@ func newKeySet(scheme client.Scheme, from outbox.MerchantKeys, since outbox.KeyS
 	return k
 }
 
-func (k *keySet) seal(w envelope.Worker, plaintext []byte) ([]byte, error) {
-	return w.Seal(k.sealKey, k.sealPad, plaintext)
-}
-
 func (k *keySet) open(w envelope.Worker, data string) (plaintext []byte, blocks []int, err error) {
 	return w.OpenBlocks(k.openKey, k.openPad, []byte(data))
 }

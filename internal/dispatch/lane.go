@@ -79,10 +79,11 @@ func (l *lane) busy() bool {
 	return l.inFlight >= busy
 }
 
-func (l *lane) add(n int) {
+// count changes how many callbacks are in flight, and how many of them are not sent.
+func (l *lane) count(inFlight, unsent int) {
 	l.mu.Lock()
-	l.inFlight += n
-	l.unsent += n
+	l.inFlight += inFlight
+	l.unsent += unsent
 	now := l.inFlight
 	l.mu.Unlock()
 	l.d.cfg.Observer.InFlight(l.id, now)
@@ -101,11 +102,7 @@ func (l *lane) sent() {
 
 // done counts one callback as ended once it is settled. Only then may its merchant get another one.
 func (l *lane) done() {
-	l.mu.Lock()
-	l.inFlight--
-	now := l.inFlight
-	l.mu.Unlock()
-	l.d.cfg.Observer.InFlight(l.id, now)
+	l.count(-1, 0)
 	l.wakeUp()
 }
 
@@ -137,13 +134,16 @@ func (l *lane) run(stop, work context.Context) {
 	for stop.Err() == nil {
 		looked := !claimNow
 		if looked {
-			next, err := l.nextDue(stop)
+			ctx, cancel := context.WithTimeout(stop, claimTimeout)
+			_, share := l.places()
+			next, err := l.d.cfg.Outbox.NextDue(ctx, l.id, share)
+			cancel()
 			if err != nil {
 				failed(err)
 				continue
 			}
 			if now := l.d.now(); next > now {
-				claimNow = l.wait(stop, wake, min(atMostHour(next-now), l.d.cfg.Poll))
+				claimNow = l.wait(stop, wake, min(time.Duration(min(next-now, 3_600_000))*time.Millisecond, l.d.cfg.Poll)) // Never would overflow
 				continue
 			}
 		}
@@ -164,18 +164,6 @@ func (l *lane) run(stop, work context.Context) {
 		full = n == most
 		claimNow = full
 	}
-}
-
-// atMostHour returns ms as a duration of at most an hour. Never would overflow.
-func atMostHour(ms db.Millis) time.Duration {
-	return time.Duration(min(ms, db.Millis(time.Hour.Milliseconds()))) * time.Millisecond
-}
-
-func (l *lane) nextDue(stop context.Context) (db.Millis, error) {
-	ctx, cancel := context.WithTimeout(stop, claimTimeout)
-	defer cancel()
-	_, share := l.places()
-	return l.d.cfg.Outbox.NextDue(ctx, l.id, share)
 }
 
 // wait returns when there may be something to claim, and reports whether a wake-up ended it.
@@ -236,7 +224,7 @@ func (l *lane) claim(stop, work context.Context, most, share int) (int, error) {
 		return 0, err
 	}
 	if len(claimed) > 0 {
-		l.add(len(claimed))
+		l.count(len(claimed), len(claimed))
 		l.d.cfg.Observer.Claimed(l.id, len(claimed))
 	}
 	for _, c := range claimed {

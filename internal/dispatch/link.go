@@ -13,8 +13,6 @@ import (
 
 var errOtherPlaintext = errors.New("its digest is not that of the opened data")
 
-var errNoSigner = errors.New("this node has no signing key")
-
 // sign signs the request of a merchant that must sign its answers (PROTOCOL.md, L9).
 func (a *attempt) sign() error {
 	m := a.m
@@ -22,7 +20,7 @@ func (a *attempt) sign() error {
 		return nil
 	}
 	if a.d.cfg.Sign == nil {
-		return errNoSigner
+		return errors.New("this node has no signing key")
 	}
 	a.header = http.Header{"Content-Type": {m.contentType}}
 	return a.d.cfg.Sign.SignRequest(envelope.LinkRequest{Method: http.MethodPost, URL: envelope.TargetURI(m.urls[a.lane]), Header: a.header, Body: a.body},
@@ -52,21 +50,18 @@ func notSigned(v Verdict, reason client.Reason, err error) Verdict {
 	return v
 }
 
-// link returns what the journal keeps of an exchange's signatures.
-func (a *attempt) link(r Response, v Verdict) *outbox.Link {
+// link adds to e the signatures of the exchange and, if the merchant signed and confirmed, the answer in the form that
+// a permit has.
+func (a *attempt) link(e *outbox.Exchange, r Response, v Verdict, plaintext []byte) {
 	if a.header == nil {
-		return nil
+		return
 	}
-	l := &outbox.Link{URL: envelope.TargetURI(a.m.urls[a.lane]), Request: flat(a.header)}
-	if v.SignedBy != "" {
-		l.Status, l.Response, l.Key = r.Status, flat(r.Header), v.SignedBy
+	e.Link = &outbox.Link{URL: envelope.TargetURI(a.m.urls[a.lane]), Request: flat(a.header)}
+	if v.SignedBy == "" {
+		return
 	}
-	return l
-}
-
-// signed adds to e the answer in the form that a permit has, if the merchant signed it and confirmed.
-func (a *attempt) signed(e *outbox.Exchange, r Response, v Verdict, plaintext []byte) {
-	if v.SignedBy == "" || v.Decision != countersign.DecisionConfirmed {
+	e.Link.Status, e.Link.Response, e.Link.Key = r.Status, flat(r.Header), v.SignedBy
+	if v.Decision != countersign.DecisionConfirmed {
 		return
 	}
 	h := flat(r.Header)

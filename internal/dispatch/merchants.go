@@ -65,20 +65,14 @@ func newMerchant(s outbox.Merchant, p TargetRules) (*merchant, error) {
 	// other URL still works.
 	p.AllowPrivate = m.private
 	for lane, raw := range [2]string{s.NotifyURL, s.WithdrawURL} {
-		if u, err := parseTarget(raw, p); err == nil {
-			m.urls[lane] = u
-		}
+		m.urls[lane], _ = parseTarget(raw, p)
 	}
 	return m, nil
 }
 
 // cachedMerchants caches prepared merchants. The version in each claimed callback shows when an entry is out of date.
 type cachedMerchants struct {
-	outbox Outbox
-	rules  TargetRules
-	// openings makes the openings of a merchant. They belong to one version of it: a merchant that is resumed begins
-	// anew.
-	openings func() *openings
+	cfg *Config
 
 	mu      sync.Mutex
 	entries map[string]*merchantEntry
@@ -87,10 +81,6 @@ type cachedMerchants struct {
 type merchantEntry struct {
 	mu sync.Mutex // locked while loading, so that one load serves all waiting exchanges
 	m  *merchant
-}
-
-func newMerchants(o Outbox, p TargetRules, open func() *openings) *cachedMerchants {
-	return &cachedMerchants{outbox: o, rules: p, openings: open, entries: make(map[string]*merchantEntry)}
 }
 
 // get returns the merchant id as it was at version or later.
@@ -114,15 +104,15 @@ func (c *cachedMerchants) get(ctx context.Context, id string, version int64) (*m
 	if e.m != nil && e.m.version >= version {
 		return e.m, nil
 	}
-	s, err := c.outbox.Merchant(ctx, id)
+	s, err := c.cfg.Outbox.Merchant(ctx, id)
+	var m *merchant
+	if err == nil {
+		m, err = newMerchant(s, c.cfg.TargetRules)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("loading merchant: %w", err)
 	}
-	m, err := newMerchant(s, c.rules)
-	if err != nil {
-		return nil, fmt.Errorf("loading merchant: %w", err)
-	}
-	m.openings = c.openings()
+	m.openings = newOpenings(c.cfg.RSA+1, c.cfg.Now) // a merchant that is resumed begins anew
 	e.m = m
 	return m, nil
 }

@@ -34,7 +34,7 @@ type httpRig struct {
 func newHTTPRig(t *testing.T, url string, change func(*Config)) *httpRig {
 	t.Helper()
 	r := &httpRig{fakeOutbox: newFakeOutbox(t, testStoreMerchant("m1", testPair(), url)), log: new(syncBuffer)}
-	c := Config{Outbox: r.fakeOutbox, Node: "node-1", TargetRules: TargetRules{AllowHTTP: true}, DrainTimeout: 10 * time.Millisecond}
+	c := Config{Outbox: r.fakeOutbox, Node: "node-1", Observer: noObserver{}, TargetRules: TargetRules{AllowHTTP: true}, DrainTimeout: 10 * time.Millisecond}
 	if change != nil {
 		change(&c)
 	}

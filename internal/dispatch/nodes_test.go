@@ -84,7 +84,7 @@ func testTwoDispatchers(t *testing.T, stores [3]*outbox.Outbox) {
 		return m.post(ctx, q)
 	}
 	start := func(i int) (stop func()) {
-		d, err := New(Config{Outbox: stores[i], Node: fmt.Sprint("node-", i), RSA: 2})
+		d, err := New(Config{Outbox: stores[i], Node: fmt.Sprint("node-", i), Observer: noObserver{}, RSA: 2})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -50,27 +50,25 @@ func (l *lane) collect(batch []ended) []ended {
 		patience = t.C
 	}
 	for len(batch) < settleBatch {
+		var e ended
+		var ok bool
 		select {
-		case e, ok := <-l.ended:
-			if !ok {
+		case e, ok = <-l.ended:
+		default:
+			if patience == nil {
 				return batch
 			}
-			batch = append(batch, e)
-			continue
-		default:
+			select {
+			case e, ok = <-l.ended:
+			case <-patience:
+				patience = nil
+				continue
+			}
 		}
-		if patience == nil {
+		if !ok {
 			return batch
 		}
-		select {
-		case e, ok := <-l.ended:
-			if !ok {
-				return batch
-			}
-			batch = append(batch, e)
-		case <-patience:
-			patience = nil
-		}
+		batch = append(batch, e)
 	}
 	return batch
 }
@@ -98,7 +96,15 @@ func (d *Dispatcher) settleBatch(hard context.Context, batch []ended) {
 	if len(settlements) == 0 {
 		return
 	}
-	settled, err := d.settleAll(hard, settlements, until)
+	start := time.Now()
+	var settled []outbox.Settled
+	err := d.persist(hard, "settling failed", until, func(ctx context.Context) (err error) {
+		settled, err = d.cfg.Outbox.Settle(ctx, settlements, d.now())
+		return err
+	})
+	if err == nil {
+		d.cfg.Observer.Settled(len(settlements), time.Since(start))
+	}
 	var item *db.ItemError
 	if errors.As(err, &item) && len(of) > 1 {
 		// A settlement that the outbox refuses must not block the others.
@@ -117,18 +123,6 @@ func (d *Dispatcher) settleBatch(hard context.Context, batch []ended) {
 			e.opening.settled(e.claimed.Type.Lane(), s.OpenFailures)
 		}
 	}
-}
-
-func (d *Dispatcher) settleAll(hard context.Context, list []outbox.Settlement, until db.Millis) (settled []outbox.Settled, err error) {
-	start := time.Now()
-	err = d.persist(hard, "settling failed", until, func(ctx context.Context) (err error) {
-		settled, err = d.cfg.Outbox.Settle(ctx, list, d.now())
-		return err
-	})
-	if err == nil {
-		d.cfg.Observer.Settled(len(list), time.Since(start))
-	}
-	return settled, err
 }
 
 // persist tries until it succeeds or the last lease has ended, and then once more: all time-outs of a process that

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"sync"
 	"testing"
+	"time"
 
 	"countersign"
 	"countersign/client"
@@ -15,6 +16,17 @@ import (
 	"countersign/internal/db"
 	"countersign/internal/outbox"
 )
+
+type noObserver struct{}
+
+func (noObserver) Attempt(countersign.Lane, countersign.Type, client.AttemptResult, client.Reason, time.Duration) {
+}
+func (noObserver) RSA(string, time.Duration)      {}
+func (noObserver) Claimed(countersign.Lane, int)  {}
+func (noObserver) Settled(int, time.Duration)     {}
+func (noObserver) Decided(countersign.Decision)   {}
+func (noObserver) Swept(outbox.Swept)             {}
+func (noObserver) InFlight(countersign.Lane, int) {}
 
 // testPair is one pair for the whole test binary, made when first asked for.
 var testPair = sync.OnceValue(func() *envelope.Key { return mustKey(1024) })
