@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"countersign/client"
 	"countersign/envelope"
@@ -21,23 +20,12 @@ import (
 func TestHandover(t *testing.T) {
 	t.Parallel()
 	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
-	dir := t.TempDir()
-	data, out := filepath.Join(dir, "data"), filepath.Join(dir, "shop")
-	d := startDaemon(t, "serve", "--data", data, "--listen", "127.0.0.1:0", "--allow-private", "--allow-http")
-	api := []string{"--api", d.url, "--data", data}
+	dir, api := t.TempDir(), theService(t).flags
+	out := filepath.Join(dir, "handed")
 	add := func(id string, args ...string) []string {
 		return slices.Concat([]string{"merchants", "add", id, "notifyUrl=http://127.0.0.1:1/n", "withdrawUrl=http://127.0.0.1:1/w"}, args, api)
 	}
-	merchants := func() int {
-		t.Helper()
-		status, list, errOut := shell(t, "", append([]string{"merchants", "list"}, api...)...)
-		if status != exitDone {
-			t.Fatal(errOut)
-		}
-		return strings.Count(list, "\n")
-	}
-
-	status, printed, errOut := shell(t, "", add("shop", "key.bits=1024", "--out", out)...)
+	status, printed, errOut := shell(t, "", add("handed", "key.bits=1024", "--out", out)...)
 	if status != exitDone || !strings.Contains(printed, "1024 bits") {
 		t.Fatalf("status %d\n%s%s", status, printed, errOut)
 	}
@@ -93,8 +81,8 @@ func TestHandover(t *testing.T) {
 	if status, _, errOut := shell(t, "", add("other", "--out", out)...); status != exitFailed || !strings.Contains(errOut, "exists and is not overwritten") {
 		t.Errorf("half a directory: status %d, %s", status, errOut)
 	}
-	if n := merchants(); n != 1 {
-		t.Errorf("%d merchants were made, want 1", n)
+	if status, _, _ := shell(t, "", append([]string{"merchants", "show", "other"}, api...)...); status != exitFailed {
+		t.Errorf("a merchant was made without its files")
 	}
 
 	// A merchant with a pair of its own seals answers to the service's, and has
@@ -104,7 +92,7 @@ func TestHandover(t *testing.T) {
 		t.Fatal(err)
 	}
 	out = filepath.Join(dir, "nested", "own")
-	mustShell(t, nil, "", add("own", "scheme=merchant", "key.publicKey=@"+public, "apiKey="+testAPIKey.Reveal(), "--out", out)...)
+	mustShell(t, nil, "", add("handed-own", "scheme=merchant", "key.publicKey=@"+public, "apiKey="+testAPIKey.Reveal(), "--out", out)...)
 	if _, err := envelope.ParseKey([]byte(file("response.b64"))); err != nil {
 		t.Error(err)
 	}
@@ -138,8 +126,8 @@ func TestHandoverFails(t *testing.T) {
 
 // TestAskingTheWrongOne: what new users get wrong is said with what to try.
 func TestAskingTheWrongOne(t *testing.T) {
-	data := filepath.Join(t.TempDir(), "data")
-	d := startDaemon(t, "serve", "--data", data, "--listen", "127.0.0.1:0")
+	d := theService(t)
+	data := d.data
 	for name, tt := range map[string]struct {
 		args []string
 		want string
@@ -165,29 +153,23 @@ func TestAskingTheWrongOne(t *testing.T) {
 // TestShellShowsFacts: what a merchant must mend is among what the shell shows of a callback.
 func TestShellShowsFacts(t *testing.T) {
 	t.Parallel()
-	data := filepath.Join(t.TempDir(), "data")
-	d := startDaemon(t, "serve", "--data", data, "--listen", "127.0.0.1:0", "--allow-private", "--allow-http")
 	run := func(in string, args ...string) string {
 		t.Helper()
-		status, out, errOut := shell(t, in, append(args, "--api", d.url, "--data", data)...)
+		status, out, errOut := shell(t, in, append(args, theService(t).flags...)...)
 		if status != exitDone {
 			t.Fatalf("%v: %s%s", args, out, errOut)
 		}
 		return out
 	}
-	run("", "merchants", "add", "shop", "key.bits=1024", "notifyUrl=http://127.0.0.1:1/n", "withdrawUrl=http://127.0.0.1:1/w")
-	run(`{"merchant":"shop","callBackId":"w-1","tenantUserId":"u-1"}`, "withdrawals", "add", "-")
+	run("", "merchants", "add", "silent", "key.bits=1024", "notifyUrl=http://127.0.0.1:1/n", "withdrawUrl=http://127.0.0.1:1/w")
+	run(`{"merchant":"silent","callBackId":"w-1","tenantUserId":"u-1"}`, "withdrawals", "add", "-")
 	var list struct{ ID string }
-	if err := json.Unmarshal([]byte(run("", "callbacks", "list", "--json")), &list); err != nil {
+	if err := json.Unmarshal([]byte(run("", "callbacks", "list", "merchant=silent", "--json")), &list); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		out := run("", "api", "callback", list.ID)
-		if strings.Contains(out, "connection refused") {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatalf("it does not say why nobody was reached:\n%s", out)
-		}
-	}
+	out := ""
+	waitUntil(t, "why nobody was reached", func() string { return out }, func() bool {
+		out = run("", "api", "callback", list.ID)
+		return strings.Contains(out, "connection refused")
+	})
 }

@@ -226,43 +226,6 @@ func TestEveryCommandRuns(t *testing.T) {
 	}
 }
 
-// TestCommandsInText: a command with arguments in the text of a page is whole, so that
-// who types it with values of their own is not refused.
-func TestCommandsInText(t *testing.T) {
-	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
-	span := regexp.MustCompile("`(?:countersign )?([a-z][^`\n…<>|&;]*)`")
-	quoted := regexp.MustCompile(`"[^"]*"`)
-	tried := 0
-	for _, page := range documents(t) {
-		text, err := os.ReadFile(filepath.Join("../..", page))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range span.FindAllStringSubmatch(string(text), -1) {
-			words := strings.Fields(quoted.ReplaceAllString(m[1], "TEXT"))
-			node, err := commandNode(words)
-			if err != nil {
-				t.Fatal(err)
-			}
-			args := words[len(strings.Fields(strings.TrimPrefix(node.Path(), "countersign"))):]
-			if len(args) == 0 || strings.HasPrefix(args[0], "--") || strings.Contains(m[1], " /etc/") || len(node.Children) > 0 || len(node.Positional) == 0 {
-				continue
-			}
-			parser, err := newParser(streams{}, new(int))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := parser.Parse(words); err != nil {
-				t.Errorf("%s: %s: %v", page, m[1], err)
-			}
-			tried++
-		}
-	}
-	if tried < 20 {
-		t.Errorf("%d commands with arguments were found", tried)
-	}
-}
-
 // commandNode returns the command that words begin with, or the group, or the root.
 func commandNode(words []string) (*kong.Node, error) {
 	root, err := commands()
@@ -523,32 +486,6 @@ func printsAs(shown, text string) bool {
 func lastLine(text string) string {
 	text = strings.TrimSpace(text)
 	return text[strings.LastIndex(text, "\n")+1:]
-}
-
-func TestPrintsAs(t *testing.T) {
-	for _, c := range []struct {
-		shown, text string
-		want        bool
-	}{
-		{"", "\n", true},
-		{"", "a\n", false},
-		{"a  b\n", "a b\n", true},
-		{"a b\n", "ab\n", false},
-		{"a … c\n", "a b c\n", true},
-		{"a … c\n", "a\nc\n", false},
-		{"id…: b\n", "id_17: b\n", true},
-		{"a\n…\nc\n", "a\nb1\nb2\nc\n", true},
-		{"a\n…\nc\n", "a\nc\n", true},
-		{"a\n…\n", "b\na\n", false},
-		{"a.c\n", "abc\n", false},
-		{"a\n", "a\nb\n", false},
-		{"a\n…\n", "a\nexit status 1\n", false},
-		{"a\nexit status 1\n", "a\nexit status 1\n", true},
-	} {
-		if got := printsAs(c.shown, c.text); got != c.want {
-			t.Errorf("%q for %q: %v", c.text, c.shown, got)
-		}
-	}
 }
 
 // built is the program as it is shipped, made once for all sessions of a test binary. TestMain

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -27,9 +26,9 @@ import (
 type gwNodes struct {
 	t       *testing.T
 	service *countersigntest.Service
-	args    []string // of every node
-	token   string   // an operator's
-	app     string   // the merchant's application's: it orders
+	data    string
+	token   string // an operator's
+	app     string // the merchant's application's: it orders
 	nodes   []*gwNode
 }
 
@@ -57,27 +56,23 @@ func newGwNodes(t *testing.T, args []string, urls ...string) *gwNodes {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	file := func(name, text string) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	c := &gwNodes{t: t, service: service}
 	// All share one directory: they need the same master key.
-	c.args = append([]string{"gateway", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0", "--api-listen", "127.0.0.1:0",
-		"--service-key", file("key", service.MerchantKey().PublicBase64()), "--api-key", "@" + file("api-key", service.APIKey().Reveal()),
-		"--callback-api-key", "@" + file("callback-api-key", service.CallbackAPIKey().Reveal()), "--grace", "1ms"}, args...)
+	c := &gwNodes{t: t, service: service, data: filepath.Join(dir, "data")}
+	if i := slices.Index(args, "--data"); i >= 0 {
+		c.data = args[i+1]
+	}
+	own := append([]string{"gateway", "--data", c.data, "--listen", "127.0.0.1:0", "--api-listen", "127.0.0.1:0",
+		"--service-key", secretFile(t, service.MerchantKey().PublicBase64()), "--api-key", "@" + secretFile(t, service.APIKey().Reveal()),
+		"--callback-api-key", "@" + secretFile(t, service.CallbackAPIKey().Reveal()), "--grace", "1ms"}, args...)
 	for i, url := range urls {
-		n := &gwNode{name: string(rune('a' + i)), args: slices.Clone(c.args)}
+		n := &gwNode{name: string(rune('a' + i)), args: slices.Clone(own)}
 		if url != "" { // else SQLite
 			n.args = append(n.args, "--db", url)
 		}
 		c.nodes = append(c.nodes, n)
 		n.start(t)
 	}
-	c.token = adminToken(t, filepath.Join(dir, "data"))
+	c.token = adminToken(t, c.data)
 	var app struct{ Token string }
 	c.must(c.nodes[0], "POST", "/v1/tokens", map[string]any{"name": "app", "role": "app"}, &app)
 	c.app = app.Token

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,29 +14,22 @@ import (
 func TestJSONErrors(t *testing.T) {
 	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
 	dir := t.TempDir()
-	file := func(name, text string) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
 	if status, _, errOut := shell(t, "", "keys", "new", "--bits", "1024", "--out", filepath.Join(dir, "pair")); status != exitDone {
 		t.Fatal(errOut)
 	}
 	private := filepath.Join(dir, "pair", "private.pem")
-	policy := file("policy.toml", "default = \"allow\"\n")
+	policy := secretFile(t, "default = \"allow\"\n")
 	try := func(order string) string {
 		_, _, errOut := shell(t, "", "policy", "check", policy, "--order", order)
 		return errOut
 	}
 	check := func(order string) string {
-		_, _, errOut := shell(t, "", "check", "--order", file("order.json", order), "--notify-url", "http://127.0.0.1:1/n", "--withdraw-url", "http://127.0.0.1:1/w",
+		_, _, errOut := shell(t, "", "check", "--order", secretFile(t, order), "--notify-url", "http://127.0.0.1:1/n", "--withdraw-url", "http://127.0.0.1:1/w",
 			"--api-key", "k", "--key", private)
 		return errOut
 	}
 	line := func(text string) string {
-		err := reconcile.Lines(file("lines", text), func(reconcile.Line) error { return nil })
+		err := reconcile.Lines(secretFile(t, text), func(reconcile.Line) error { return nil })
 		if err == nil {
 			return ""
 		}
@@ -54,9 +46,9 @@ func TestJSONErrors(t *testing.T) {
 		{try, `{"address"`, "it ends early"},
 		{try, `{address}`, "invalid character"},
 		{check, `{"callBackId":7}`, "callBackId: the type number is not allowed here"},
-		{check, `{callBackId}`, "order.json: invalid character"},
+		{check, `{callBackId}`, "file: invalid character"},
 		{check, `[]`, "all of it: the type array is not allowed here"},
-		{line, "{}\n" + `{"txIndex":1.5}`, "lines, line 2: txIndex: the type number is not allowed here"},
+		{line, "{}\n" + `{"txIndex":1.5}`, "file, line 2: txIndex: the type number is not allowed here"},
 	} {
 		got := c.from(c.text)
 		if !strings.Contains(got, c.want) || strings.Contains(got, "Go ") || strings.Contains(got, " json:") {

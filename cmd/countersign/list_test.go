@@ -63,15 +63,13 @@ func TestGatewayLists(t *testing.T) {
 // TestMerchantsEdit: what is given changes, what is cleared goes back to its
 // default, and the rest stays. The environment changes nothing.
 func TestMerchantsEdit(t *testing.T) {
-	data := t.TempDir()
-	d := startDaemon(t, "serve", "--data", data, "--listen", "127.0.0.1:0", "--allow-private", "--allow-http")
-	flags := []string{"--api", d.url, "--data", data}
+	flags := theService(t).flags
 	t.Setenv("COUNTERSIGN_NAME", "of the environment")
 	var m, before client.Merchant
-	mustShell(t, nil, "", slices.Concat([]string{"merchants", "add", "shop", "notifyUrl=http://127.0.0.1:1/n", "withdrawUrl=http://127.0.0.1:1/w",
+	mustShell(t, nil, "", slices.Concat([]string{"merchants", "add", "edited", "notifyUrl=http://127.0.0.1:1/n", "withdrawUrl=http://127.0.0.1:1/w",
 		"name=Shop", "ratePerSecond=5", "concurrency=3"}, flags)...)
-	mustShell(t, &before, "", slices.Concat([]string{"merchants", "show", "shop"}, flags)...)
-	mustShell(t, &m, "", slices.Concat([]string{"merchants", "edit", "shop", "notifyUrl=http://127.0.0.1:2/n", "concurrency=7",
+	mustShell(t, &before, "", slices.Concat([]string{"merchants", "show", "edited"}, flags)...)
+	mustShell(t, &m, "", slices.Concat([]string{"merchants", "edit", "edited", "notifyUrl=http://127.0.0.1:2/n", "concurrency=7",
 		"confirmWithin=20m", "releaseWithin=24h", "ratePerSecond=null"}, flags)...)
 	want := before
 	want.NotifyURL, want.Concurrency, want.ConfirmWithin, want.RatePerSecond = "http://127.0.0.1:2/n", 7, m.ConfirmWithin, 0
@@ -84,21 +82,19 @@ func TestMerchantsEdit(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, wanted)
 	}
 	for _, bad := range [][]string{{"withdrawUrl=" + m.NotifyURL}, {"concurrency=-1"}, {"concurrency=many"}, {"concurency=7"}, {"collect=all"}} {
-		if status, _, _ := shell(t, "", slices.Concat([]string{"merchants", "edit", "shop"}, bad, flags)...); status == exitDone {
+		if status, _, _ := shell(t, "", slices.Concat([]string{"merchants", "edit", "edited"}, bad, flags)...); status == exitDone {
 			t.Errorf("%v is taken", bad)
 		}
 	}
 	status, out, errOut := shell(t, "", slices.Concat([]string{"merchants", "list", "--no-json"}, flags)...)
-	if status != exitDone || !strings.Contains(out, "shop  Shop  active  -              -    service  http://127.0.0.1:2/n  -\n") {
+	if status != exitDone || !strings.Contains(out, "edited  Shop  active  -              -    service  http://127.0.0.1:2/n  -\n") {
 		t.Errorf("%d %s%s", status, out, errOut)
 	}
 }
 
 // TestFreezeFromTheShell: the whole service is frozen and thawed, and says so.
 func TestFreezeFromTheShell(t *testing.T) {
-	data := t.TempDir()
-	startDaemon(t, "serve", "--data", data, "--listen", "127.0.0.1:0")
-	flags := []string{"--data", data} // which says where the API is
+	flags := []string{"--data", theService(t).data} // which says where the API is
 	frozen := func(args ...string) (f client.Freeze) {
 		t.Helper()
 		mustShell(t, &f, "", slices.Concat(args, flags)...)

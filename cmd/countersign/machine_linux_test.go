@@ -61,6 +61,7 @@ func status(t *testing.T, err error) int {
 // TestFullDisk: on a full disk both ends say so in their answers and on /readyz, keep
 // what they acknowledged, and go on when there is room.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	t.Run("serve", func(t *testing.T) {
 		dir := dbtest.SmallDisk(t, 8<<20)
 		l := newMachine(t, filepath.Join(dir, "data"))
@@ -110,27 +111,6 @@ func testFullDisk(t *testing.T, dir string, d *process, write func() error) {
 	}
 }
 
-// TestFileSizeLimit: a write that fails for another reason gives 503.
-func TestFileSizeLimit(t *testing.T) {
-	l := newMachine(t, t.TempDir())
-	limit(t, l.nodes[0].daemon(), unix.RLIMIT_FSIZE, 4096)
-	refused := 0
-	waitUntil(t, "a write that is refused", l.nodes[0].daemon().output.String, func() bool {
-		refused = status(t, l.addDeposit(l.nodes[0]))
-		return refused != http.StatusOK
-	})
-	if refused != http.StatusServiceUnavailable {
-		t.Errorf("the API answers %d, want 503\n%s", refused, l.nodes[0].daemon().output)
-	}
-	waitUntil(t, "/readyz says 503", l.nodes[0].daemon().output.String, func() bool {
-		status, _ := readyz(t, l.nodes[0].daemon())
-		return status == http.StatusServiceUnavailable
-	})
-	limit(t, l.nodes[0].daemon(), unix.RLIMIT_FSIZE, unix.RLIM_INFINITY)
-	waitUntil(t, "/readyz says 200", l.nodes[0].daemon().output.String, func() bool { status, _ := readyz(t, l.nodes[0].daemon()); return status == http.StatusOK })
-	l.finish()
-}
-
 // limit sets a limit of a running process.
 func limit(t *testing.T, d *process, what int, to uint64) {
 	t.Helper()
@@ -145,6 +125,7 @@ func limit(t *testing.T, d *process, what int, to uint64) {
 
 // TestTooManyOpenFiles: a node without file descriptors blames no merchant for it.
 func TestTooManyOpenFiles(t *testing.T) {
+	t.Parallel()
 	l := newMachine(t, t.TempDir())
 	api := []string{"--api", l.nodes[0].daemon().url, "--token", l.token}
 	// The connection of this test stays open, so the API still answers.
@@ -186,6 +167,7 @@ func (c *cluster) finish() {
 // TestDataDirectoryGoes: a process whose data directory was moved away ends and says
 // so. What it had acknowledged is in the directory that was moved.
 func TestDataDirectoryGoes(t *testing.T) {
+	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
 	l := newMachine(t, data)
 	if err := l.addDeposit(l.nodes[0]); err != nil {
@@ -213,6 +195,7 @@ func TestDataDirectoryGoes(t *testing.T) {
 // TestDrainNotice: after SIGTERM /readyz says 503 and everything goes on for the time of
 // the notice. A second signal ends it.
 func TestDrainNotice(t *testing.T) {
+	t.Parallel()
 	l := newMachine(t, t.TempDir(), "--drain-notice", "1h")
 	if err := l.nodes[0].daemon().cmd.Process.Signal(unix.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -232,6 +215,7 @@ func TestDrainNotice(t *testing.T) {
 
 // TestNoSecondProcess: two processes never serve from the same data.
 func TestNoSecondProcess(t *testing.T) {
+	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
 	l := newMachine(t, data)
 	if err := os.Remove(filepath.Join(data, daemon.DatabaseFile+".lock")); err != nil {
@@ -252,51 +236,6 @@ func TestNoSecondProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	second(link)
-	l.finish()
-}
-
-// TestLostDatabase: a database that is lost is never made anew beside its master key.
-func TestLostDatabase(t *testing.T) {
-	data := filepath.Join(t.TempDir(), "data")
-	l := newMachine(t, data)
-	if status := l.nodes[0].daemon().stop(t); status != exitDone {
-		t.Fatalf("status %d\n%s", status, l.nodes[0].daemon().output)
-	}
-	file := filepath.Join(data, daemon.DatabaseFile)
-	refused := func(want string) {
-		t.Helper()
-		status, _, errOut := shell(t, "", "serve", "--data", data, "--listen", "127.0.0.1:0")
-		if status != exitFailed || !strings.Contains(errOut, want) || !strings.Contains(errOut, "try: ") {
-			t.Errorf("status %d, %s; want %q", status, errOut, want)
-		}
-	}
-	kept := file + ".kept"
-	if err := os.Rename(file, kept); err != nil {
-		t.Fatal(err)
-	}
-	refused("is missing")
-	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("it was made anew: %v", err)
-	}
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	refused("is empty")
-	if err := os.Rename(kept, file); err != nil {
-		t.Fatal(err)
-	}
-	key := filepath.Join(data, daemon.MasterKeyFile)
-	if err := os.Rename(key, key+".kept"); err != nil {
-		t.Fatal(err)
-	}
-	refused("the master key of the database is missing")
-	if _, err := os.Stat(key); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("another key was made: %v", err)
-	}
-	if err := os.Rename(key+".kept", key); err != nil {
-		t.Fatal(err)
-	}
-	l.start(l.nodes[0])
 	l.finish()
 }
 

@@ -37,6 +37,9 @@ func (p withPostgres) Run() int {
 		}
 	}
 	status := dbtest.Run(p.m)
+	if shared != nil {
+		shared.stop()
+	}
 	if err := os.RemoveAll(built.dir); err != nil {
 		panic(err)
 	}

@@ -1,49 +1,16 @@
 package main
 
 import (
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/internal/daemon"
 	"countersign/internal/lab/dbtest"
-	"countersign/merchant"
 )
-
-// moveData moves the database of a stopped end, and checks that nobody goes on with the file.
-func moveData(t *testing.T, data, to string, flags ...string) {
-	t.Helper()
-	var m daemon.MovedDatabase
-	args := append([]string{"migrate", "--move", "--data", data, "--db", to}, flags...)
-	mustShell(t, &m, "", args...)
-	if m.Tables < 30 || m.Rows < 20 || len(m.Digest) != 64 {
-		t.Errorf("moved %+v", m)
-	}
-	if _, err := os.Stat(filepath.Join(data, daemon.DatabaseFile)); !os.IsNotExist(err) {
-		t.Errorf("the file of SQLite is in its place still: %v", err)
-	}
-	if status, _, errOut := shell(t, "", args...); status != exitFailed || !strings.Contains(errOut, "was moved from this directory") {
-		t.Errorf("once more: status %d %s", status, errOut)
-	}
-}
-
-// moveAgain puts the file back: what was done in PostgreSQL since is not overwritten.
-func moveAgain(t *testing.T, data, to string, flags ...string) {
-	t.Helper()
-	file := filepath.Join(data, daemon.DatabaseFile)
-	if err := os.Rename(file+".moved", file); err != nil {
-		t.Fatal(err)
-	}
-	status, _, errOut := shell(t, "", append([]string{"migrate", "--move", "--data", data, "--db", to}, flags...)...)
-	if status != exitFailed || !strings.Contains(errOut, "the database already has other rows") {
-		t.Errorf("over another database: status %d %s", status, errOut)
-	}
-}
 
 // TestMoveService: a service goes on in PostgreSQL where it was in SQLite: the merchant is told of
 // further deposits, a repeated one is known, and a permit is the same to its holder and no other's.
@@ -59,7 +26,15 @@ func TestMoveService(t *testing.T) {
 		t.Errorf("beside its daemon: status %d %s", status, errOut)
 	}
 	d.kill()
-	moveData(t, data, to)
+	var m daemon.MovedDatabase
+	move := []string{"migrate", "--move", "--data", data, "--db", to}
+	mustShell(t, &m, "", move...)
+	if m.Tables < 30 || m.Rows < 20 || len(m.Digest) != 64 {
+		t.Errorf("moved %+v", m)
+	}
+	if status, _, errOut := shell(t, "", move...); status != exitFailed || !strings.Contains(errOut, "was moved from this directory") {
+		t.Errorf("once more: status %d %s", status, errOut)
+	}
 	if status, _, errOut := shell(t, "", serve...); status != exitFailed || !strings.Contains(errOut, daemon.DatabaseFile) {
 		t.Errorf("a start with the file that was moved: status %d %s", status, errOut)
 	}
@@ -94,63 +69,12 @@ func TestMoveService(t *testing.T) {
 		t.Errorf("the log: status %d %s", status, errOut)
 	}
 	d.stop(t)
-	moveAgain(t, data, to)
-}
-
-// TestMoveGateway: a gateway goes on in PostgreSQL where it was in SQLite: its feed continues, a
-// deposit that was taken is credited once, and refused callbacks get further numbers.
-func TestMoveGateway(t *testing.T) {
-	t.Parallel()
-	to := dbtest.Postgres(t)
-	g := newGatewayDaemon(t)
-	deliver := func(n int) {
-		t.Helper()
-		if r := g.service.Deliver(t.Context(), g.to, countersigntest.Deposit(n)); r.Response.ErrCode != countersign.CodeAccepted {
-			t.Fatalf("deposit %d: errCode %d", n, r.Response.ErrCode)
-		}
+	// With the file in its place again: what was done in PostgreSQL since is not overwritten.
+	file := filepath.Join(data, daemon.DatabaseFile)
+	if err := os.Rename(file+".moved", file); err != nil {
+		t.Fatal(err)
 	}
-	refuse := func(body string) {
-		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.d.urls["callbacks"]+merchant.DefaultNotifyPath, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("X-API-KEY", g.service.CallbackAPIKey().Reveal())
-		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := resp.Body.Close(); err != nil {
-			t.Fatal(err)
-		}
+	if status, _, errOut := shell(t, "", move...); status != exitFailed || !strings.Contains(errOut, "the database already has other rows") {
+		t.Errorf("over another database: status %d %s", status, errOut)
 	}
-	seqs := func() (list []int64) {
-		var page client.Deposits
-		if err := g.call(t.Context(), http.MethodGet, "/v1/deposits", nil, &page); err != nil {
-			t.Fatal(err)
-		}
-		for _, d := range page.Deposits {
-			list = append(list, d.Seq)
-		}
-		return list
-	}
-	deliver(1)
-	deliver(2)
-	refuse("one")
-	g.d.stop(t)
-	moveData(t, g.data, to, "--gateway")
-	g.args = append(g.args, "--db", to)
-	g.start()
-	deliver(2)
-	deliver(3)
-	refuse("two")
-	if got := seqs(); len(got) != 3 || got[2] != 3 {
-		t.Errorf("deposits %v", got)
-	}
-	var refused client.RefusedPage
-	if err := g.call(t.Context(), http.MethodGet, "/v1/refused", nil, &refused); err != nil || len(refused.Refused) != 2 {
-		t.Errorf("refused: %+v, %v", refused, err)
-	}
-	g.d.stop(t)
-	moveAgain(t, g.data, to, "--gateway")
 }

@@ -116,6 +116,16 @@ func adminToken(t *testing.T, data string) string {
 	return strings.TrimSpace(string(b))
 }
 
+// secretFile makes a file that only its owner may read, and gives its path.
+func secretFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // kill ends the process as a power cut would.
 func (d *process) kill() {
 	if d.cmd.Process.Signal(syscall.SIGKILL) == nil {

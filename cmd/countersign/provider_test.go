@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
@@ -223,14 +222,7 @@ func testOtherProvider(t *testing.T, database []string) {
 // TestProfileInSettings: what the provider does is read from the file, and flags come before it.
 func TestProfileInSettings(t *testing.T) {
 	s, dir := newOtherService(t), t.TempDir()
-	file := func(name, text string) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	settings := file("settings.toml", "[gateway]\nservice-key = "+fmt.Sprintf("%q", file("key", s.publicKey()))+"\napi-key = \"k\"\n"+
+	settings := secretFile(t, "[gateway]\nservice-key = "+fmt.Sprintf("%q", secretFile(t, s.publicKey()))+"\napi-key = \"k\"\n"+
 		"provider = \"other\"\nlenient = false\nretry-code = 9\nhold-wait = \"5m\"\n")
 	start := func(args ...string) string {
 		_, _, errOut := shell(t, "", append([]string{"--config", settings, "gateway", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0",
@@ -270,16 +262,11 @@ func TestProviderFlags(t *testing.T) {
 // takes that provider's callbacks.
 func TestLearn(t *testing.T) {
 	s, dir := newOtherService(t), t.TempDir()
-	for name, text := range map[string]string{"provider.pub": s.publicKey(), "api.key": "k-other", "callback.key": "cb-other"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
 	s.header, s.apiKey = "Provider-Key", "cb-other"
 	s.field = "payload"
 	data := filepath.Join(dir, "data")
-	args := []string{"gateway", "--data", data, "--listen", "127.0.0.1:0", "--api-listen", "127.0.0.1:0", "--service-key", filepath.Join(dir, "provider.pub"),
-		"--api-key", "@" + filepath.Join(dir, "api.key"), "--callback-api-key", "@" + filepath.Join(dir, "callback.key")}
+	args := []string{"gateway", "--data", data, "--listen", "127.0.0.1:0", "--api-listen", "127.0.0.1:0", "--service-key", secretFile(t, s.publicKey()),
+		"--api-key", "@" + secretFile(t, "k-other"), "--callback-api-key", "@" + secretFile(t, "cb-other")}
 	d := startDaemon(t, append(args, "--learn")...)
 	deposit := `{"type":1,"txId":"0xab","chainName":"ETH","symbol":"WETH","amount":1E-7,"toAddress":"0x70","tenantUserId":65515,"trackingId":"d-1","coin":60}`
 	withdrawal := `{"type":2,"callBackId":"w-1"}`
@@ -351,7 +338,7 @@ func TestHoldWarning(t *testing.T) {
 	for _, c := range []struct {
 		args  []string
 		warns bool
-	}{{[]string{"--policy", policy}, true}, {[]string{"--policy", policy, "--hold-code", "7"}, false}, {[]string{"--policy", policy, "--hold", "ask"}, false}, {nil, false}} {
+	}{{[]string{"--policy", policy}, true}, {[]string{"--policy", policy, "--hold-code", "7"}, false}} {
 		m := startOtherMerchant(t, s, c.args...)
 		if strings.Contains(m.d.output.String(), warning) != c.warns {
 			t.Errorf("%v:\n%s", c.args, m.d.output)
@@ -362,37 +349,25 @@ func TestHoldWarning(t *testing.T) {
 
 // otherMerchant is a gateway whose provider is an otherService.
 type otherMerchant struct {
-	t                *testing.T
-	d                *process
+	*gatewayDaemon
 	notify, withdraw string
-	token            string
 }
 
-// startOtherMerchant starts the gateway with the key and the API key alone; where it
-// listens and keeps its data is the test's.
+// startOtherMerchant starts the gateway with the key and the API key alone; where it listens and keeps its data is the
+// test's.
 func startOtherMerchant(t *testing.T, s *otherService, args ...string) *otherMerchant {
-	dir := t.TempDir()
-	for name, text := range map[string]string{"provider.pub": s.publicKey(), "api.key": "k-other"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	data := filepath.Join(dir, "data")
-	m := &otherMerchant{t: t}
-	m.d = startDaemon(t, append([]string{"gateway", "--provider", "other", "--service-key", filepath.Join(dir, "provider.pub"),
-		"--api-key", "@" + filepath.Join(dir, "api.key"), "--data", data, "--listen", "127.0.0.1:0", "--api-listen", "127.0.0.1:0"}, args...)...)
-	m.notify, m.withdraw = m.d.urls["callbacks"]+"/callbacks/notify", m.d.urls["callbacks"]+"/callbacks/withdraw"
-	token, err := os.ReadFile(filepath.Join(data, tokenFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.token = string(bytes.TrimSpace(token))
-	return m
+	t.Helper()
+	g := &gatewayDaemon{gwNodes: &gwNodes{t: t, data: filepath.Join(t.TempDir(), "data")}}
+	g.nodes = []*gwNode{{args: append([]string{"gateway", "--data", g.data, "--listen", "127.0.0.1:0", "--api-listen", "127.0.0.1:0", "--provider", "other",
+		"--service-key", secretFile(t, s.publicKey()), "--api-key", "@" + secretFile(t, "k-other")}, args...)}}
+	g.start()
+	g.token = adminToken(t, g.data)
+	return &otherMerchant{g, g.d.urls["callbacks"] + merchant.DefaultNotifyPath, g.d.urls["callbacks"] + merchant.DefaultWithdrawPath}
 }
 
 func (m *otherMerchant) call(method, path string, in, out any) {
 	m.t.Helper()
-	if err := call(m.t.Context(), method, m.d.url+path, m.token, in, out); err != nil {
+	if err := m.gatewayDaemon.call(m.t.Context(), method, path, in, out); err != nil {
 		m.t.Fatal(err)
 	}
 }

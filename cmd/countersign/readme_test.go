@@ -165,8 +165,8 @@ func copyTree(from, to string) error {
 	return nil
 }
 
-// TestCommandsOfDocuments: every command line that a document, a unit or an alert shows has
-// commands and flags that are there.
+// TestCommandsOfDocuments: every command line that a document, a unit or an alert shows has commands and flags that are
+// there. In the text of a page one with arguments is whole, so that who types it with values of their own is not refused.
 func TestCommandsOfDocuments(t *testing.T) {
 	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
 	parser, err := newParser(streams{}, new(int))
@@ -203,6 +203,32 @@ func TestCommandsOfDocuments(t *testing.T) {
 	}
 	if commands < 150 {
 		t.Errorf("%d commands were found", commands)
+	}
+	span, quoted := regexp.MustCompile("`(?:countersign )?([a-z][^`\n…<>|&;]*)`"), regexp.MustCompile(`"[^"]*"`)
+	tried := 0
+	for _, page := range documents(t) {
+		text, err := os.ReadFile(filepath.Join("../..", page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range span.FindAllStringSubmatch(string(text), -1) {
+			words := strings.Fields(quoted.ReplaceAllString(m[1], "TEXT"))
+			node, err := commandNode(words)
+			if err != nil {
+				t.Fatal(err)
+			}
+			args := words[len(strings.Fields(strings.TrimPrefix(node.Path(), "countersign"))):]
+			if len(args) == 0 || strings.HasPrefix(args[0], "--") || strings.Contains(m[1], " /etc/") || len(node.Children) > 0 || len(node.Positional) == 0 {
+				continue
+			}
+			if _, err := parser.Parse(words); err != nil {
+				t.Errorf("%s: %s: %v", page, m[1], err)
+			}
+			tried++
+		}
+	}
+	if tried < 20 {
+		t.Errorf("%d commands with arguments were found", tried)
 	}
 }
 

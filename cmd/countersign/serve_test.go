@@ -2,13 +2,14 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -46,107 +47,42 @@ func tellingShell(t *testing.T, v any, stdin string, args ...string) string {
 	return errOut
 }
 
-// TestServeByHand does what a new user does: start with nothing, make a
-// merchant, send a deposit, ask for a withdrawal, look, stop, start again.
-func TestServeByHand(t *testing.T) {
-	t.Parallel()
-	data := filepath.Join(t.TempDir(), "data")
-	d := startDaemon(t, "serve", "--data", data, "--listen", "127.0.0.1:0", "--allow-private", "--allow-http")
-	for _, name := range []string{daemon.MasterKeyFile, tokenFile, daemon.DatabaseFile} {
-		info, err := os.Stat(filepath.Join(data, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if info.Mode().Perm() != 0o600 {
-			t.Errorf("%s has mode %v", name, info.Mode())
-		}
-	}
-	secret := adminToken(t, data)
-	waitUntil(t, "the name of the first token's file", d.output.String, func() bool {
-		return strings.Contains(d.output.String(), "are new here\" file="+filepath.Join(data, tokenFile))
-	})
-	if out := d.output.String(); strings.Contains(out, secret) {
-		t.Errorf("the token is in the log:\n%s", out)
-	}
-	firstLine := readyLine.FindString(d.output.String())
-	if !strings.Contains(firstLine, d.url) || !strings.Contains(firstLine, "database=sqlite version=") {
-		t.Errorf("the first log line %q does not name the port and the database", firstLine)
-	}
-	api := []string{"--api", d.url, "--data", data}
+// sharedService is a service in this process for tests that call it with names of their own: its flags, its URL and its
+// data directory.
+type sharedService struct {
+	flags     []string
+	url, data string
+	stop      func()
+}
 
-	m := newRecorder(t)
-	var made struct{ PublicKey, APIKey, ID, State string }
-	mustShell(t, &made, "", append([]string{"merchants", "add", "shop", "key.bits=1024", "apiKey=" + testAPIKey.Reveal(),
-		"finalCodes=2000-2999", "notifyUrl=" + m.URL + "/n", "withdrawUrl=" + m.URL + "/w"}, api...)...)
-	if made.ID != "shop" || made.State != "active" {
-		t.Fatalf("made %+v", made)
+var startShared = sync.OnceValues(func() (*sharedService, error) {
+	data, err := os.MkdirTemp("", "countersign-shared-")
+	if err != nil {
+		return nil, err
 	}
-	m.setKey(t, made.PublicKey)
-	var shown map[string]any
-	mustShell(t, &shown, "", append([]string{"merchants", "show", "shop"}, api...)...)
-	if b := fmt.Sprint(shown); strings.Contains(b, made.PublicKey) || strings.Contains(b, testAPIKey.Reveal()) {
-		t.Errorf("a key is shown again: %s", b)
+	s, err := daemon.NewService(daemon.ServiceConfig{Common: daemon.Common{Storage: daemon.Storage{Dir: data}}, Listen: "127.0.0.1:0", AllowPrivate: true, AllowHTTP: true})
+	if err == nil {
+		err = s.Open(context.Background())
 	}
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	shared = &sharedService{[]string{"--api", s.URL(), "--data", data}, s.URL(), data, func() { cancel(); <-ended; _ = os.RemoveAll(data) }}
+	return shared, nil
+})
 
-	var w struct{ ID, State, Decision string }
-	order := orderOf("W77")
-	mustShell(t, new(any), fmt.Sprintf(`{"merchant":"shop","callBackId":"W77","tenantUserId":"7","details":{"address":%q,"chainName":"TRON","symbol":"USDT","amount":%q}}`,
-		order.Address, order.Amount), append([]string{"withdrawals", "add", "-"}, api...)...)
-	await(t, d, func() bool {
-		mustShell(t, &w, "", append([]string{"withdrawals", "show", "shop/W77"}, api...)...)
-		return w.Decision == "confirmed"
-	})
-	var permit struct {
-		Permit    string
-		Duplicate bool
-	}
-	mustShell(t, &permit, "", append([]string{"withdrawals", "release", "shop/W77", "claim=a"}, api...)...)
-	if permit.Duplicate {
-		t.Error("the first release is marked as a repetition")
-	}
-	if status, _, errOut := shell(t, "", append([]string{"withdrawals", "release", w.ID, "claim=b"}, api...)...); status != exitFailed || !strings.Contains(errOut, "409") {
-		t.Errorf("the second claim: status %d, %s", status, errOut)
-	}
-	var waiting struct{ State, Notice string }
-	mustShell(t, &waiting, "", append([]string{"api", "reportWaiting", w.ID, "for=fees"}, api...)...)
-	if waiting.State != "released" || waiting.Notice == "" {
-		t.Errorf("waiting: %+v", waiting)
-	}
-	mustShell(t, &w, `{"permit":"`+permit.Permit+`","executed":{"txId":"0xdone"}}`, append([]string{"api", "reportOutcome", w.ID, "-d", "@-"}, api...)...)
-	if w.State != "executed" {
-		t.Errorf("state %s", w.State)
-	}
-	var line struct {
-		State string
-		Type  int
-	}
-	await(t, d, func() bool {
-		mustShell(t, &line, "", append([]string{"callbacks", "list", "type=3"}, api...)...)
-		return line.State == "accepted"
-	})
+var shared *sharedService // once it is started; TestMain stops it
 
-	if status := d.stop(t); status != exitDone {
-		t.Fatalf("it ended with status %d:\n%s", status, d.output)
+func theService(t *testing.T) *sharedService {
+	t.Helper()
+	s, err := startShared()
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, secret := range []string{testAPIKey.Reveal(), made.PublicKey, permit.Permit} {
-		if strings.Contains(d.output.String(), secret) {
-			t.Errorf("a secret is in the log:\n%s", d.output)
-		}
-	}
-
-	// The same directory again: no new token, the same withdrawal, the same permit.
-	again := startDaemon(t, "serve", "--data", data, "--listen", "127.0.0.1:0")
-	if strings.Contains(again.output.String(), "first token") {
-		t.Error("the second start made a token")
-	}
-	first := permit.Permit
-	mustShell(t, &permit, "", "withdrawals", "release", w.ID, "claim=a", "--api", again.url, "--data", data)
-	if !permit.Duplicate {
-		t.Error("the repeated release is not marked")
-	}
-	if permit.Permit != first {
-		t.Errorf("the permit changed from %s to %s", first, permit.Permit)
-	}
+	return s
 }
 
 // await polls until ok, for what another process does in its own time.

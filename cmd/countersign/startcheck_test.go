@@ -2,12 +2,9 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"countersign/countersigntest"
@@ -23,18 +20,12 @@ func TestCheckStart(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	check := func(want int, texts ...string) {
 		t.Helper()
-		cmd := rekeyProcess(t)
-		cmd.Args = append(cmd.Args[:1], "serve", "--check", "--data", data, "--listen", "127.0.0.1:0")
-		out, err := cmd.Output()
-		if (err == nil) != (want == exitDone) {
-			t.Errorf("%v: %s", err, out)
-		}
-		var list []daemon.Finding
-		if err := json.Unmarshal(out, &list); err != nil {
-			t.Fatalf("%v: %s", err, out)
+		status, out, errOut := shell(t, "", "serve", "--check", "--data", data, "--listen", "127.0.0.1:0")
+		if status != want || !json.Valid([]byte(out)) {
+			t.Errorf("status %d: %s%s", status, out, errOut)
 		}
 		for _, text := range texts {
-			if !strings.Contains(string(out), text) {
+			if !strings.Contains(out, text) {
 				t.Errorf("it does not say %q: %s", text, out)
 			}
 		}
@@ -115,28 +106,5 @@ func TestFailedStartAsJSON(t *testing.T) {
 				t.Errorf("%v: %q is not in\n%s", c.args, want, errOut)
 			}
 		}
-	}
-}
-
-// TestLogIsJSON: so is every line of a start that works and of the end of its process, on both outputs.
-func TestLogIsJSON(t *testing.T) {
-	d := &process{cmd: exec.Command(os.Args[0], "serve", "--log-format", "json", "--listen", "127.0.0.1:0", "--data", t.TempDir()), output: &lockedBuffer{}}
-	d.cmd.Env = append(os.Environ(), runAsCountersign+"=1")
-	d.cmd.Stdout, d.cmd.Stderr = d.output, d.output
-	if err := d.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	waitUntil(t, "the start", d.output.String, func() bool { return strings.Contains(d.output.String(), `"msg":"serving"`) })
-	if err := errors.Join(d.cmd.Process.Signal(syscall.SIGTERM), d.cmd.Wait()); err != nil {
-		t.Fatal(err)
-	}
-	lines := strings.Split(strings.TrimSpace(d.output.String()), "\n")
-	for _, line := range lines {
-		if !json.Valid([]byte(line)) {
-			t.Errorf("%q is no JSON", line)
-		}
-	}
-	if !strings.Contains(lines[0], tokenFile) {
-		t.Errorf("the first line does not name the first token's file: %s", lines[0])
 	}
 }

@@ -147,7 +147,7 @@ func TestWrongMerchants(t *testing.T) {
 	token := ""
 	dir := t.TempDir()
 	service, err := daemon.NewService(daemon.ServiceConfig{Common: daemon.Common{Storage: daemon.Storage{Dir: dir}, ShowToken: func(first, _ string) { token = first }, Log: slog.New(slog.NewTextHandler(&log, nil))},
-		Listen: "127.0.0.1:0", AllowPrivate: true, AllowHTTP: true, ExchangeTimeout: 5 * time.Second})
+		Listen: "127.0.0.1:0", AllowPrivate: true, AllowHTTP: true, ExchangeTimeout: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func (s Storage) private() error {
 	}
 	list, err := os.ReadDir(s.Dir)
 	for _, e := range list {
-		if !slices.ContainsFunc(secretFiles, func(name string) bool { return strings.HasPrefix(e.Name(), name) }) {
+		if !slices.ContainsFunc(SecretFiles, func(name string) bool { return strings.HasPrefix(e.Name(), name) }) {
 			continue
 		}
 		path := s.file(e.Name())

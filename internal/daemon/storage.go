@@ -25,8 +25,8 @@ const (
 	VerifySecretFile  = "verify.secret"  // signs a gateway's questions about deposits
 )
 
-// secretFiles are the prefixes of the names of files that only their owner may read.
-var secretFiles = []string{DatabaseFile, MasterKeyFile, TokenFile, ForwardSecretFile, AlarmSecretFile, VerifySecretFile}
+// SecretFiles are the prefixes of the names of files that only their owner may read.
+var SecretFiles = []string{DatabaseFile, MasterKeyFile, TokenFile, ForwardSecretFile, AlarmSecretFile, VerifySecretFile}
 
 // Storage is where an end keeps its state.
 type Storage struct {
