@@ -19,219 +19,171 @@ import (
 // TestAckAlarm: an alarm is acknowledged once, by the first who does, with a name and a
 // note; the feed still tells it. Lists by kind and state have those and no others.
 func TestAckAlarm(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			b := New(openAt(t, d.url(t)), Config{})
-			for i, kind := range []client.AlarmKind{client.AlarmOrderUnknown, client.AlarmRequestSuspect, client.AlarmOrderUnknown} {
-				if err := b.RaiseAlarm(ctx, client.Alarm{Kind: kind, Subject: fmt.Sprint("s", i), First: 5}); err != nil {
-					t.Fatal(err)
-				}
+	eachBook(t, func(t *testing.T, b *Book) {
+		for i, kind := range []client.AlarmKind{client.AlarmOrderUnknown, client.AlarmRequestSuspect, client.AlarmOrderUnknown} {
+			if err := b.RaiseAlarm(ctx, client.Alarm{Kind: kind, Subject: fmt.Sprint("s", i), First: 5}); err != nil {
+				t.Fatal(err)
 			}
-			for _, by := range []string{"tok_1", "tok_2"} {
-				a, err := b.AckAlarm(ctx, client.Alarm{Seq: 1, AckedBy: by, AckedName: "name of " + by, AckedNote: "seen", Acked: 9})
-				if err != nil || a.Subject != "s0" || a.Acked != 9 || a.AckedBy != "tok_1" || a.AckedName != "name of tok_1" || a.AckedNote != "seen" {
-					t.Errorf("acknowledged by %s: %+v, %v", by, a, err)
-				}
+		}
+		for _, by := range []string{"tok_1", "tok_2"} {
+			a, err := b.AckAlarm(ctx, client.Alarm{Seq: 1, AckedBy: by, AckedName: "name of " + by, AckedNote: "seen", Acked: 9})
+			if err != nil || a.Subject != "s0" || a.Acked != 9 || a.AckedBy != "tok_1" || a.AckedName != "name of tok_1" || a.AckedNote != "seen" {
+				t.Errorf("acknowledged by %s: %+v, %v", by, a, err)
 			}
-			if _, err := b.AckAlarm(ctx, client.Alarm{Seq: 4, AckedBy: "tok_1", Acked: 9}); !errors.Is(err, db.ErrNotFound) {
-				t.Errorf("an alarm that is not there: %v", err)
+		}
+		if _, err := b.AckAlarm(ctx, client.Alarm{Seq: 4, AckedBy: "tok_1", Acked: 9}); !errors.Is(err, db.ErrNotFound) {
+			t.Errorf("an alarm that is not there: %v", err)
+		}
+		if _, err := b.AckAlarm(ctx, client.Alarm{Seq: 2, AckedBy: "tok_1", AckedName: "n", AckedNote: "a\x00", Acked: 9}); !errors.Is(err, db.ErrInvalid) {
+			t.Errorf("a note that cannot be kept: %v", err)
+		}
+		for _, c := range []struct {
+			of     []string
+			filter client.AlarmFilter
+			before int64
+			want   []int64
+		}{
+			{nil, client.AlarmFilter{}, 0, []int64{3, 2, 1}},
+			{nil, client.AlarmFilter{}, 3, []int64{2, 1}},
+			{nil, client.AlarmFilter{State: client.AlarmOpen}, 0, []int64{3, 2}},
+			{nil, client.AlarmFilter{State: client.AlarmAcked}, 0, []int64{1}},
+			{nil, client.AlarmFilter{Kind: client.AlarmOrderUnknown}, 0, []int64{3, 1}},
+			{nil, client.AlarmFilter{Kind: client.AlarmOrderUnknown, State: client.AlarmOpen}, 0, []int64{3}},
+			{nil, client.AlarmFilter{Kind: client.AlarmRequestSuspect, State: client.AlarmAcked}, 0, nil},
+			{[]string{}, client.AlarmFilter{}, 0, nil},
+			{[]string{""}, client.AlarmFilter{State: client.AlarmOpen}, 0, []int64{3, 2}},
+		} {
+			list, next, err := b.AlarmsWhere(ctx, c.of, c.filter, 10, c.before)
+			var got []int64
+			for _, a := range list {
+				got = append(got, a.Seq)
 			}
-			if _, err := b.AckAlarm(ctx, client.Alarm{Seq: 2, AckedBy: "tok_1", AckedName: "n", AckedNote: "a\x00", Acked: 9}); !errors.Is(err, db.ErrInvalid) {
-				t.Errorf("a note that cannot be kept: %v", err)
+			if err != nil || !slices.Equal(got, c.want) || next != 0 {
+				t.Errorf("%+v before %d: %v, next %d, %v; want %v", c.filter, c.before, got, next, err, c.want)
 			}
-			for _, c := range []struct {
-				of     []string
-				filter client.AlarmFilter
-				before int64
-				want   []int64
-			}{
-				{nil, client.AlarmFilter{}, 0, []int64{3, 2, 1}},
-				{nil, client.AlarmFilter{}, 3, []int64{2, 1}},
-				{nil, client.AlarmFilter{State: client.AlarmOpen}, 0, []int64{3, 2}},
-				{nil, client.AlarmFilter{State: client.AlarmAcked}, 0, []int64{1}},
-				{nil, client.AlarmFilter{Kind: client.AlarmOrderUnknown}, 0, []int64{3, 1}},
-				{nil, client.AlarmFilter{Kind: client.AlarmOrderUnknown, State: client.AlarmOpen}, 0, []int64{3}},
-				{nil, client.AlarmFilter{Kind: client.AlarmRequestSuspect, State: client.AlarmAcked}, 0, nil},
-				{[]string{}, client.AlarmFilter{}, 0, nil},
-				{[]string{""}, client.AlarmFilter{State: client.AlarmOpen}, 0, []int64{3, 2}},
-			} {
-				list, next, err := b.AlarmsWhere(ctx, c.of, c.filter, 10, c.before)
-				var got []int64
-				for _, a := range list {
-					got = append(got, a.Seq)
-				}
-				if err != nil || !slices.Equal(got, c.want) || next != 0 {
-					t.Errorf("%+v before %d: %v, next %d, %v; want %v", c.filter, c.before, got, next, err, c.want)
-				}
-			}
-			counts, err := b.AlarmCounts(ctx)
-			if err != nil || counts[client.AlarmOrderUnknown] != (db.AlarmCount{Raised: 2, Open: 1}) || counts[client.AlarmRequestSuspect] != (db.AlarmCount{Raised: 1, Open: 1}) {
-				t.Errorf("numbers %v, %v", counts, err)
-			}
-		})
-	}
+		}
+		counts, err := b.AlarmCounts(ctx)
+		if err != nil || counts[client.AlarmOrderUnknown] != (db.AlarmCount{Raised: 2, Open: 1}) || counts[client.AlarmRequestSuspect] != (db.AlarmCount{Raised: 1, Open: 1}) {
+			t.Errorf("numbers %v, %v", counts, err)
+		}
+	})
 }
 
 // TestAlarmPosts: what is told of an alarm is one process's at a time, again when its lease has ended, never after it
 // was posted, and in its order.
 func TestAlarmPosts(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			url := d.url(t)
-			b := New(openAt(t, url), Config{})
-			nodes := []*Book{b, b}
-			if d.name == "postgres" {
-				nodes[1] = New(openAt(t, url), Config{})
-			}
-			claim := func(node int, now db.Millis) (db.AlarmPost, bool) {
-				t.Helper()
-				p, found, err := nodes[node].ClaimAlarmPost(ctx, now, time.Second)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return p, found
-			}
-			settle := func(p db.AlarmPost, posted bool, again db.Millis) {
-				t.Helper()
-				if err := b.SettleAlarmPost(ctx, p, posted, again); err != nil {
-					t.Fatal(err)
-				}
-			}
-			raise(t, b, client.Alarm{Kind: client.AlarmOrderUnknown, Subject: "s1", First: 5}, client.Alarm{Kind: client.AlarmOrderUnknown, Subject: "s2", First: 5})
-			first, found := claim(0, 100)
-			if !found || first.Alarm.Seq != 1 || first.Alarm.Subject != "s1" || first.Event != client.MessageAlarmRaised || first.At() != 5 || first.Attempts != 1 {
-				t.Fatalf("claimed %+v", first)
-			}
-			beside, found := claim(1, 100)
-			if !found || beside.Alarm.Seq != 2 {
-				t.Errorf("beside it %+v", beside)
-			}
-			settle(beside, true, 0)
-			if p, found := claim(1, 1099); found {
-				t.Errorf("claimed twice: %+v", p)
-			}
-			second, found := claim(1, 1100) // the lease has ended
-			if !found || second.Alarm.Seq != 1 || second.Attempts != 2 {
-				t.Errorf("claimed again %+v", second)
-			}
-			settle(first, false, 0) // of an attempt that has lost its lease
-			if p, found := claim(0, 1101); found {
-				t.Errorf("a stale end made it due: %+v", p)
-			}
-			settle(second, false, 5000)
-			if p, found := claim(0, 4999); found {
-				t.Errorf("claimed too early: %+v", p)
-			}
-			last, _ := claim(0, 5000)
-			settle(last, true, 0)
-			settle(last, false, 0) // late
-			if p, found := claim(1, 1_000_000); found {
-				t.Errorf("claimed after it was posted: %+v", p)
-			}
-
-			// Grown and ended, in their order, each once.
-			told := func(now db.Millis) (list []string) {
-				for {
-					p, found := claim(0, now)
-					if !found {
-						return list
-					}
-					list = append(list, fmt.Sprintf("%s %s %d", p.Event, p.Alarm.Kind, p.Alarm.Number))
-					settle(p, true, 0)
-				}
-			}
-			var got []string
-			for n := range 1234 { // 1, then 10, 100 and 1,000
-				if n%7 == 0 || n > 1200 {
-					raise(t, b, client.Alarm{Kind: client.AlarmRequestSuspect, Subject: fmt.Sprint(n), First: 6, Number: 7})
-					got = append(got, told(2_000_000)...)
-				}
-			}
-			raise(t, b, client.Alarm{Kind: client.AlarmPossibleDuplicate, Subject: "x", First: 6, Number: 400}) // at once
-			got = append(got, told(2_000_000)...)
-			raise(t, b, client.Alarm{Kind: client.AlarmPossibleDuplicate, Subject: "x", First: 6, Number: 600})
-			got = append(got, told(2_000_000)...)
-			if want := []string{"alarm.raised request_suspect 7", "alarm.grown request_suspect 14", "alarm.grown request_suspect 105", "alarm.grown request_suspect 1001",
-				"alarm.raised possible_duplicate 400", "alarm.grown possible_duplicate 1000"}; !slices.Equal(got, want) {
-				t.Errorf("told %q, want %q", got, want)
-			}
-			raise(t, b, client.Alarm{Kind: client.AlarmPossibleDuplicate, Subject: "x", First: 6, Number: 1}) // nothing to tell
-			if got := told(2_000_000); len(got) != 0 {
-				t.Errorf("told %q once more", got)
-			}
-			raise(t, b, client.Alarm{Kind: client.AlarmForwardFailing, Subject: "x", First: 5})
-			if err := b.EndStanding(ctx, []client.Alarm{{Kind: client.AlarmPossibleDuplicate}, {Kind: client.AlarmForwardFailing}, {Kind: client.AlarmAllRefused}}, 8); err != nil {
+	eachPair(t, func(t *testing.T, nodes []*Book) {
+		b := nodes[0]
+		claim := func(node int, now db.Millis) (db.AlarmPost, bool) {
+			t.Helper()
+			p, found, err := nodes[node].ClaimAlarmPost(ctx, now, time.Second)
+			if err != nil {
 				t.Fatal(err)
 			}
-			raised, _ := claim(0, 2_000_000) // forward_failing was raised; its end waits behind that
-			settle(raised, false, 3_000_000)
-			ended := told(2_999_999)
-			if want := []string{"alarm.ended possible_duplicate 1001"}; raised.Alarm.Kind != client.AlarmForwardFailing || !slices.Equal(ended, want) {
-				t.Errorf("told %q while %+v is not; want %q", ended, raised, want)
+			return p, found
+		}
+		settle := func(p db.AlarmPost, posted bool, again db.Millis) {
+			t.Helper()
+			if err := b.SettleAlarmPost(ctx, p, posted, again); err != nil {
+				t.Fatal(err)
 			}
-			if got, want := told(3_000_000), []string{"alarm.raised forward_failing 1", "alarm.ended forward_failing 1"}; !slices.Equal(got, want) {
-				t.Errorf("told %q, want %q", got, want)
-			}
+		}
+		raise(t, b, client.Alarm{Kind: client.AlarmOrderUnknown, Subject: "s1", First: 5}, client.Alarm{Kind: client.AlarmOrderUnknown, Subject: "s2", First: 5})
+		first, found := claim(0, 100)
+		if !found || first.Alarm.Seq != 1 || first.Alarm.Subject != "s1" || first.Event != client.MessageAlarmRaised || first.At() != 5 || first.Attempts != 1 {
+			t.Fatalf("claimed %+v", first)
+		}
+		beside, found := claim(1, 100)
+		if !found || beside.Alarm.Seq != 2 {
+			t.Errorf("beside it %+v", beside)
+		}
+		settle(beside, true, 0)
+		if p, found := claim(1, 1099); found {
+			t.Errorf("claimed twice: %+v", p)
+		}
+		second, found := claim(1, 1100) // the lease has ended
+		if !found || second.Alarm.Seq != 1 || second.Attempts != 2 {
+			t.Errorf("claimed again %+v", second)
+		}
+		settle(first, false, 0) // of an attempt that has lost its lease
+		if p, found := claim(0, 1101); found {
+			t.Errorf("a stale end made it due: %+v", p)
+		}
+		settle(second, false, 5000)
+		if p, found := claim(0, 4999); found {
+			t.Errorf("claimed too early: %+v", p)
+		}
+		last, _ := claim(0, 5000)
+		settle(last, true, 0)
+		settle(last, false, 0) // late
+		if p, found := claim(1, 1_000_000); found {
+			t.Errorf("claimed after it was posted: %+v", p)
+		}
 
-			// What grew while it was posted is told after it, and what has waited for a week is told no more.
-			const week = db.Millis(7 * 24 * 3_600_000)
-			raise(t, b, client.Alarm{Kind: client.AlarmAllRefused, First: week})
-			posting, _ := claim(0, week)
-			raise(t, b, client.Alarm{Kind: client.AlarmAllRefused, First: week + 1, Number: 30})
-			if p, found := claim(1, week+2); found {
-				t.Errorf("claimed beside its lease: %+v", p)
-			}
-			settle(posting, true, 0)
-			if got, want := told(week+3), []string{"alarm.grown all_refused 31"}; !slices.Equal(got, want) {
-				t.Errorf("told %q, want %q", got, want)
-			}
-			raise(t, b, client.Alarm{Kind: client.AlarmOrderUnknown, Subject: "old", First: week}, client.Alarm{Kind: client.AlarmOrderUnknown, Subject: "new", First: week + 10})
-			if got := told(2*week + 5); len(got) != 1 {
-				t.Errorf("told %q", got)
-			}
-			if got := told(2*week + 9); len(got) != 0 {
-				t.Errorf("told what is a week old: %q", got)
-			}
-
-			// Many at once, two nodes: each is claimed once.
-			for n := range 12 {
-				raise(t, b, client.Alarm{Kind: client.AlarmOrderUnknown, Subject: fmt.Sprint("many", n), First: 2 * week})
-			}
-			var mu sync.Mutex
-			claimed := map[string]int{}
-			var wg sync.WaitGroup
-			for i := range 4 {
-				wg.Go(func() {
-					for {
-						p, found, err := nodes[i%2].ClaimAlarmPost(ctx, 2*week+10, time.Hour)
-						if err != nil {
-							t.Error(err)
-							return
-						}
-						if !found {
-							return
-						}
-						mu.Lock()
-						claimed[p.Alarm.Subject]++
-						mu.Unlock()
-					}
-				})
-			}
-			wg.Wait()
-			for len(claimed) < 12 { // a locked row is skipped
-				p, found := claim(0, 2*week+10)
+		// Grown and ended, in their order, each once.
+		told := func(now db.Millis) (list []string) {
+			for {
+				p, found := claim(0, now)
 				if !found {
-					break
+					return list
 				}
-				claimed[p.Alarm.Subject]++
+				list = append(list, fmt.Sprintf("%s %s %d", p.Event, p.Alarm.Kind, p.Alarm.Number))
+				settle(p, true, 0)
 			}
-			for n := range 12 {
-				if c := claimed[fmt.Sprint("many", n)]; c != 1 {
-					t.Errorf("alarm %d was claimed %d times", n, c)
-				}
+		}
+		var got []string
+		for n := range 1234 { // 1, then 10, 100 and 1,000
+			if n%7 == 0 || n > 1200 {
+				raise(t, b, client.Alarm{Kind: client.AlarmRequestSuspect, Subject: fmt.Sprint(n), First: 6, Number: 7})
+				got = append(got, told(2_000_000)...)
 			}
-		})
-	}
+		}
+		raise(t, b, client.Alarm{Kind: client.AlarmPossibleDuplicate, Subject: "x", First: 6, Number: 400}) // at once
+		got = append(got, told(2_000_000)...)
+		raise(t, b, client.Alarm{Kind: client.AlarmPossibleDuplicate, Subject: "x", First: 6, Number: 600})
+		got = append(got, told(2_000_000)...)
+		if want := []string{"alarm.raised request_suspect 7", "alarm.grown request_suspect 14", "alarm.grown request_suspect 105", "alarm.grown request_suspect 1001",
+			"alarm.raised possible_duplicate 400", "alarm.grown possible_duplicate 1000"}; !slices.Equal(got, want) {
+			t.Errorf("told %q, want %q", got, want)
+		}
+		raise(t, b, client.Alarm{Kind: client.AlarmPossibleDuplicate, Subject: "x", First: 6, Number: 1}) // nothing to tell
+		if got := told(2_000_000); len(got) != 0 {
+			t.Errorf("told %q once more", got)
+		}
+		raise(t, b, client.Alarm{Kind: client.AlarmForwardFailing, Subject: "x", First: 5})
+		if err := b.EndStanding(ctx, []client.Alarm{{Kind: client.AlarmPossibleDuplicate}, {Kind: client.AlarmForwardFailing}, {Kind: client.AlarmAllRefused}}, 8); err != nil {
+			t.Fatal(err)
+		}
+		raised, _ := claim(0, 2_000_000) // forward_failing was raised; its end waits behind that
+		settle(raised, false, 3_000_000)
+		ended := told(2_999_999)
+		if want := []string{"alarm.ended possible_duplicate 1001"}; raised.Alarm.Kind != client.AlarmForwardFailing || !slices.Equal(ended, want) {
+			t.Errorf("told %q while %+v is not; want %q", ended, raised, want)
+		}
+		if got, want := told(3_000_000), []string{"alarm.raised forward_failing 1", "alarm.ended forward_failing 1"}; !slices.Equal(got, want) {
+			t.Errorf("told %q, want %q", got, want)
+		}
+
+		// What grew while it was posted is told after it, and what has waited for a week is told no more.
+		const week = db.Millis(7 * 24 * 3_600_000)
+		raise(t, b, client.Alarm{Kind: client.AlarmAllRefused, First: week})
+		posting, _ := claim(0, week)
+		raise(t, b, client.Alarm{Kind: client.AlarmAllRefused, First: week + 1, Number: 30})
+		if p, found := claim(1, week+2); found {
+			t.Errorf("claimed beside its lease: %+v", p)
+		}
+		settle(posting, true, 0)
+		if got, want := told(week+3), []string{"alarm.grown all_refused 31"}; !slices.Equal(got, want) {
+			t.Errorf("told %q, want %q", got, want)
+		}
+		raise(t, b, client.Alarm{Kind: client.AlarmOrderUnknown, Subject: "old", First: week}, client.Alarm{Kind: client.AlarmOrderUnknown, Subject: "new", First: week + 10})
+		if got := told(2*week + 5); len(got) != 1 {
+			t.Errorf("told %q", got)
+		}
+		if got := told(2*week + 9); len(got) != 0 {
+			t.Errorf("told what is a week old: %q", got)
+		}
+	})
 }
 
 // raise raises alarms in one transaction.
@@ -259,299 +211,286 @@ func shownAlarms(t *testing.T, b *Book) (list []string) {
 // subjects one row for each; what is raised after an acknowledgement or an end opens another
 // row, and an end that is older than the last raising ends nothing.
 func TestAlarmRows(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			b := New(openAt(t, d.url(t)), Config{})
-			for i := range 40 {
-				var list []client.Alarm
-				for n := range 10 {
-					list = append(list, client.Alarm{Kind: client.AlarmRequestSuspect, Subject: fmt.Sprint("d", 10*i+n), First: db.Millis(i + 1)})
-				}
-				raise(t, b, append(list, client.Alarm{Kind: client.AlarmDepositRefused, Subject: []string{"spliced", "other_content"}[i%2], First: db.Millis(i + 1)})...)
+	eachBook(t, func(t *testing.T, b *Book) {
+		for i := range 40 {
+			var list []client.Alarm
+			for n := range 10 {
+				list = append(list, client.Alarm{Kind: client.AlarmRequestSuspect, Subject: fmt.Sprint("d", 10*i+n), First: db.Millis(i + 1)})
 			}
-			all, err := ready.Alarms(ctx, b)
-			if err != nil || len(all) != 3 {
-				t.Fatalf("%+v, %v", all, err)
-			}
-			if a := all[0]; a.Number != 400 || a.First != 1 || a.Last != 40 || a.Subject != "d399" || !slices.Equal(a.Examples, []string{"d399", "d398", "d397", "d396", "d395"}) {
-				t.Errorf("%+v", a)
-			}
-			if a := all[1]; a.Subject != "spliced" || a.Number != 20 || !slices.Equal(a.Examples, []string{"spliced"}) || all[2].Subject != "other_content" {
-				t.Errorf("%+v", all[1:])
-			}
+			raise(t, b, append(list, client.Alarm{Kind: client.AlarmDepositRefused, Subject: []string{"spliced", "other_content"}[i%2], First: db.Millis(i + 1)})...)
+		}
+		all, err := ready.Alarms(ctx, b)
+		if err != nil || len(all) != 3 {
+			t.Fatalf("%+v, %v", all, err)
+		}
+		if a := all[0]; a.Number != 400 || a.First != 1 || a.Last != 40 || a.Subject != "d399" || !slices.Equal(a.Examples, []string{"d399", "d398", "d397", "d396", "d395"}) {
+			t.Errorf("%+v", a)
+		}
+		if a := all[1]; a.Subject != "spliced" || a.Number != 20 || !slices.Equal(a.Examples, []string{"spliced"}) || all[2].Subject != "other_content" {
+			t.Errorf("%+v", all[1:])
+		}
 
-			if _, err := b.AckAlarm(ctx, client.Alarm{Seq: all[0].Seq, AckedBy: "tok", Acked: 50}); err != nil {
+		if _, err := b.AckAlarm(ctx, client.Alarm{Seq: all[0].Seq, AckedBy: "tok", Acked: 50}); err != nil {
+			t.Fatal(err)
+		}
+		raise(t, b, client.Alarm{Kind: client.AlarmRequestSuspect, Subject: "e", First: 60})
+		end := func(at db.Millis, list ...client.Alarm) {
+			t.Helper()
+			if err := b.EndStanding(ctx, list, at); err != nil {
 				t.Fatal(err)
 			}
-			raise(t, b, client.Alarm{Kind: client.AlarmRequestSuspect, Subject: "e", First: 60})
-			end := func(at db.Millis, list ...client.Alarm) {
-				t.Helper()
-				if err := b.EndStanding(ctx, list, at); err != nil {
-					t.Fatal(err)
-				}
-			}
-			stale, err := b.StandingAlarms(ctx, client.AlarmRequestSuspect, client.AlarmDepositRefused)
-			if err != nil || len(stale) != 4 {
-				t.Fatalf("%+v, %v", stale, err)
-			}
-			raise(t, b, client.Alarm{Kind: client.AlarmDepositRefused, Subject: "spliced", First: 70})
-			end(80, stale[1], stale[2])                             // spliced was raised again since
-			end(90, client.Alarm{Kind: client.AlarmRequestSuspect}) // whatever was raised, the acknowledged one too
-			raise(t, b, client.Alarm{Kind: client.AlarmDepositRefused, Subject: "other_content", First: 95})
-			want := []string{
-				"request_suspect d399 400 at 1-40 acked 50 ended 90 " + client.AlarmRequestSuspect.Ended(),
-				"deposit_refused spliced 21 at 1-70 acked 0 ended 0 ",
-				"deposit_refused other_content 20 at 2-40 acked 0 ended 80 " + client.AlarmDepositRefused.Ended(),
-				"request_suspect e 1 at 60-60 acked 0 ended 90 " + client.AlarmRequestSuspect.Ended(),
-				"deposit_refused other_content 1 at 95-95 acked 0 ended 0 ",
-			}
-			if got := shownAlarms(t, b); !slices.Equal(got, want) {
-				t.Errorf("%q\nwant %q", got, want)
-			}
-			counts, err := b.AlarmCounts(ctx)
-			if err != nil || counts[client.AlarmRequestSuspect] != (db.AlarmCount{Raised: 401}) || counts[client.AlarmDepositRefused] != (db.AlarmCount{Raised: 42, Open: 2}) {
-				t.Errorf("%+v, %v", counts, err)
-			}
-			checkKept(t, b.DB)
-			// One that has ended can be acknowledged, and is not counted as open again.
-			if _, err := b.AckAlarm(ctx, client.Alarm{Seq: all[2].Seq, AckedBy: "tok", Acked: 99}); err != nil {
-				t.Fatal(err)
-			}
-			checkKept(t, b.DB)
-		})
-	}
+		}
+		stale, err := b.StandingAlarms(ctx, client.AlarmRequestSuspect, client.AlarmDepositRefused)
+		if err != nil || len(stale) != 4 {
+			t.Fatalf("%+v, %v", stale, err)
+		}
+		raise(t, b, client.Alarm{Kind: client.AlarmDepositRefused, Subject: "spliced", First: 70})
+		end(80, stale[1], stale[2])                             // spliced was raised again since
+		end(90, client.Alarm{Kind: client.AlarmRequestSuspect}) // whatever was raised, the acknowledged one too
+		raise(t, b, client.Alarm{Kind: client.AlarmDepositRefused, Subject: "other_content", First: 95})
+		want := []string{
+			"request_suspect d399 400 at 1-40 acked 50 ended 90 " + client.AlarmRequestSuspect.Ended(),
+			"deposit_refused spliced 21 at 1-70 acked 0 ended 0 ",
+			"deposit_refused other_content 20 at 2-40 acked 0 ended 80 " + client.AlarmDepositRefused.Ended(),
+			"request_suspect e 1 at 60-60 acked 0 ended 90 " + client.AlarmRequestSuspect.Ended(),
+			"deposit_refused other_content 1 at 95-95 acked 0 ended 0 ",
+		}
+		if got := shownAlarms(t, b); !slices.Equal(got, want) {
+			t.Errorf("%q\nwant %q", got, want)
+		}
+		counts, err := b.AlarmCounts(ctx)
+		if err != nil || counts[client.AlarmRequestSuspect] != (db.AlarmCount{Raised: 401}) || counts[client.AlarmDepositRefused] != (db.AlarmCount{Raised: 42, Open: 2}) {
+			t.Errorf("%+v, %v", counts, err)
+		}
+		checkKept(t, b.DB)
+		// One that has ended can be acknowledged, and is not counted as open again.
+		if _, err := b.AckAlarm(ctx, client.Alarm{Seq: all[2].Seq, AckedBy: "tok", Acked: 99}); err != nil {
+			t.Fatal(err)
+		}
+		checkKept(t, b.DB)
+	})
 }
 
 // TestAlarmNodes: nodes that raise, end and acknowledge the same alarms at once, together with
 // the feeds of their end, do not stop each other, and count every alarm once in at most one
 // open row.
 func TestAlarmNodes(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			url := d.url(t)
-			one := New(openAt(t, url), Config{})
-			nodes := []*Book{one, one}
-			if d.name == "postgres" {
-				nodes[1] = New(openAt(t, url), Config{})
-			}
-			const rounds = 40
-			var wg sync.WaitGroup
-			for i, b := range append(nodes, nodes...) {
-				wg.Go(func() {
-					for n := range rounds {
-						err := b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
-							l := ledger{}
-							kinds := []client.AlarmKind{client.AlarmAllRefused, client.AlarmPossibleDuplicate}
-							if i%2 == 1 { // in the other order
-								slices.Reverse(kinds)
-							}
-							for _, k := range kinds {
-								l.alarm(k, fmt.Sprint(i, " ", n), db.Millis(n+1))
-							}
-							l.event(client.EventEntry{Kind: client.EventOrderHeld, At: 1})
-							return l.write(ctx, t)
-						})
-						if err == nil && n%3 == i%3 {
-							err = b.EndStanding(ctx, []client.Alarm{{Kind: client.AlarmPossibleDuplicate}, {Kind: client.AlarmAllRefused}}, db.Millis(n+1))
+	eachPair(t, func(t *testing.T, nodes []*Book) {
+		one := nodes[0]
+		const rounds = 20
+		var wg sync.WaitGroup
+		for i, b := range append(nodes, nodes...) {
+			wg.Go(func() {
+				for n := range rounds {
+					err := b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
+						l := ledger{}
+						kinds := []client.AlarmKind{client.AlarmAllRefused, client.AlarmPossibleDuplicate}
+						if i%2 == 1 { // in the other order
+							slices.Reverse(kinds)
 						}
-						if err == nil && n%5 == 0 {
-							var list []client.Alarm
-							if list, _, err = b.AlarmsWhere(ctx, nil, client.AlarmFilter{State: client.AlarmOpen}, 10, 0); err == nil && len(list) > 2 {
-								t.Errorf("%d open rows of two kinds", len(list))
-							}
-							for _, a := range list {
-								if err == nil {
-									_, err = b.AckAlarm(ctx, client.Alarm{Seq: a.Seq, AckedBy: "tok", Acked: 5})
-								}
-							}
+						for _, k := range kinds {
+							l.alarm(k, fmt.Sprint(i, " ", n), db.Millis(n+1))
 						}
-						if err != nil {
-							t.Error(err)
-							return
+						l.event(client.EventEntry{Kind: client.EventOrderHeld, At: 1})
+						return l.write(ctx, t)
+					})
+					if err == nil && n%3 == i%3 {
+						err = b.EndStanding(ctx, []client.Alarm{{Kind: client.AlarmPossibleDuplicate}, {Kind: client.AlarmAllRefused}}, db.Millis(n+1))
+					}
+					if err == nil && n%5 == 0 {
+						var list []client.Alarm
+						if list, _, err = b.AlarmsWhere(ctx, nil, client.AlarmFilter{State: client.AlarmOpen}, 10, 0); err == nil && len(list) > 2 {
+							t.Errorf("%d open rows of two kinds", len(list))
+						}
+						for _, a := range list {
+							if err == nil {
+								_, err = b.AckAlarm(ctx, client.Alarm{Seq: a.Seq, AckedBy: "tok", Acked: 5})
+							}
 						}
 					}
-				})
-			}
-			wg.Wait()
-			counts, err := one.AlarmCounts(ctx)
-			if err != nil || counts[client.AlarmAllRefused].Raised != 4*rounds || counts[client.AlarmPossibleDuplicate].Raised != 4*rounds {
-				t.Errorf("%+v, %v", counts, err)
-			}
-			checkKept(t, one.DB) // what the rows have is what was raised
-		})
-	}
+					if err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+		counts, err := one.AlarmCounts(ctx)
+		if err != nil || counts[client.AlarmAllRefused].Raised != 4*rounds || counts[client.AlarmPossibleDuplicate].Raised != 4*rounds {
+			t.Errorf("%+v, %v", counts, err)
+		}
+		checkKept(t, one.DB) // what the rows have is what was raised
+	})
 }
 
 // TestAlarmsEnd: every kind that client says ends by itself stands while its cause goes on, and
 // ends with client's text when that is over.
 func TestAlarmsEnd(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			b := New(openAt(t, d.url(t)), Config{})
-			const at = db.Millis(10_000_000)
-			stands := func(kind client.AlarmKind, want ...string) {
-				t.Helper()
-				var got []string
-				list, err := b.StandingAlarms(ctx, kind)
-				for _, a := range list {
-					got = append(got, a.Subject)
-				}
-				if err != nil || !slices.Equal(got, want) {
-					t.Errorf("%s: %q stand, %v; want %q", kind, got, err, want)
-				}
+	eachBook(t, func(t *testing.T, b *Book) {
+		const at = db.Millis(10_000_000)
+		stands := func(kind client.AlarmKind, want ...string) {
+			t.Helper()
+			var got []string
+			list, err := b.StandingAlarms(ctx, kind)
+			for _, a := range list {
+				got = append(got, a.Subject)
 			}
-			look := func(now db.Millis) {
-				t.Helper()
-				if err := b.EndAlarms(ctx, now); err != nil {
-					t.Fatal(err)
-				}
+			if err != nil || !slices.Equal(got, want) {
+				t.Errorf("%s: %q stand, %v; want %q", kind, got, err, want)
 			}
-			take := func(id, tx string, now db.Millis) int64 {
-				t.Helper()
-				e := inboxDeposit(id, tx, -1)
-				e.At = now.Time()
-				if _, err := b.Claim(ctx, e); err != nil {
-					t.Fatal(err)
-				}
-				list, err := b.Deposits(ctx, 0, 100)
-				if err != nil || len(list) == 0 {
-					t.Fatal(err)
-				}
-				return list[len(list)-1].Seq
-			}
-			refuse := func(name, reason string) {
-				t.Helper()
-				r := Refused{Content: []byte(name), RefusedCallback: client.RefusedCallback{Body: name, Opened: true, Type: countersign.TypeDeposited,
-					CallbackID: name, Reason: client.RefusalReason(reason), Facts: []client.Fact{}}}
-				if err := b.KeepRefused(ctx, r, []client.Alarm{{Kind: client.AlarmDepositRefused, Subject: reason, First: at}}, at); err != nil {
-					t.Fatal(err)
-				}
-			}
-			const hour = 3_600_000
-			cases := map[client.AlarmKind]func(client.AlarmKind){
-				client.AlarmPossibleDuplicate: func(kind client.AlarmKind) {
-					take("one", "same", at)
-					second, third := take("two", "same", at), take("three", "same", at)
-					look(at)
-					stands(kind, "three")
-					for i, seq := range []int64{second, third} {
-						if _, err := b.DecideDeposit(ctx, seq, []client.DepositState{client.DepositCredited, client.DepositRejected}[i], "tok", "", at); err != nil {
-							t.Fatal(err)
-						}
-						look(at + 1)
-						stands(kind, []string{"three"}[:1-i]...)
-					}
-				},
-				client.AlarmAddressChanged: func(kind client.AlarmKind) {
-					for _, user := range []string{"u1", "u2"} {
-						for i, address := range []string{"TOld", "TNew", "TNewer"} {
-							id := fmt.Sprint(user, i)
-							e := merchant.Entry{ID: id, At: at.Time(), Callback: &countersign.AddressChange{Head: countersign.Head{TrackingID: id, TenantUserID: user}, ChainName: "TRON", NewAddress: address}}
-							if _, err := b.Claim(ctx, e); err != nil {
-								t.Fatal(err)
-							}
-						}
-					}
-					look(at)
-					stands(kind, "u1", "u2")
-					list, _, err := b.Addresses(ctx, client.AddressFilter{State: client.AddressHeld, TenantUserID: "u1"}, 10, 0)
-					if err != nil || len(list) != 2 {
-						t.Fatalf("%+v, %v", list, err)
-					}
-					for i, a := range list {
-						if _, err := b.DecideAddress(ctx, a.Seq, client.AddressRejected, "tok", "", at); err != nil {
-							t.Fatal(err)
-						}
-						look(at + 1)
-						stands(kind, [][]string{{"u1", "u2"}, {"u2"}}[i]...)
-					}
-				},
-				client.AlarmDepositRefused: func(kind client.AlarmKind) {
-					refuse("a", "spliced")
-					refuse("b", "spliced")
-					refuse("c", "other_content")
-					look(at)
-					stands(kind, "spliced", "other_content")
-					for i, to := range []client.RefusedState{client.RefusedTaken, client.RefusedDismissed} {
-						if err := b.DecideRefused(ctx, int64(i+1), to, "tok", "", at); err != nil {
-							t.Fatal(err)
-						}
-					}
-					look(at + 1)
-					stands(kind, "other_content")
-				},
-				client.AlarmAllRefused: func(kind client.AlarmKind) {
-					raise(t, b, client.Alarm{Kind: kind, Subject: "x", First: at + 10*hour})
-					look(at + 10*hour)
-					stands(kind, "x")
-					take("again", "again", at+11*hour)
-					look(at + 11*hour)
-					stands(kind)
-				},
-				client.AlarmForwardFailing: func(kind client.AlarmKind) {
-					forwards := func(now db.Millis, want ...string) {
-						t.Helper()
-						if err := b.LookAtForwards(ctx, now); err != nil {
-							t.Fatal(err)
-						}
-						stands(kind, want...)
-					}
-					settle := func(reason string, attempts int) {
-						t.Helper()
-						list, err := b.ClaimForwards(ctx, 30*at, time.Minute, 10)
-						if err != nil || len(list) == 0 {
-							t.Fatal(list, err)
-						}
-						for _, f := range list {
-							if reason == "" {
-								err = errors.Join(err, b.ForwardDone(ctx, f))
-							} else {
-								err = errors.Join(err, b.ForwardFailed(ctx, f, reason, 30*at))
-							}
-						}
-						if err != nil || list[0].Attempts != attempts {
-							t.Fatal(list[0].Attempts, err)
-						}
-					}
-					if _, err := b.BeginForwarding(ctx, true, at); err != nil {
-						t.Fatal(err)
-					}
-					take("told on", "told on", 30*at)
-					settle("status 500", 1)
-					forwards(30*at + 1)
-					settle("status 500", 2)
-					forwards(30*at + 2)
-					settle("status 502", 3)
-					forwards(30*at+3, "status 502")
-					forwards(30*at+4, "status 502") // once
-					settle("", 4)
-					forwards(30*at + 5)
-					take("again later", "again later", 30*at)
-					settle("connect", 1)
-					forwards(30*at + forwardWaits - 1)
-					forwards(30*at+forwardWaits, "connect")
-				},
-				client.AlarmRestored:      func(client.AlarmKind) {}, // as at the service
-				client.AlarmApprovalWaits: func(client.AlarmKind) {}, // of package api
-			}
-			for _, k := range client.AlarmKind("").AtGateway() {
-				c, known := cases[k]
-				if (k.Ended() != "") != known {
-					t.Errorf("%s ends by itself: %v; a case here: %v", k, k.Ended() != "", known)
-				} else if known {
-					c(k)
-				}
-			}
-			list, err := ready.Alarms(ctx, b)
-			if err != nil {
+		}
+		look := func(now db.Millis) {
+			t.Helper()
+			if err := b.EndAlarms(ctx, now); err != nil {
 				t.Fatal(err)
 			}
-			for _, a := range list {
-				if a.Ended != 0 && a.EndedText != a.Kind.Ended() {
-					t.Errorf("%s ended: %q", a.Kind, a.EndedText)
-				}
+		}
+		take := func(id, tx string, now db.Millis) int64 {
+			t.Helper()
+			e := inboxDeposit(id, tx, -1)
+			e.At = now.Time()
+			if _, err := b.Claim(ctx, e); err != nil {
+				t.Fatal(err)
 			}
-			checkKept(t, b.DB)
-		})
-	}
+			list, err := b.Deposits(ctx, 0, 100)
+			if err != nil || len(list) == 0 {
+				t.Fatal(err)
+			}
+			return list[len(list)-1].Seq
+		}
+		refuse := func(name, reason string) {
+			t.Helper()
+			r := Refused{Content: []byte(name), RefusedCallback: client.RefusedCallback{Body: name, Opened: true, Type: countersign.TypeDeposited,
+				CallbackID: name, Reason: client.RefusalReason(reason), Facts: []client.Fact{}}}
+			if err := b.KeepRefused(ctx, r, []client.Alarm{{Kind: client.AlarmDepositRefused, Subject: reason, First: at}}, at); err != nil {
+				t.Fatal(err)
+			}
+		}
+		const hour = 3_600_000
+		cases := map[client.AlarmKind]func(client.AlarmKind){
+			client.AlarmPossibleDuplicate: func(kind client.AlarmKind) {
+				take("one", "same", at)
+				second, third := take("two", "same", at), take("three", "same", at)
+				look(at)
+				stands(kind, "three")
+				for i, seq := range []int64{second, third} {
+					if _, err := b.DecideDeposit(ctx, seq, []client.DepositState{client.DepositCredited, client.DepositRejected}[i], "tok", "", at); err != nil {
+						t.Fatal(err)
+					}
+					look(at + 1)
+					stands(kind, []string{"three"}[:1-i]...)
+				}
+			},
+			client.AlarmAddressChanged: func(kind client.AlarmKind) {
+				for _, user := range []string{"u1", "u2"} {
+					for i, address := range []string{"TOld", "TNew", "TNewer"} {
+						id := fmt.Sprint(user, i)
+						e := merchant.Entry{ID: id, At: at.Time(), Callback: &countersign.AddressChange{Head: countersign.Head{TrackingID: id, TenantUserID: user}, ChainName: "TRON", NewAddress: address}}
+						if _, err := b.Claim(ctx, e); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				look(at)
+				stands(kind, "u1", "u2")
+				list, _, err := b.Addresses(ctx, client.AddressFilter{State: client.AddressHeld, TenantUserID: "u1"}, 10, 0)
+				if err != nil || len(list) != 2 {
+					t.Fatalf("%+v, %v", list, err)
+				}
+				for i, a := range list {
+					if _, err := b.DecideAddress(ctx, a.Seq, client.AddressRejected, "tok", "", at); err != nil {
+						t.Fatal(err)
+					}
+					look(at + 1)
+					stands(kind, [][]string{{"u1", "u2"}, {"u2"}}[i]...)
+				}
+			},
+			client.AlarmDepositRefused: func(kind client.AlarmKind) {
+				refuse("a", "spliced")
+				refuse("b", "spliced")
+				refuse("c", "other_content")
+				look(at)
+				stands(kind, "spliced", "other_content")
+				for i, to := range []client.RefusedState{client.RefusedTaken, client.RefusedDismissed} {
+					if err := b.DecideRefused(ctx, int64(i+1), to, "tok", "", at); err != nil {
+						t.Fatal(err)
+					}
+				}
+				look(at + 1)
+				stands(kind, "other_content")
+			},
+			client.AlarmAllRefused: func(kind client.AlarmKind) {
+				raise(t, b, client.Alarm{Kind: kind, Subject: "x", First: at + 10*hour})
+				look(at + 10*hour)
+				stands(kind, "x")
+				take("again", "again", at+11*hour)
+				look(at + 11*hour)
+				stands(kind)
+			},
+			client.AlarmForwardFailing: func(kind client.AlarmKind) {
+				forwards := func(now db.Millis, want ...string) {
+					t.Helper()
+					if err := b.LookAtForwards(ctx, now); err != nil {
+						t.Fatal(err)
+					}
+					stands(kind, want...)
+				}
+				settle := func(reason string, attempts int) {
+					t.Helper()
+					list, err := b.ClaimForwards(ctx, 30*at, time.Minute, 10)
+					if err != nil || len(list) == 0 {
+						t.Fatal(list, err)
+					}
+					for _, f := range list {
+						if reason == "" {
+							err = errors.Join(err, b.ForwardDone(ctx, f))
+						} else {
+							err = errors.Join(err, b.ForwardFailed(ctx, f, reason, 30*at))
+						}
+					}
+					if err != nil || list[0].Attempts != attempts {
+						t.Fatal(list[0].Attempts, err)
+					}
+				}
+				if _, err := b.BeginForwarding(ctx, true, at); err != nil {
+					t.Fatal(err)
+				}
+				take("told on", "told on", 30*at)
+				settle("status 500", 1)
+				forwards(30*at + 1)
+				settle("status 500", 2)
+				forwards(30*at + 2)
+				settle("status 502", 3)
+				forwards(30*at+3, "status 502")
+				forwards(30*at+4, "status 502") // once
+				settle("", 4)
+				forwards(30*at + 5)
+				take("again later", "again later", 30*at)
+				settle("connect", 1)
+				forwards(30*at + forwardWaits - 1)
+				forwards(30*at+forwardWaits, "connect")
+			},
+			client.AlarmRestored:      func(client.AlarmKind) {}, // as at the service
+			client.AlarmApprovalWaits: func(client.AlarmKind) {}, // of package api
+		}
+		for _, k := range client.AlarmKind("").AtGateway() {
+			c, known := cases[k]
+			if (k.Ended() != "") != known {
+				t.Errorf("%s ends by itself: %v; a case here: %v", k, k.Ended() != "", known)
+			} else if known {
+				c(k)
+			}
+		}
+		list, err := ready.Alarms(ctx, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range list {
+			if a.Ended != 0 && a.EndedText != a.Kind.Ended() {
+				t.Errorf("%s ended: %q", a.Kind, a.EndedText)
+			}
+		}
+		checkKept(t, b.DB)
+	})
 }

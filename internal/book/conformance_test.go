@@ -17,13 +17,8 @@ func TestInbox(t *testing.T) {
 	for _, d := range dialects {
 		t.Run(d.name, func(t *testing.T) {
 			countersigntest.CheckInbox(t, func() (one, other merchant.Inbox) {
-				url := d.url(t)
-				s := openAt(t, url)
-				s2 := s
-				if d.name == "postgres" {
-					s2 = openAt(t, url)
-				}
-				return ordered{New(s, Config{})}, ordered{New(s2, Config{})}
+				ends := pairAt(t, d.url(t))
+				return ordered{ends[0]}, ordered{ends[1]}
 			})
 		})
 	}

@@ -15,14 +15,7 @@ import (
 	"countersign/internal/db"
 )
 
-// forwardBook is a book with n deposits, recorded at the times 1000, 2000, …
-func forwardBook(t *testing.T, url string, n int) *Book {
-	t.Helper()
-	b := New(openAt(t, url), Config{})
-	addDeposits(t, b, 1, n)
-	return b
-}
-
+// addDeposits adds deposits, recorded at the times 1000, 2000, …
 func addDeposits(t *testing.T, b *Book, from, to int) {
 	t.Helper()
 	for i := from; i <= to; i++ {
@@ -105,20 +98,14 @@ func wantForwards(t *testing.T, b *Book, want ...string) {
 	}
 }
 
-func eachDialect(t *testing.T, test func(*testing.T, string)) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) { test(t, d.url(t)) })
-	}
-}
-
 // TestForwardingBegins: once, with what was never forwarded, also what is older, or with what is new.
 func TestForwardingBegins(t *testing.T) {
 	for onlyNew, want := range map[bool][]string{
 		false: {"events1", "events2", "deposits1", "deposits2", "deposits3", "deposits4", "deposits5"},
 		true:  {"deposits4", "deposits5"},
 	} {
-		eachDialect(t, func(t *testing.T, url string) {
-			b := forwardBook(t, url, 3)
+		eachBook(t, func(t *testing.T, b *Book) {
+			addDeposits(t, b, 1, 3)
 			addEvents(t, b, 2)
 			wantForwards(t, b) // it has not begun
 			if s, err := b.Stats(ctx); err != nil || s.Forwards != 0 || s.ForwardOldest != 0 {
@@ -144,8 +131,8 @@ func TestForwardingBegins(t *testing.T) {
 
 // TestForwardsInTurn: what waits longest is first, whether it failed before or not.
 func TestForwardsInTurn(t *testing.T) {
-	eachDialect(t, func(t *testing.T, url string) {
-		b := forwardBook(t, url, 6)
+	eachBook(t, func(t *testing.T, b *Book) {
+		addDeposits(t, b, 1, 6)
 		begin(t, b, false)
 		names, first := claimed(t, b, 10_000, 3)
 		if diff := cmp.Diff([]string{"deposits1", "deposits2", "deposits3"}, names); diff != "" {
@@ -170,8 +157,8 @@ func TestForwardsInTurn(t *testing.T) {
 // TestForwardsFailed: what was sent in vain is listed, and a person makes all of it due at once, but for
 // what is being sent.
 func TestForwardsFailed(t *testing.T) {
-	eachDialect(t, func(t *testing.T, url string) {
-		b := forwardBook(t, url, 4)
+	eachBook(t, func(t *testing.T, b *Book) {
+		addDeposits(t, b, 1, 4)
 		addEvents(t, b, 1)
 		begin(t, b, false)
 		_, list := claimed(t, b, 10_000, 4) // the event and three deposits
@@ -201,13 +188,8 @@ func TestForwardsFailed(t *testing.T) {
 // TestForwardsOnNodes: nodes that claim, fail and die while entries are recorded leave
 // none out, and one that was claimed is nobody else's until its lease ends.
 func TestForwardsOnNodes(t *testing.T) {
-	eachDialect(t, func(t *testing.T, url string) {
+	eachPair(t, func(t *testing.T, nodes []*Book) {
 		const deposits = 150
-		first := openAt(t, url)
-		nodes := []*Book{New(first, Config{}), New(first, Config{})}
-		if first.Dialect().Shared {
-			nodes[1] = New(openAt(t, url), Config{})
-		}
 		begin(t, nodes[0], false)
 		var recording sync.WaitGroup
 		recording.Go(func() {
@@ -279,9 +261,9 @@ func TestForwardsOnNodes(t *testing.T) {
 // TestStatsLeaveNoForwardOut: an entry that is handed over while the numbers are read is in
 // them. Who waits until nothing is left would otherwise go on too early.
 func TestStatsLeaveNoForwardOut(t *testing.T) {
-	eachDialect(t, func(t *testing.T, url string) {
+	eachBook(t, func(t *testing.T, b *Book) {
 		const deposits = 300
-		b := forwardBook(t, url, deposits)
+		addDeposits(t, b, 1, deposits)
 		begin(t, b, false)
 		var claiming sync.WaitGroup
 		claiming.Go(func() {
@@ -310,8 +292,8 @@ func TestStatsLeaveNoForwardOut(t *testing.T) {
 // TestForwardLate: an attempt that comes back after its lease changes nothing if it failed, since another
 // is under way; if it is done, nothing is left to be told.
 func TestForwardLate(t *testing.T) {
-	eachDialect(t, func(t *testing.T, url string) {
-		b := forwardBook(t, url, 2)
+	eachBook(t, func(t *testing.T, b *Book) {
+		addDeposits(t, b, 1, 2)
 		begin(t, b, false)
 		_, first := claimed(t, b, 10_000, 1)
 		_, second := claimed(t, b, 70_000, 2)

@@ -20,6 +20,32 @@ var dialects = []struct {
 	url  func(testing.TB) string
 }{{"sqlite", ready.SQLite(End())}, {"postgres", ready.Postgres(End())}}
 
+func eachDialect(t *testing.T, test func(*testing.T, string)) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) { test(t, d.url(t)) })
+	}
+}
+
+// eachBook runs test with an empty book of each database.
+func eachBook(t *testing.T, test func(*testing.T, *Book)) {
+	eachDialect(t, func(t *testing.T, url string) { test(t, New(openAt(t, url), Config{})) })
+}
+
+// eachPair runs test with two books of one database.
+func eachPair(t *testing.T, test func(t *testing.T, ends []*Book)) {
+	eachDialect(t, func(t *testing.T, url string) { test(t, pairAt(t, url)) })
+}
+
+// pairAt returns two books of one database, with PostgreSQL as two processes have them.
+func pairAt(t *testing.T, url string) []*Book {
+	d := openAt(t, url)
+	ends := []*Book{New(d, Config{}), New(d, Config{})}
+	if d.Dialect().Shared {
+		ends[1] = New(openAt(t, url), Config{})
+	}
+	return ends
+}
+
 // testKeys is the master key of all test databases.
 var testKeys = db.NewMasterKey([32]byte{7})
 

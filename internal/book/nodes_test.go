@@ -44,40 +44,36 @@ func question(id string) merchant.Entry {
 // still leave nothing behind: no lease that nobody works under, and no work
 // before that of those who wait.
 func TestInboxForgetsTheGone(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			s := openAt(t, d.url(t))
-			end := New(s, Config{})
-			release := holdInbox(t, s)
-			var work sync.WaitGroup
-			for i := range 3 * inboxBatch {
-				work.Go(func() {
-					brief, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
-					defer cancel()
-					if _, err := end.Claim(brief, question(fmt.Sprint("gone", i))); !errors.Is(err, context.DeadlineExceeded) {
-						t.Errorf("it did not give up: %v", err)
-					}
-				})
-			}
-			work.Wait()
-			stays := make(chan merchant.Claimed, 1)
-			go func() {
-				r, err := end.Claim(ctx, question("stays"))
-				if err != nil {
-					t.Error(err)
+	eachBook(t, func(t *testing.T, end *Book) {
+		release := holdInbox(t, end.DB)
+		var work sync.WaitGroup
+		for i := range 3 * inboxBatch {
+			work.Go(func() {
+				brief, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+				defer cancel()
+				if _, err := end.Claim(brief, question(fmt.Sprint("gone", i))); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("it did not give up: %v", err)
 				}
-				stays <- r
-			}()
-			release()
-			if r := <-stays; r.State != merchant.StateClaimed {
-				t.Fatalf("%+v", r)
+			})
+		}
+		work.Wait()
+		stays := make(chan merchant.Claimed, 1)
+		go func() {
+			r, err := end.Claim(ctx, question("stays"))
+			if err != nil {
+				t.Error(err)
 			}
-			list, _, err := end.Entries(ctx, client.InboxFilter{}, 1000, 0)
-			if err != nil || len(list) != 1 || list[0].ID != "stays" {
-				t.Fatalf("%d entries: %+v, %v", len(list), list, err)
-			}
-		})
-	}
+			stays <- r
+		}()
+		release()
+		if r := <-stays; r.State != merchant.StateClaimed {
+			t.Fatalf("%+v", r)
+		}
+		list, _, err := end.Entries(ctx, client.InboxFilter{}, 1000, 0)
+		if err != nil || len(list) != 1 || list[0].ID != "stays" {
+			t.Fatalf("%d entries: %+v, %v", len(list), list, err)
+		}
+	})
 }
 
 // TestInboxSettledMeanwhile: who holds a lease may settle after its end, at the
@@ -131,59 +127,59 @@ func TestInboxSettledMeanwhile(t *testing.T) {
 // TestConfirmReadsTheClock: an order that expired while its confirmation stood
 // still is not confirmed.
 func TestConfirmReadsTheClock(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			m := New(openAt(t, d.url(t)), Config{})
-			o := testOrder("o", "1")
-			o.ExpiresAt = 100
-			if _, _, err := m.AddOrder(ctx, o, "", 1); err != nil {
-				t.Fatal(err)
-			}
-			now := db.Millis(100)
-			c := OrderChange{CallBackID: "o", TenantUserID: "7", From: client.OrderOpen, To: client.OrderConfirmed, Clock: func() db.Millis { return now }}
-			if _, err := m.ChangeOrder(ctx, c, 50); !errors.Is(err, ErrChanged) {
-				t.Fatalf("after its end: %v", err)
-			}
-			now = 99
-			if got, err := m.ChangeOrder(ctx, c, 50); err != nil || got.Confirmed != 99 {
-				t.Fatalf("before: %+v, %v", got, err)
-			}
-		})
-	}
+	eachBook(t, func(t *testing.T, m *Book) {
+		o := testOrder("o", "1")
+		o.ExpiresAt = 100
+		if _, _, err := m.AddOrder(ctx, o, "", 1); err != nil {
+			t.Fatal(err)
+		}
+		now := db.Millis(100)
+		c := OrderChange{CallBackID: "o", TenantUserID: "7", From: client.OrderOpen, To: client.OrderConfirmed, Clock: func() db.Millis { return now }}
+		if _, err := m.ChangeOrder(ctx, c, 50); !errors.Is(err, ErrChanged) {
+			t.Fatalf("after its end: %v", err)
+		}
+		now = 99
+		if got, err := m.ChangeOrder(ctx, c, 50); err != nil || got.Confirmed != 99 {
+			t.Fatalf("before: %+v, %v", got, err)
+		}
+	})
 }
 
-// TestOrdersWithGaps: numbers of orders are given before their transactions
-// commit, and those of transactions that failed or found the order there are
-// lost. Lists page by them, and nothing else rests on them.
-func TestOrdersWithGaps(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			m := New(openAt(t, d.url(t)), Config{})
-			for i := range 30 {
-				for range 1 + i%3 { // the same again takes a number too
-					if _, _, err := m.AddOrder(ctx, testOrder(fmt.Sprint("o", i), "1"), "", 1); err != nil {
-						t.Fatal(err)
-					}
-				}
+// TestEndedBeforeSettled: an order that ends between its confirmation and the moment the answer is
+// kept is not confirmed, however the answer comes: kept now, or kept by another process before.
+func TestEndedBeforeSettled(t *testing.T) {
+	eachBook(t, func(t *testing.T, b *Book) {
+		o := testOrder("W", "1")
+		if _, _, err := b.AddOrder(ctx, o, "", 1); err != nil {
+			t.Fatal(err)
+		}
+		q := question("W")
+		r, err := b.Claim(ctx, q)
+		if err != nil || r.State != merchant.StateClaimed {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		change := OrderChange{CallBackID: "W", TenantUserID: o.TenantUserID, From: client.OrderOpen, To: client.OrderConfirmed}
+		if _, err := b.ChangeOrder(ctx, change, 2); err != nil {
+			t.Fatal(err)
+		}
+		s := merchant.Settlement{Type: countersign.TypeRequestWithdraw, ID: "W", Claim: r.Claim, Final: true, At: q.At, Reply: merchant.Reply{Details: o.Details()}}
+		if kept, err := b.Settle(ctx, s); err != nil || kept != s.Reply {
+			t.Fatalf("while it is confirmed: %+v, %v", kept, err)
+		}
+		endOrder(t, b, o, 3)
+		over := merchant.Reply{Code: countersign.CodeOrderCancelled, Message: countersign.CodeOrderCancelled.Message()}
+		for range 2 {
+			if kept, err := b.Settle(ctx, s); err != nil || kept != over {
+				t.Fatalf("after the end: %+v, %v", kept, err)
 			}
-			var got []string
-			for before := int64(0); ; {
-				list, next, err := m.Orders(ctx, client.OrderFilter{}, 7, before)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, o := range list {
-					got = append(got, o.CallBackID)
-				}
-				if before = next; next == 0 {
-					break
-				}
-			}
-			for i, id := range got {
-				if len(got) != 30 || id != fmt.Sprint("o", 29-i) {
-					t.Fatalf("%v", got)
-				}
-			}
-		})
-	}
+		}
+		q.At = q.At.Add(time.Hour)
+		if r, err := b.Claim(ctx, q); err != nil || r.State != merchant.StateSettled || r.Reply != over {
+			t.Fatalf("asked again: %+v, %v", r, err)
+		}
+		list, err := b.StandingAlarms(ctx, client.AlarmEndedAgain)
+		if err != nil || len(list) != 1 || list[0].Subject != "W" || list[0].Number != 1 {
+			t.Errorf("%+v, %v", list, err)
+		}
+	})
 }

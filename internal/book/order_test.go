@@ -10,7 +10,6 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
-	"countersign/internal/policy"
 )
 
 func testOrder(id string, amount string) client.NewOrder {
@@ -25,182 +24,107 @@ func testOrder(id string, amount string) client.NewOrder {
 // TestOrderRaces lets confirmations, refusals and cancellations of one order
 // meet. One wins, and the feed of events tells of that one alone.
 func TestOrderRaces(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			url := d.url(t)
-			s := openAt(t, url)
-			ends := []*Book{New(s, Config{}), New(s, Config{})}
-			if d.name == "postgres" {
-				ends[1] = New(openAt(t, url), Config{})
+	eachPair(t, func(t *testing.T, ends []*Book) {
+		for round := range 15 {
+			id := fmt.Sprint("o", round)
+			if _, _, err := ends[0].AddOrder(ctx, testOrder(id, "1"), "", 1); err != nil {
+				t.Fatal(err)
 			}
-			for round := range 15 {
-				id := fmt.Sprint("o", round)
-				if _, _, err := ends[0].AddOrder(ctx, testOrder(id, "1"), "", 1); err != nil {
-					t.Fatal(err)
-				}
-				var won atomic.Int64
-				var work sync.WaitGroup
-				for i := range 8 {
-					work.Go(func() {
-						end := ends[i%2]
-						var err error
-						switch i % 4 {
-						case 0:
-							_, err = end.ChangeOrder(ctx, OrderChange{CallBackID: id, TenantUserID: "7", From: client.OrderOpen, To: client.OrderConfirmed}, 2)
-						case 1:
-							_, err = end.ChangeOrder(ctx, OrderChange{CallBackID: id, From: client.OrderOpen, To: client.OrderDeclined, By: "policy"}, 2)
-						case 2:
-							_, err = end.ChangeOrder(ctx, OrderChange{CallBackID: id, From: client.OrderOpen, To: client.OrderExpired, OtherUser: true}, 2)
-						case 3:
-							_, err = end.CancelOrder(ctx, id, "tok", "", 2)
-							if err == nil && i != 3 {
-								return // the same again changes nothing
-							}
+			var won atomic.Int64
+			var work sync.WaitGroup
+			for i := range 8 {
+				work.Go(func() {
+					end := ends[i%2]
+					var err error
+					switch i % 4 {
+					case 0:
+						_, err = end.ChangeOrder(ctx, OrderChange{CallBackID: id, TenantUserID: "7", From: client.OrderOpen, To: client.OrderConfirmed}, 2)
+					case 1:
+						_, err = end.ChangeOrder(ctx, OrderChange{CallBackID: id, From: client.OrderOpen, To: client.OrderDeclined, By: "policy"}, 2)
+					case 2:
+						_, err = end.ChangeOrder(ctx, OrderChange{CallBackID: id, From: client.OrderOpen, To: client.OrderExpired, OtherUser: true}, 2)
+					case 3:
+						_, err = end.CancelOrder(ctx, id, "tok", "", 2)
+						if err == nil && i != 3 {
+							return // the same again changes nothing
 						}
-						switch {
-						case err == nil:
-							won.Add(1)
-						case !errors.Is(err, ErrChanged) && !errors.Is(err, db.ErrConflict):
-							t.Error(err)
-						}
-					})
-				}
-				work.Wait()
-				o, err := ends[0].Order(ctx, id)
-				if err != nil || o.State == client.OrderOpen || o.Labels["tier"] != "gold" {
-					t.Fatalf("%+v, %v", o, err)
-				}
-				if o.State != client.OrderCancelled && won.Load() != 1 {
-					t.Fatalf("%d changes were made", won.Load())
-				}
+					}
+					switch {
+					case err == nil:
+						won.Add(1)
+					case !errors.Is(err, ErrChanged) && !errors.Is(err, db.ErrConflict):
+						t.Error(err)
+					}
+				})
 			}
-			events, err := ends[0].Events(ctx, 0, 100)
-			if err != nil || len(events) != 15 {
-				t.Fatalf("%d events, %v", len(events), err)
+			work.Wait()
+			o, err := ends[0].Order(ctx, id)
+			if err != nil || o.State == client.OrderOpen || o.Labels["tier"] != "gold" {
+				t.Fatalf("%+v, %v", o, err)
 			}
-		})
-	}
+			if o.State != client.OrderCancelled && won.Load() != 1 {
+				t.Fatalf("%d changes were made", won.Load())
+			}
+		}
+		events, err := ends[0].Events(ctx, 0, 100)
+		if err != nil || len(events) != 15 {
+			t.Fatalf("%d events, %v", len(events), err)
+		}
+	})
 }
 
 // TestRefuseUnknownRaces: an order that comes at the very moment in which it is
 // refused as unknown is either known or too late.
 func TestRefuseUnknownRaces(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			end := New(openAt(t, d.url(t)), Config{})
-			for round := range 20 {
-				id := fmt.Sprint("o", round)
-				var refused, added error
-				var work sync.WaitGroup
-				work.Go(func() { refused = end.RefuseUnknown(ctx, id, "7", 1) })
-				work.Go(func() { _, _, added = end.AddOrder(ctx, testOrder(id, "1"), "", 1) })
-				work.Wait()
-				if (refused == nil) == (added == nil) {
-					t.Fatalf("refused: %v, added: %v", refused, added)
-				}
+	eachBook(t, func(t *testing.T, end *Book) {
+		for round := range 20 {
+			id := fmt.Sprint("o", round)
+			var refused, added error
+			var work sync.WaitGroup
+			work.Go(func() { refused = end.RefuseUnknown(ctx, id, "7", 1) })
+			work.Go(func() { _, _, added = end.AddOrder(ctx, testOrder(id, "1"), "", 1) })
+			work.Wait()
+			if (refused == nil) == (added == nil) {
+				t.Fatalf("refused: %v, added: %v", refused, added)
 			}
-		})
-	}
-}
-
-// TestSpent adds exactly, and not what ended or is of others.
-func TestSpent(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			end := New(openAt(t, d.url(t)), Config{})
-			confirm := func(o client.NewOrder, at db.Millis) {
-				t.Helper()
-				if _, _, err := end.AddOrder(ctx, o, "", 1); err != nil {
-					t.Fatal(err)
-				}
-				c := OrderChange{CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, From: client.OrderOpen, To: client.OrderConfirmed}
-				if _, err := end.ChangeOrder(ctx, c, at); err != nil {
-					t.Fatal(err)
-				}
-			}
-			confirm(testOrder("a", "0.1"), 10)
-			confirm(testOrder("b", "0.2"), 20)
-			confirm(testOrder("c", "1000000000000000000000.000000000000000001"), 30)
-			other := testOrder("d", "5")
-			other.TenantUserID = "8"
-			confirm(other, 40)
-			usdc := testOrder("e", "7")
-			usdc.Symbol = "USDC"
-			confirm(usdc, 40)
-			for _, c := range []struct {
-				symbol, user string
-				since        db.Millis
-				want         string
-			}{
-				{"USDT", "", 0, "1000000000000000000005.300000000000000001"},
-				{"USDT", "", 20, "1000000000000000000005.200000000000000001"},
-				{"USDT", "7", 11, "1000000000000000000000.200000000000000001"},
-				{"USDT", "8", 0, "5"},
-				{"usdc ", "", 0, "7"},
-				{"USDC", "", 41, "0"},
-				{"ETH", "", 0, "0"},
-			} {
-				got, err := end.Spent(ctx, c.symbol, c.user, c.since)
-				if err != nil || got.String() != c.want {
-					t.Errorf("%+v: %s, %v", c, got, err)
-				}
-			}
-			// What does not fit under a ceiling by now is not confirmed.
-			if _, _, err := end.AddOrder(ctx, testOrder("f", "1"), "", 1); err != nil {
-				t.Fatal(err)
-			}
-			c := OrderChange{CallBackID: "f", TenantUserID: "7", From: client.OrderOpen, To: client.OrderConfirmed, Ceilings: []policy.Limit{{TenantUserID: "8"}}}
-			for _, most := range []string{"", "5", "5.99999"} {
-				c.Ceilings[0].Max, _ = countersign.ParseAmount(most)
-				if _, err := end.ChangeOrder(ctx, c, 50); !errors.Is(err, ErrChanged) {
-					t.Fatalf("above %q: %v", most, err)
-				}
-			}
-			c.Ceilings[0].Max, _ = countersign.ParseAmount("6.0")
-			if o, err := end.ChangeOrder(ctx, c, 50); err != nil || o.Confirmed != 50 {
-				t.Fatalf("what fits: %+v, %v", o, err)
-			}
-		})
-	}
+		}
+	})
 }
 
 // TestExpireOrders ends undecided ones at their time.
 func TestExpireOrders(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			end := New(openAt(t, d.url(t)), Config{})
-			for i := range 5 {
-				o := testOrder(fmt.Sprint("o", i), "1")
-				o.ExpiresAt = db.Millis(100 + i)
-				if i == 4 {
-					o.ExpiresAt = db.Never
-				}
-				if _, _, err := end.AddOrder(ctx, o, "", 1); err != nil {
-					t.Fatal(err)
-				}
+	eachBook(t, func(t *testing.T, end *Book) {
+		for i := range 5 {
+			o := testOrder(fmt.Sprint("o", i), "1")
+			o.ExpiresAt = db.Millis(100 + i)
+			if i == 4 {
+				o.ExpiresAt = db.Never
 			}
-			if _, err := end.CancelOrder(ctx, "o0", "", "", 2); err != nil {
+			if _, _, err := end.AddOrder(ctx, o, "", 1); err != nil {
 				t.Fatal(err)
 			}
-			for _, want := range []int{1, 1, 0} { // o1 and o2
-				if n, err := end.ExpireOrders(ctx, 102, 1); err != nil || n != want {
-					t.Fatalf("%d, %v; want %d", n, err, want)
-				}
+		}
+		if _, err := end.CancelOrder(ctx, "o0", "", "", 2); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []int{1, 1, 0} { // o1 and o2
+			if n, err := end.ExpireOrders(ctx, 102, 1); err != nil || n != want {
+				t.Fatalf("%d, %v; want %d", n, err, want)
 			}
-			// At its end an order is not confirmed any more, expired or not.
-			c := OrderChange{CallBackID: "o3", TenantUserID: "7", From: client.OrderOpen, To: client.OrderConfirmed}
-			if _, err := end.ChangeOrder(ctx, c, 103); !errors.Is(err, ErrChanged) {
-				t.Fatalf("at its end: %v", err)
-			}
-			if _, err := end.ChangeOrder(ctx, c, 102); err != nil {
-				t.Fatal(err)
-			}
-			st, err := end.Stats(ctx)
-			if err != nil || fmt.Sprint(st.Orders) != "map[cancelled:1 confirmed:1 expired:2 open:1]" || st.Events != 4 {
-				t.Fatalf("%+v, %v", st, err)
-			}
-		})
-	}
+		}
+		// At its end an order is not confirmed any more, expired or not.
+		c := OrderChange{CallBackID: "o3", TenantUserID: "7", From: client.OrderOpen, To: client.OrderConfirmed}
+		if _, err := end.ChangeOrder(ctx, c, 103); !errors.Is(err, ErrChanged) {
+			t.Fatalf("at its end: %v", err)
+		}
+		if _, err := end.ChangeOrder(ctx, c, 102); err != nil {
+			t.Fatal(err)
+		}
+		st, err := end.Stats(ctx)
+		if err != nil || fmt.Sprint(st.Orders) != "map[cancelled:1 confirmed:1 expired:2 open:1]" || st.Events != 4 {
+			t.Fatalf("%+v, %v", st, err)
+		}
+	})
 }
 
 // TestOtherOrderNamed: another order under a callBackId is refused with the member that differs and both

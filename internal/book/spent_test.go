@@ -15,7 +15,6 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
-	"countersign/internal/lab/dbtest/ready"
 	"countersign/internal/policy"
 	"countersign/merchant"
 )
@@ -44,22 +43,19 @@ func rat(amount string) *big.Rat { r, _ := new(big.Rat).SetString(amount); retur
 // TestEndBeforeOrder: an order that comes after its end would wait for a question that never
 // comes, so it is refused.
 func TestEndBeforeOrder(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			m := New(openAt(t, d.url(t)), Config{})
-			o := testOrder("W1", "1")
-			endOrder(t, m, o, 1_000)
-			endOrder(t, m, o, 2_000)
-			if err := notOrdered(m, o); err != nil {
-				t.Error(err)
-			}
-			o.CallBackID = "W2"
-			execute(t, m, o, "tx", "1", 2_000)
-			if err := notOrdered(m, o); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+	eachBook(t, func(t *testing.T, m *Book) {
+		o := testOrder("W1", "1")
+		endOrder(t, m, o, 1_000)
+		endOrder(t, m, o, 2_000)
+		if err := notOrdered(m, o); err != nil {
+			t.Error(err)
+		}
+		o.CallBackID = "W2"
+		execute(t, m, o, "tx", "1", 2_000)
+		if err := notOrdered(m, o); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func notOrdered(m *Book, o client.NewOrder) error {
@@ -76,177 +72,158 @@ func notOrdered(m *Book, o client.NewOrder) error {
 // TestSpentAgrees: for any history of confirmations and ends, the sum of any
 // window is that of the orders themselves.
 func TestSpentAgrees(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			m := New(openAt(t, d.url(t)), Config{})
-			n := 0
-			rapid.Check(t, func(rt *rapid.T) {
-				n++
-				symbol := fmt.Sprint("S", n)
-				// Moments at the edges of spans and between.
-				moment := rapid.Custom(func(rt *rapid.T) db.Millis {
-					at := 1_800_000_000_000 - 1_800_000_000_000%spanDay + rapid.SampledFrom([]db.Millis{-spanDay, 0, spanDay, 2 * spanDay}).Draw(rt, "day")
-					at += rapid.SampledFrom([]db.Millis{0, spanHour, 5 * spanHour, spanDay - 1}).Draw(rt, "hour")
-					at += rapid.SampledFrom([]db.Millis{0, spanMinute, 59 * spanMinute}).Draw(rt, "minute")
-					return at + db.Millis(rapid.IntRange(-1, 1).Draw(rt, "millisecond"))
-				})
-				type confirmed struct {
-					order client.NewOrder
-					at    db.Millis
-					ended bool
-					told  db.Millis // when it was executed
-					paid  *big.Rat  // beyond what was ordered; nil: nothing
-				}
-				var book []confirmed
-				for i := range rapid.IntRange(1, 8).Draw(rt, "orders") {
-					o := testOrder(fmt.Sprint(n, "-", i), rapid.SampledFrom([]string{"1", "0.1", "2.500", "12345678901234567890.5", "0.000000000000000001"}).Draw(rt, "amount"))
-					o.Symbol, o.TenantUserID = symbol, rapid.SampledFrom([]string{"7", "8"}).Draw(rt, "user")
-					if _, _, err := m.AddOrder(ctx, o, "", 1); err != nil {
-						rt.Fatal(err)
-					}
-					c := confirmed{order: o, at: moment.Draw(rt, "at")}
-					if _, err := m.ChangeOrder(ctx, OrderChange{CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, From: client.OrderOpen, To: client.OrderConfirmed}, c.at); err != nil {
-						rt.Fatal(err)
-					}
-					if c.ended = rapid.IntRange(0, 3).Draw(rt, "ends") == 0; c.ended {
-						endOrder(t, m, o, c.at+5)
-						endOrder(t, m, o, c.at+6) // said again it changes nothing
-					}
-					if rapid.IntRange(0, 2).Draw(rt, "executed") == 0 {
-						c.told, c.paid = moment.Draw(rt, "told"), new(big.Rat)
-						ordered, paid := rat(o.Amount.String()), new(big.Rat)
-						times := rapid.IntRange(1, 2).Draw(rt, "times")
-						for i := range times {
-							amount := rapid.SampledFrom([]string{"1", "0.5", "700", o.Amount.String()}).Draw(rt, "paid")
-							execute(t, m, o, fmt.Sprint("tx", i), amount, c.told)
-							execute(t, m, o, fmt.Sprint("0xTX", i), amount, c.told+1) // the same transaction in another spelling
-							paid.Add(paid, rat(amount))
-						}
-						if paid.Cmp(ordered) < 0 {
-							paid = ordered
-						}
-						if c.paid.Set(paid); !c.ended {
-							c.paid.Sub(paid, ordered)
-						}
-					}
-					book = append(book, c)
-				}
-				for range 4 {
-					user, since := rapid.SampledFrom([]string{"", "7", "8"}).Draw(rt, "of"), moment.Draw(rt, "since")
-					want := new(big.Rat)
-					for _, c := range book {
-						if !c.ended && c.at >= since && (user == "" || user == c.order.TenantUserID) {
-							amount, _ := new(big.Rat).SetString(c.order.Amount.String())
-							want.Add(want, amount)
-						}
-						if c.paid != nil && c.told >= since && (user == "" || user == c.order.TenantUserID) {
-							want.Add(want, c.paid)
-						}
-					}
-					got, err := m.Spent(ctx, symbol, user, since)
-					if err != nil {
-						rt.Fatal(err)
-					}
-					sum, _ := new(big.Rat).SetString(got.String())
-					if sum.Cmp(want) != 0 {
-						rt.Fatalf("%s of %q since %d: %s, want %s", symbol, user, since, sum.FloatString(20), want.FloatString(20))
-					}
-				}
+	eachBook(t, func(t *testing.T, m *Book) {
+		n := 0
+		rapid.Check(t, func(rt *rapid.T) {
+			n++
+			symbol := fmt.Sprint("S", n)
+			// Moments at the edges of spans and between.
+			moment := rapid.Custom(func(rt *rapid.T) db.Millis {
+				at := 1_800_000_000_000 - 1_800_000_000_000%spanDay + rapid.SampledFrom([]db.Millis{-spanDay, 0, spanDay, 2 * spanDay}).Draw(rt, "day")
+				at += rapid.SampledFrom([]db.Millis{0, spanHour, 5 * spanHour, spanDay - 1}).Draw(rt, "hour")
+				at += rapid.SampledFrom([]db.Millis{0, spanMinute, 59 * spanMinute}).Draw(rt, "minute")
+				return at + db.Millis(rapid.IntRange(-1, 1).Draw(rt, "millisecond"))
 			})
+			type confirmed struct {
+				order client.NewOrder
+				at    db.Millis
+				ended bool
+				told  db.Millis // when it was executed
+				paid  *big.Rat  // beyond what was ordered; nil: nothing
+			}
+			var book []confirmed
+			for i := range rapid.IntRange(1, 8).Draw(rt, "orders") {
+				o := testOrder(fmt.Sprint(n, "-", i), rapid.SampledFrom([]string{"1", "0.1", "2.500", "12345678901234567890.5", "0.000000000000000001"}).Draw(rt, "amount"))
+				o.Symbol, o.TenantUserID = symbol, rapid.SampledFrom([]string{"7", "8"}).Draw(rt, "user")
+				if _, _, err := m.AddOrder(ctx, o, "", 1); err != nil {
+					rt.Fatal(err)
+				}
+				c := confirmed{order: o, at: moment.Draw(rt, "at")}
+				if _, err := m.ChangeOrder(ctx, OrderChange{CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, From: client.OrderOpen, To: client.OrderConfirmed}, c.at); err != nil {
+					rt.Fatal(err)
+				}
+				if c.ended = rapid.IntRange(0, 3).Draw(rt, "ends") == 0; c.ended {
+					endOrder(t, m, o, c.at+5)
+					endOrder(t, m, o, c.at+6) // said again it changes nothing
+				}
+				if rapid.IntRange(0, 2).Draw(rt, "executed") == 0 {
+					c.told, c.paid = moment.Draw(rt, "told"), new(big.Rat)
+					ordered, paid := rat(o.Amount.String()), new(big.Rat)
+					times := rapid.IntRange(1, 2).Draw(rt, "times")
+					for i := range times {
+						amount := rapid.SampledFrom([]string{"1", "0.5", "700", o.Amount.String()}).Draw(rt, "paid")
+						execute(t, m, o, fmt.Sprint("tx", i), amount, c.told)
+						execute(t, m, o, fmt.Sprint("0xTX", i), amount, c.told+1) // the same transaction in another spelling
+						paid.Add(paid, rat(amount))
+					}
+					if paid.Cmp(ordered) < 0 {
+						paid = ordered
+					}
+					if c.paid.Set(paid); !c.ended {
+						c.paid.Sub(paid, ordered)
+					}
+				}
+				book = append(book, c)
+			}
+			for range 4 {
+				user, since := rapid.SampledFrom([]string{"", "7", "8"}).Draw(rt, "of"), moment.Draw(rt, "since")
+				want := new(big.Rat)
+				for _, c := range book {
+					if !c.ended && c.at >= since && (user == "" || user == c.order.TenantUserID) {
+						amount, _ := new(big.Rat).SetString(c.order.Amount.String())
+						want.Add(want, amount)
+					}
+					if c.paid != nil && c.told >= since && (user == "" || user == c.order.TenantUserID) {
+						want.Add(want, c.paid)
+					}
+				}
+				got, err := m.Spent(ctx, rapid.SampledFrom([]string{symbol, strings.ToLower(symbol) + " "}).Draw(rt, "spelled"), user, since)
+				if err != nil {
+					rt.Fatal(err)
+				}
+				sum, _ := new(big.Rat).SetString(got.String())
+				if sum.Cmp(want) != 0 {
+					rt.Fatalf("%s of %q since %d: %s, want %s", symbol, user, since, sum.FloatString(20), want.FloatString(20))
+				}
+			}
 		})
-	}
+	})
 }
 
 // TestSpentWithoutBound: amounts that together have more digits than one may
-// have are confirmed where no limit looks at them, and meet every limit.
+// have are confirmed where no limit looks at them, and meet every limit. Limits hold exactly.
 func TestSpentWithoutBound(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			m := New(openAt(t, d.url(t)), Config{})
-			huge := strings.Repeat("9", countersign.MaxAmountDigits)
-			small := "0." + strings.Repeat("0", countersign.MaxAmountDigits-2) + "1"
-			confirm := func(id, amount string, ceilings ...policy.Limit) error {
-				if _, _, err := m.AddOrder(ctx, testOrder(id, amount), "", 1); err != nil {
-					t.Fatal(err)
-				}
-				_, err := m.ChangeOrder(ctx, OrderChange{CallBackID: id, TenantUserID: "7", From: client.OrderOpen, To: client.OrderConfirmed, Ceilings: ceilings}, 50)
-				return err
+	eachBook(t, func(t *testing.T, m *Book) {
+		huge := strings.Repeat("9", countersign.MaxAmountDigits)
+		small := "0." + strings.Repeat("0", countersign.MaxAmountDigits-2) + "1"
+		confirm := func(id, amount string, ceilings ...policy.Limit) error {
+			if _, _, err := m.AddOrder(ctx, testOrder(id, amount), "", 1); err != nil {
+				t.Fatal(err)
 			}
-			for i, amount := range []string{huge, huge, small} {
-				if err := confirm(fmt.Sprint("o", i), amount); err != nil {
-					t.Fatal(err)
-				}
+			_, err := m.ChangeOrder(ctx, OrderChange{CallBackID: id, TenantUserID: "7", From: client.OrderOpen, To: client.OrderConfirmed, Ceilings: ceilings}, 50)
+			return err
+		}
+		for i, amount := range []string{huge, huge, small} {
+			if err := confirm(fmt.Sprint("o", i), amount); err != nil {
+				t.Fatal(err)
 			}
-			if s, err := m.Spent(ctx, "USDT", "", 0); err != nil || len(s.String()) <= countersign.MaxAmountDigits+1 {
-				t.Fatalf("a sum that is no amount: %v, %v", s, err)
+		}
+		if s, err := m.Spent(ctx, "USDT", "", 0); err != nil || len(s.String()) <= countersign.MaxAmountDigits+1 {
+			t.Fatalf("a sum that is no amount: %v, %v", s, err)
+		}
+		most, _ := countersign.ParseAmount(huge)
+		if err := confirm("limited", "1", policy.Limit{Max: most}); err == nil {
+			t.Fatal("it was confirmed above its limit")
+		}
+		endOrder(t, m, testOrder("o0", huge), 60)
+		endOrder(t, m, testOrder("o1", huge), 60)
+		if s, err := m.Spent(ctx, "USDT", "", 0); err != nil || s.String() != small {
+			t.Fatalf("%+v, %v", s, err)
+		}
+		// What fits is confirmed, and no more.
+		if _, _, err := m.AddOrder(ctx, testOrder("fits", "1"), "", 1); err != nil {
+			t.Fatal(err)
+		}
+		c := OrderChange{CallBackID: "fits", TenantUserID: "7", From: client.OrderOpen, To: client.OrderConfirmed, Ceilings: []policy.Limit{{TenantUserID: "7"}}}
+		for _, most := range []string{"", "1", "1" + small[1:]} {
+			c.Ceilings[0].Max, _ = countersign.ParseAmount(most)
+			if _, err := m.ChangeOrder(ctx, c, 70); (err == nil) != (len(most) > 1) || err != nil && !errors.Is(err, ErrChanged) {
+				t.Errorf("at most %q: %v", most, err)
 			}
-			most, _ := countersign.ParseAmount(huge)
-			if err := confirm("limited", "1", policy.Limit{Max: most}); err == nil {
-				t.Fatal("it was confirmed above its limit")
-			}
-			endOrder(t, m, testOrder("o0", huge), 60)
-			endOrder(t, m, testOrder("o1", huge), 60)
-			if s, err := m.Spent(ctx, "USDT", "", 0); err != nil || s.String() != small {
-				t.Fatalf("%+v, %v", s, err)
-			}
-		})
-	}
+		}
+	})
 }
 
 // TestCeilingsTogether confirms on two nodes at once what fits seven times. All
 // that fits is confirmed, no more, and nobody has to try again while there is room.
 func TestCeilingsTogether(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			url := d.url(t)
-			s := openAt(t, url)
-			ends := []*Book{New(s, Config{}), New(s, Config{})}
-			if d.name == "postgres" {
-				ends[1] = New(openAt(t, url), Config{})
+	eachPair(t, func(t *testing.T, ends []*Book) {
+		const orders = 30
+		for i := range orders {
+			if _, _, err := ends[0].AddOrder(ctx, testOrder(fmt.Sprint("o", i), "13.4"), "", 1); err != nil {
+				t.Fatal(err)
 			}
-			const orders = 30
-			for i := range orders {
-				if _, _, err := ends[0].AddOrder(ctx, testOrder(fmt.Sprint("o", i), "13.4"), "", 1); err != nil {
-					t.Fatal(err)
-				}
-			}
-			most, _ := countersign.ParseAmount("100.5")
-			var won, lost atomic.Int64
-			var work sync.WaitGroup
-			for i := range orders {
-				work.Go(func() {
-					c := OrderChange{CallBackID: fmt.Sprint("o", i), TenantUserID: "7", From: client.OrderOpen, To: client.OrderConfirmed, Ceilings: []policy.Limit{{Since: time.UnixMilli(1), Max: most}, {TenantUserID: "7", Max: most}}}
-					switch _, err := ends[i%2].ChangeOrder(ctx, c, 1_800_000_000_000+db.Millis(i)*spanMinute/4); {
-					case err == nil:
-						won.Add(1)
-					case errors.Is(err, ErrChanged):
-						lost.Add(1)
-					default:
-						t.Error(err)
-					}
-				})
-			}
-			work.Wait()
-			sum, err := ends[1].Spent(ctx, "USDT", "", 0)
-			if err != nil || won.Load() != 7 || lost.Load() != orders-7 || sum.String() != "93.8" {
-				t.Fatalf("%d confirmed, %d not: %s, %v", won.Load(), lost.Load(), sum, err)
-			}
-		})
-	}
-}
-
-// TestSpentPlan: PostgreSQL finds the parts of a window by indexes, also with a
-// plan made while the tables were empty.
-func TestSpentPlan(t *testing.T) {
-	s := openAt(t, dialects[1].url(t))
-	got := ready.PlanKept(t, s, `(text, bigint, bigint, text, bigint, bigint)`, spentSQL, `('USDT', 1, 2, '', 3, 4)`)
-	for _, want := range []string{
-		"Index Cond: ((folded_symbol = $1) AND (confirmed >= $2) AND (confirmed < $3))",
-		"Index Cond: ((symbol = $1) AND (tenant_user_id = $4) AND (span = 60000) AND (start >= $3) AND (start < $5))",
-		"Index Cond: ((symbol = $1) AND (tenant_user_id = $4) AND (span = 86400000) AND (start >= $6))",
-	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("no %s in\n%s", want, got)
 		}
-	}
+		most, _ := countersign.ParseAmount("100.5")
+		var won, lost atomic.Int64
+		var work sync.WaitGroup
+		for i := range orders {
+			work.Go(func() {
+				c := OrderChange{CallBackID: fmt.Sprint("o", i), TenantUserID: "7", From: client.OrderOpen, To: client.OrderConfirmed, Ceilings: []policy.Limit{{Since: time.UnixMilli(1), Max: most}, {TenantUserID: "7", Max: most}}}
+				switch _, err := ends[i%2].ChangeOrder(ctx, c, 1_800_000_000_000+db.Millis(i)*spanMinute/4); {
+				case err == nil:
+					won.Add(1)
+				case errors.Is(err, ErrChanged):
+					lost.Add(1)
+				default:
+					t.Error(err)
+				}
+			})
+		}
+		work.Wait()
+		sum, err := ends[1].Spent(ctx, "USDT", "", 0)
+		if err != nil || won.Load() != 7 || lost.Load() != orders-7 || sum.String() != "93.8" {
+			t.Fatalf("%d confirmed, %d not: %s, %v", won.Load(), lost.Load(), sum, err)
+		}
+	})
 }
