@@ -74,12 +74,16 @@ func (s *Server) change(c *api.Call, kind api.ChangeKind, id string, content any
 	}
 }
 
-// applied returns the Apply of a kind. patch reads the content and changes the merchant.
-func (s *Server) applied(patch func(m *outbox.Merchant, content []byte) error) api.ApplyChange {
+// applied returns the Apply of a kind with the content T. patch changes the merchant.
+func applied[T any](s *Server, patch func(*outbox.Merchant, T) error) api.ApplyChange {
 	return func(ctx context.Context, c *api.Change, content []byte, now db.Millis, also func(context.Context, *db.Tx) error) error {
+		var in T
+		if err := json.Unmarshal(content, &in); err != nil {
+			return err
+		}
 		_, err := s.Outbox.ChangeMerchant(ctx, c.Merchant, c.Version, now, func(m *outbox.Merchant) error {
 			was := *m
-			if err := patch(m, content); err != nil {
+			if err := patch(m, in); err != nil {
 				return err
 			}
 			if _, after, _ := differences(&was, m); !maps.Equal(after, c.After) {
@@ -92,14 +96,4 @@ func (s *Server) applied(patch func(m *outbox.Merchant, content []byte) error) a
 		}
 		return err
 	}
-}
-
-func (s *Server) applySettings() api.ApplyChange {
-	return s.applied(func(m *outbox.Merchant, content []byte) error {
-		var in client.MerchantPatch
-		if err := json.Unmarshal(content, &in); err != nil {
-			return err
-		}
-		return s.patched(m, in)
-	})
 }

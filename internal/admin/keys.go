@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"countersign"
 	"fmt"
 	"net/http"
 	"time"
@@ -24,14 +25,18 @@ type keyMaker struct {
 	request, response *envelope.Key // given in the request; nil: to be generated or kept
 }
 
-// keyMaker returns the keyMaker of a call.
-func (s *Server) keyMaker(c *api.Call, scheme client.Scheme, faults *api.Faults) keyMaker {
-	return keyMaker{scheme: scheme, faults: faults, longWork: s.longWork(c)}
+// apiKey returns the API key of a merchant: a new one, which is shown, or the one of the request.
+func apiKey(fresh bool, text client.Secret) (shown client.Secret, key countersign.APIKey) {
+	if fresh {
+		shown = client.Secret(api.RandomText(24))
+		text = shown
+	}
+	return shown, countersign.APIKey(text)
 }
 
-// longWork returns the function that runs the long work of a call, or says why it cannot.
-func (s *Server) longWork(c *api.Call) func(func()) error {
-	return func(f func()) error {
+// keyMaker returns the keyMaker of a call.
+func (s *Server) keyMaker(c *api.Call, scheme client.Scheme, faults *api.Faults) keyMaker {
+	return keyMaker{scheme: scheme, faults: faults, longWork: func(f func()) error {
 		if s.LongWork == nil {
 			f()
 			return nil
@@ -43,7 +48,7 @@ func (s *Server) longWork(c *api.Call) func(func()) error {
 			err = p
 		}
 		return err
-	}
+	}}
 }
 
 // check reads the given keys and names their faults. It generates no key, so a wrong request costs little RSA work. all

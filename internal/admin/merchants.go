@@ -49,14 +49,8 @@ func (s *Server) createMerchant(c *api.Call, _ api.None, in client.NewMerchant) 
 	m.Key, m.ResponseKey = k.request, k.response
 	out := client.CreatedMerchant{Warnings: append(k.warnings, warnings(&m)...)}
 	out.PublicKey, out.ResponsePublicKey = k.publicParts()
-	if m.APIKey == "" {
-		out.APIKey = client.Secret(api.RandomText(24))
-		m.APIKey = countersign.APIKey(out.APIKey)
-	}
-	if m.CallbackAPIKey == "" { // a merchant that does not check the header ignores it
-		out.CallbackAPIKey = client.Secret(api.RandomText(24))
-		m.CallbackAPIKey = countersign.APIKey(out.CallbackAPIKey)
-	}
+	out.APIKey, m.APIKey = apiKey(m.APIKey == "", in.APIKey)
+	out.CallbackAPIKey, m.CallbackAPIKey = apiKey(m.CallbackAPIKey == "", in.CallbackAPIKey) // a merchant that does not check the header ignores it
 	made, err := s.Outbox.CreateMerchant(c.R.Context(), m, c.Now)
 	if err != nil {
 		return client.CreatedMerchant{}, err
@@ -257,12 +251,9 @@ func (s *Server) merchant(c *api.Call, id string, _ api.None) (client.Merchant, 
 		return client.Merchant{}, err
 	}
 	one := []client.Merchant{merchantOf(m)}
-	if err := s.addHealth(c, one); err != nil {
-		return client.Merchant{}, err
-	}
-	out := one[0]
-	out.ServiceSigningKey = s.SigningKey
-	return out, nil
+	one[0].ServiceSigningKey = s.SigningKey
+	err = s.addHealth(c, one)
+	return one[0], err
 }
 
 func (s *Server) updateMerchant(c *api.Call, id string, in client.MerchantPatch) (client.UpdatedMerchant, *client.Proposed, error) {
@@ -327,4 +318,20 @@ func merchantOf(m outbox.Merchant) client.Merchant {
 		APIKeyFingerprint: journal.Fingerprint(m.APIKey.Reveal()), CallbackAPIKeyFingerprint: journal.Fingerprint(m.CallbackAPIKey.Reveal()), Rotation: rotationOf(m),
 		Version: m.Version, Created: api.TimeOf(m.Created), Updated: api.TimeOf(m.Updated),
 	}
+}
+
+// addHealth adds to each merchant of list its health.
+func (s *Server) addHealth(c *api.Call, list []client.Merchant) error {
+	ids := make([]string, len(list))
+	for i, m := range list {
+		ids[i] = m.ID
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	all, err := s.Lists.Health(c.R.Context(), ids)
+	for i := range list {
+		list[i].Health = all[list[i].ID]
+	}
+	return err
 }

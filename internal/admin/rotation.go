@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	"countersign"
 	"countersign/client"
 	"countersign/internal/api"
 	"countersign/internal/db"
@@ -43,16 +42,6 @@ func (r rotationStep) apply(m *outbox.Merchant) error {
 	return fmt.Errorf("rotation is %w: step %q", db.ErrInvalid, r.Step)
 }
 
-func (s *Server) applyRotation() api.ApplyChange {
-	return s.applied(func(m *outbox.Merchant, content []byte) error {
-		var r rotationStep
-		if err := json.Unmarshal(content, &r); err != nil {
-			return err
-		}
-		return r.apply(m)
-	})
-}
-
 func (s *Server) stageRotation(c *api.Call, id string, in client.NewRotation) (out client.StagedKeys, _ *client.Proposed, err error) {
 	m, err := s.Outbox.Merchant(c.R.Context(), id)
 	if err != nil {
@@ -75,20 +64,16 @@ func (s *Server) stageRotation(c *api.Call, id string, in client.NewRotation) (o
 	if err := faults.Err(); err != nil {
 		return out, nil, err
 	}
-	if in.MakeAPIKey {
-		out.APIKey = client.Secret(api.RandomText(24))
-	}
-	if in.MakeCallbackAPIKey {
-		out.CallbackAPIKey = client.Secret(api.RandomText(24))
-	}
-	step := rotationStep{Step: "stage"}
-	apiKeys := [2]string{cmp.Or(in.APIKey, out.APIKey).Reveal(), cmp.Or(in.CallbackAPIKey, out.CallbackAPIKey).Reveal()}
-	if in.Key != nil || in.ResponseKey != nil || apiKeys == [2]string{} {
+	var fresh outbox.MerchantKeys
+	out.APIKey, fresh.APIKey = apiKey(in.MakeAPIKey, in.APIKey)
+	out.CallbackAPIKey, fresh.CallbackAPIKey = apiKey(in.MakeCallbackAPIKey, in.CallbackAPIKey)
+	if in.Key != nil || in.ResponseKey != nil || fresh == (outbox.MerchantKeys{}) {
 		if err := k.make(in.Key, in.ResponseKey, false); err != nil {
 			return out, nil, err
 		}
 	}
-	fresh := outbox.MerchantKeys{Key: k.request, ResponseKey: k.response, APIKey: countersign.APIKey(apiKeys[0]), CallbackAPIKey: countersign.APIKey(apiKeys[1])}
+	step := rotationStep{Step: "stage"}
+	fresh.Key, fresh.ResponseKey = k.request, k.response
 	if step.Keys, err = fresh.Plain(); err != nil {
 		return out, nil, err
 	}
@@ -107,20 +92,16 @@ func (s *Server) stageRotation(c *api.Call, id string, in client.NewRotation) (o
 }
 
 func (s *Server) activateRotation(c *api.Call, id string, in client.Activation) (client.UpdatedMerchant, *client.Proposed, error) {
-	return s.stepOf(c, id, rotationStep{Step: "activate", Overlap: time.Duration(cmp.Or(in.Overlap, defaultOverlap))})
-}
-
-func (s *Server) finishRotation(c *api.Call, id string, _ api.None) (client.UpdatedMerchant, *client.Proposed, error) {
-	return s.stepOf(c, id, rotationStep{Step: "finish"})
-}
-
-func (s *Server) cancelRotation(c *api.Call, id string, _ api.None) (client.UpdatedMerchant, *client.Proposed, error) {
-	return s.stepOf(c, id, rotationStep{Step: "cancel"})
-}
-
-func (s *Server) stepOf(c *api.Call, id string, r rotationStep) (client.UpdatedMerchant, *client.Proposed, error) {
-	m, waits, err := s.takeStep(c, id, r)
+	m, waits, err := s.takeStep(c, id, rotationStep{Step: "activate", Overlap: time.Duration(cmp.Or(in.Overlap, defaultOverlap))})
 	return client.UpdatedMerchant{Merchant: m}, waits, err
+}
+
+// step returns the handler of a step without members.
+func (s *Server) step(name string) func(*api.Call, string, api.None) (client.UpdatedMerchant, *client.Proposed, error) {
+	return func(c *api.Call, id string, _ api.None) (client.UpdatedMerchant, *client.Proposed, error) {
+		m, waits, err := s.takeStep(c, id, rotationStep{Step: name})
+		return client.UpdatedMerchant{Merchant: m}, waits, err
+	}
 }
 
 // takeStep does the step, or proposes it.

@@ -18,6 +18,24 @@ const (
 	remove = http.MethodDelete
 )
 
+const (
+	title       = "countersign service API"
+	description = "Tells merchants of deposits, asks them to confirm withdrawals, and gives at most one permit to execute each withdrawal. " +
+		"Errors are problem details (RFC 9457) that name the member at fault. " + api.Notation
+	tokenUse = "a token of this service; its role must be one of the operation's x-roles"
+)
+
+var tags = map[string]string{
+	"addresses":   "Changes of users' deposit addresses, which merchants are told of",
+	"merchants":   "The merchants that the service calls, with their URLs and keys",
+	"deposits":    "Deposits that merchants are told of",
+	"withdrawals": "Withdrawals that merchants confirm, and the permits to execute them. Paths take MERCHANT%2FCALLBACKID in place of an id",
+	"decisions":   "The feed of how withdrawals were decided",
+	"callbacks":   "The callbacks to merchants and their attempts. Paths take MERCHANT%2FTRACKINGID in place of an id",
+	"freeze":      "The stop of the whole service",
+	"thaw":        "Its end",
+}
+
 // route is one row of the table of routes.
 type route api.Route
 
@@ -39,8 +57,8 @@ func (s *Server) routes() []route {
 		{post, "/v1/merchants/{id}/resume", "resumeMerchant", api.Operators, byPath, 200, api.One(s.resumeMerchant), "End the pause of a merchant; with resend, send all its pending callbacks at once", []int{409}},
 		{post, "/v1/merchants/{id}/rotation", "stageRotation", api.Operators, byPath, 200, api.ChangeOne(s.stageRotation), "Give a merchant a second set of keys; the present ones still seal, and answers under either count. Each step waits for an approver, where there is one", []int{409}},
 		{post, "/v1/merchants/{id}/rotation/activate", "activateRotation", api.Operators, byPath, 200, api.ChangeOne(s.activateRotation), "Make the newer keys of a merchant seal; answers under the older ones count until the end of the overlap", []int{409}},
-		{post, "/v1/merchants/{id}/rotation/finish", "finishRotation", api.Operators, byPath, 200, api.ChangeOne(s.finishRotation), "End the older keys of a merchant now", []int{409}},
-		{post, "/v1/merchants/{id}/rotation/cancel", "cancelRotation", api.Operators, byPath, 200, api.ChangeOne(s.cancelRotation), "End the newer keys of a merchant: the older ones seal, alone", []int{409}},
+		{post, "/v1/merchants/{id}/rotation/finish", "finishRotation", api.Operators, byPath, 200, api.ChangeOne(s.step("finish")), "End the older keys of a merchant now", []int{409}},
+		{post, "/v1/merchants/{id}/rotation/cancel", "cancelRotation", api.Operators, byPath, 200, api.ChangeOne(s.step("cancel")), "End the newer keys of a merchant: the older ones seal, alone", []int{409}},
 
 		{get, "/v1/freeze", "frozen", api.MoneyReaders, byHandler, 200, api.Handle(s.frozen), "Show whether the service is frozen", nil},
 		{post, "/v1/freeze", "freeze", api.Approvers, whole, 200, api.Urgent(api.Handle(s.freeze)), "Stop sending, deciding and releasing for all merchants; repeating it changes nothing", nil},

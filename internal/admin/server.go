@@ -74,12 +74,12 @@ func New(c Config) (*Server, error) {
 	}
 	s := &Server{Config: c}
 	c.Changes.TellOfWaiting = func(ctx context.Context, now db.Millis) error { return s.tasks().TellOfWaiting(ctx, c.Outbox.DB, now) }
-	c.Changes.Versions(func(ctx context.Context, merchant string) (int64, error) {
+	c.Changes.Version = func(ctx context.Context, merchant string) (int64, error) {
 		m, err := c.Outbox.Merchant(ctx, merchant)
 		return m.Version, err
-	})
-	c.Changes.Handle(api.ChangeMerchant, s.applySettings())
-	c.Changes.Handle(api.ChangeRotation, s.applyRotation())
+	}
+	c.Changes.Handle(api.ChangeMerchant, applied(s, s.patched))
+	c.Changes.Handle(api.ChangeRotation, applied(s, func(m *outbox.Merchant, r rotationStep) error { return r.apply(m) }))
 	var err error
 	s.api, err = api.New(api.Config{
 		Process: c.Process, Self: "the service", Title: title, Description: description, TokenDescription: tokenUse, Tags: tags,

@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -118,7 +119,7 @@ func New(c Config, routes []Route) (*API, error) {
 	a := &API{c: c, mux: http.NewServeMux(), reads: newReads(), guesses: newGuesses(guessRate, allGuessRate),
 		ends: newGuesses(endRate, rate.Inf), ending: make(chan struct{}, endsMost)}
 	a.stopping, a.stop = context.WithCancel(context.Background())
-	a.tokens.init()
+	a.tokens.known, a.tokens.bounds = map[[sha256.Size]byte]knownToken{}, map[string]*bounds{}
 	a.registry = huma.NewMapRegistry("#/components/schemas/", schemaName)
 	aliases := common()
 	maps.Copy(aliases, c.Words)

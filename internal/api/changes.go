@@ -6,12 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"countersign/client"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 )
 
 // ApplyChange applies a change. content is what was proposed. It calls also last in its transaction; if also fails,
@@ -52,11 +55,13 @@ type ChangesConfig struct {
 
 // Changes stores, decides and applies the changes of one end. Make it with NewChanges.
 type Changes struct {
-	c       ChangesConfig
-	tokens  *Tokens
-	kinds   map[ChangeKind]ApplyChange
-	version func(ctx context.Context, merchant string) (int64, error)
+	c      ChangesConfig
+	tokens *Tokens
+	kinds  map[ChangeKind]ApplyChange
 
+	// Version reads the present version of a merchant. It lets a stale change of a merchant be shown as stale before
+	// anybody approves it. An end without merchants needs none.
+	Version func(ctx context.Context, merchant string) (int64, error)
 	// TellOfWaiting announces what waits for persons. Set it before Run. Nil: nothing is announced.
 	TellOfWaiting func(context.Context, db.Millis) error
 }
@@ -97,12 +102,6 @@ func (k *Changes) Handle(kind ChangeKind, apply ApplyChange) {
 		k.kinds = map[ChangeKind]ApplyChange{}
 	}
 	k.kinds[kind] = apply
-}
-
-// Versions sets the function that reads the present version of a merchant. It lets a stale change of a merchant be
-// shown as stale before anybody approves it. An end without merchants needs none.
-func (k *Changes) Versions(of func(ctx context.Context, merchant string) (int64, error)) {
-	k.version = of
 }
 
 // changePurpose is the purpose under which the content of a change is sealed.
@@ -178,7 +177,7 @@ func (k *Changes) Stale(ctx context.Context, c *Change, now db.Millis) error {
 	if _, err := proposerOf(ctx, k.c.DB, c, now); err != nil || c.Merchant == "" {
 		return err
 	}
-	version, err := k.version(ctx, c.Merchant)
+	version, err := k.Version(ctx, c.Merchant)
 	if err != nil || version == c.Version {
 		return err
 	}
@@ -395,4 +394,49 @@ func (k *Changes) EndOld(ctx context.Context, now db.Millis) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// The kinds of records about changes. The effect of an applied change has a record of its own, about the merchant or
+// the token.
+const (
+	recordProposed = "change.proposed"
+	recordApproved = "change.approved"
+	recordDeclined = "change.declined"
+	recordStale    = "change.stale"
+	recordDone     = "change.done"
+)
+
+// changeRecord is the data of a record about a change.
+type changeRecord struct {
+	Kind       ChangeKind        `json:"kind"`
+	Merchant   string            `json:"merchant,omitempty"`
+	Token      string            `json:"token,omitempty"`
+	Before     map[string]string `json:"before,omitempty"`
+	After      map[string]string `json:"after,omitempty"`
+	ProposedBy string            `json:"proposedBy"`
+	Reason     string            `json:"reason,omitempty"`
+}
+
+func recordChange(ctx context.Context, t *db.Tx, kind string, c *Change, now db.Millis) error {
+	about := slices.DeleteFunc([]string{c.ID, c.Merchant, c.Token}, func(id string) bool { return id == "" })
+	return journal.Add(ctx, t, journal.Record{Kind: kind, At: now, About: about, Data: changeRecord{
+		c.Kind, c.Merchant, c.Token, c.Before, c.After, c.ProposedBy, c.Reason}})
+}
+
+// announce adds the record of an applied change and raises the alarm. Every applied change calls it, in its
+// transaction. A change of a token raises the alarm only if its role decides on changes.
+func (k *Changes) announce(ctx context.Context, t *db.Tx, c *Change, now db.Millis) error {
+	if c.DecidedBy != "" { // if nobody had to decide, the record of the effect names the token
+		if err := recordChange(ctx, t, recordDone, c, now); err != nil {
+			return err
+		}
+	}
+	what := strings.Join(slices.Sorted(maps.Keys(c.After)), ",") // the values are in the record
+	if c.Token != "" {
+		if !slices.Contains(Approvers, client.Role(c.After["role"]+c.Before["role"])) {
+			return nil
+		}
+		what = c.Token + " " + string(c.Kind)
+	}
+	return db.RaiseAlarms(ctx, t, []client.Alarm{{Merchant: c.Merchant, Kind: client.AlarmControlChanged, Subject: c.ID + " " + what, First: now}})
 }

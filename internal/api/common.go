@@ -1,8 +1,11 @@
 package api
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
+	"slices"
+	"strings"
 
 	"countersign/client"
 	"countersign/internal/db"
@@ -91,4 +94,83 @@ func (o Common) epoch(c *Call, _ None, _ None) (out client.Epoch, err error) {
 	e := list.Last()
 	out.Epoch, out.Began, out.Open, out.Reconciled = e.Number, TimeOf(e.Began), e.Open(), TimeOf(e.Reconciled)
 	return out, err
+}
+
+// nodes lists the processes of the end.
+func (o Common) nodes(c *Call, _ None, _ None) (client.Nodes, error) {
+	out := client.Nodes{Nodes: []client.Node{}}
+	rows, err := o.Lists.Nodes(c.R.Context(), c.Now)
+	for _, n := range rows {
+		out.Nodes = append(out.Nodes, client.Node{
+			Name: n.Name, Version: n.Version, Started: TimeOf(n.Started), Seen: TimeOf(n.Seen),
+			Silent: n.Silent(c.Now), Self: n.ID == o.Node,
+		})
+	}
+	return out, err
+}
+
+// alarmQuery selects a page of alarms.
+type alarmQuery struct {
+	client.AlarmFilter
+	SeqPage
+}
+
+// alarms lists alarms. A bound token sees those of its merchants only.
+func (o Common) alarms(c *Call, q alarmQuery, _ None) (client.AlarmPage, error) {
+	list, next, err := o.Lists.AlarmsWhere(c.R.Context(), c.Token.BoundTo(), q.AlarmFilter, q.Limit, q.Cursor)
+	return client.AlarmPage{Alarms: append([]client.Alarm{}, list...), Next: NextSeq(next)}, err
+}
+
+// ackAlarm acknowledges an alarm.
+func (o Common) ackAlarm(c *Call, seq int64, in client.Ack) (client.Alarm, error) {
+	switch a, err := o.Rows.Alarm(c.R.Context(), seq); {
+	case err != nil:
+		return client.Alarm{}, err
+	case !c.Sees(a.Merchant):
+		return client.Alarm{}, db.ErrNotFound
+	}
+	return o.Rows.AckAlarm(c.R.Context(), client.Alarm{Seq: seq, Acked: c.Now, AckedBy: c.Token.ID, AckedName: c.Token.Name, AckedNote: in.Note})
+}
+
+// testAlarm posts a test message and returns the result.
+func (o Common) testAlarm(c *Call, _ None, _ None) (client.AlarmTest, error) {
+	if o.TestAlarm == nil {
+		return client.AlarmTest{}, &db.ConflictError{Reason: "alarms are not posted: start this end with --alarm-url"}
+	}
+	return o.TestAlarm(c.R.Context())
+}
+
+// searchQuery is the text that people search for.
+type searchQuery struct {
+	Q string `query:"q" required:"true" minLength:"1" maxLength:"1024" doc:"a whole identifier, user, address or transaction, 1 to 1,024 characters"`
+}
+
+// search answers /v1/search. It removes duplicates, puts exact ids first and then the newest, and limits the number.
+func (o Common) search(c *Call, q searchQuery, _ None) (client.SearchResult, error) {
+	result, text := client.SearchResult{Found: []client.Found{}}, strings.TrimSpace(q.Q)
+	if text == "" || db.CheckText("", text) != nil {
+		return result, nil
+	}
+	found, err := o.Search(c, text)
+	if err != nil {
+		return result, err
+	}
+	for _, f := range found {
+		if !slices.ContainsFunc(result.Found, func(g client.Found) bool { return f.Kind == g.Kind && f.ID == g.ID }) {
+			result.Found = append(result.Found, f)
+		}
+	}
+	slices.SortStableFunc(result.Found, func(a, b client.Found) int {
+		return cmp.Or(cmp.Compare(inexact(a), inexact(b)), cmp.Compare(b.At, a.At))
+	})
+	result.Found = result.Found[:min(len(result.Found), client.MostFound)]
+	return result, nil
+}
+
+// inexact returns 0 for a thing whose id is the text, which sorts first, and 1 for all others.
+func inexact(f client.Found) int {
+	if f.Matched == client.MatchedID {
+		return 0
+	}
+	return 1
 }

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
@@ -296,4 +298,124 @@ func (k *Tokens) signOut(c *Call, _ None, _ None) (None, error) {
 		}
 		return recordPerson(ctx, t, recordPersonSignedOut, c.Token, "", "", c.Now)
 	})
+}
+
+// formerApprover is the Token.Over of a person who was an approver and now has another role. Changes still wait.
+const formerApprover = 2
+
+// makesWait reports whether this token makes changes wait for an approver.
+func (t Token) makesWait() bool {
+	return t.Over == formerApprover || t.Role == client.RoleApprover && t.Over == 0
+}
+
+const (
+	savePersonSQL = `UPDATE tokens SET name = $2, role = $3, merchants = $4, expires = 0, revoked = $5, over = $6, voided = $7 WHERE id = $1`
+
+	endPersonSQL = `UPDATE tokens SET expires = $2 WHERE id = $1 AND (expires = 0 OR expires > $2)`
+)
+
+// savePerson writes a person into the row of tokens that stands for them. A person always has the same row, so two
+// sessions are one origin. begins says that the person signs in now. Only a sign-in lifts a revocation: earlier
+// sessions stay ended, and what the person did before stays void.
+func savePerson(ctx context.Context, t *db.Tx, p person, begins bool, now db.Millis) (Token, error) {
+	was, err := FindToken(ctx, t, p.id())
+	if errors.Is(err, db.ErrNotFound) && begins {
+		is := Token{ID: p.id(), Name: p.Name, Role: p.Role, Merchants: p.Merchants, Root: p.id(), Created: now, Subject: p.Subject}
+		_, nobody := MintToken() // nobody knows a secret with this hash
+		if err := createToken(ctx, t, is, nobody); err != nil {
+			return is, err
+		}
+		return is, tellOfPerson(ctx, t, is, now)
+	}
+	if err != nil {
+		return was, err
+	}
+	is := was
+	is.Name, is.Role, is.Merchants, is.Expires = p.Name, p.Role, p.Merchants, 0
+	switch {
+	case is.Role == client.RoleApprover:
+		if begins || was.Role != client.RoleApprover { // a session that continues does not undo EndApprovers
+			is.Over = 0
+		}
+	case was.makesWait():
+		is.Over = formerApprover
+	}
+	if begins && was.Revoked != 0 {
+		is.Revoked, is.Voided = 0, max(was.Voided, was.Revoked)
+		if _, err := t.Exec(ctx, endSessionsSQL, was.ID); err != nil {
+			return was, err
+		}
+	}
+	if is == was {
+		return is, nil
+	}
+	_, err = t.Exec(ctx, savePersonSQL, is.ID, is.Name, string(is.Role), is.Merchants, int64(is.Revoked), is.Over, int64(is.Voided))
+	if err == nil {
+		err = recordPerson(ctx, t, recordPersonChanged, is, p.Group, "", now)
+	}
+	if err == nil && (is.Role != was.Role || !was.Valid(now)) {
+		err = tellOfPerson(ctx, t, is, now)
+	}
+	return is, err
+}
+
+// tellOfPerson raises the alarm that a new token of this role would raise.
+func tellOfPerson(ctx context.Context, t *db.Tx, is Token, now db.Millis) error {
+	if is.Role != client.RoleApprover && is.Role != client.RoleAdmin {
+		return nil
+	}
+	return db.RaiseAlarms(ctx, t, []client.Alarm{{Kind: client.AlarmControlChanged, Subject: is.ID + " person " + string(is.Role), First: now}})
+}
+
+const (
+	// signInLife is the longest life of a session.
+	signInLife db.Millis = 12 * 3600_000
+	// freshFor is the greatest age of the last sign-in of a person who decides on money.
+	freshFor db.Millis = 5 * 60_000
+)
+
+// errAgain asks the person to sign in again, in the form of RFC 9470.
+var errAgain = &client.Problem{Status: http.StatusUnauthorized, Title: http.StatusText(http.StatusUnauthorized), Code: client.CodeSignInAgain,
+	Detail: "you signed in more than five minutes ago: sign in again at the identity provider, then repeat this"}
+
+// Fresh marks an act that moves money or decides on it. A person must have signed in within the last five minutes, so
+// a browser that was left open or a stolen session is not enough. A token has no sign-in and passes. Every such act
+// has Fresh in the tables of routes.
+func Fresh(h Handler) Handler {
+	h.fresh = true
+	return h
+}
+
+// CheckFresh makes the check of Fresh, for a handler that needs it only in some cases.
+func (c *Call) CheckFresh() error {
+	if t := c.Token; t.Subject == "" || c.Now >= t.signedIn-freshFor && c.Now < t.signedIn+freshFor {
+		return nil
+	}
+	if !c.W.Answered() {
+		c.W.Header().Set("WWW-Authenticate", `Bearer error="insufficient_user_authentication", max_age="300"`)
+	}
+	return errAgain
+}
+
+var sealedRecord = db.Record{Table: "sessions"}
+
+// seal returns v as a text for somebody who must return it unchanged and cannot read it. open reads it.
+func (k *Tokens) seal(purpose string, v any) (string, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return "", err
+	}
+	return base64.RawURLEncoding.EncodeToString(k.d.SealText(sealedRecord, purpose, text)), nil
+}
+
+func (k *Tokens) open(purpose, sealed string, v any) error {
+	raw, err := base64.RawURLEncoding.DecodeString(sealed)
+	if err != nil {
+		return err
+	}
+	text, err := k.d.OpenText(sealedRecord, purpose, raw)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, v)
 }

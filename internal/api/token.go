@@ -89,11 +89,6 @@ func (k knownToken) fresh(now time.Time) bool {
 	return age >= 0 && age < tokenTTL
 }
 
-func (t *tokens) init() {
-	t.known = map[[sha256.Size]byte]knownToken{}
-	t.bounds = map[string]*bounds{}
-}
-
 // forget empties the cache, so that a revocation takes effect on this node at once.
 func (t *tokens) forget() {
 	t.mu.Lock()

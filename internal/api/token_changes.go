@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"countersign/client"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 )
 
 // tokenContent is the content of a change that makes a token.
@@ -51,14 +53,13 @@ func (k *Changes) applyRevoke(ctx context.Context, c *Change, _ []byte, now db.M
 		}
 		// Approvers that are bound to merchants can decide only on those. Without an unbound one, nobody could decide
 		// on the rest.
-		any, err := approverExists(ctx, t, now, false)
+		left, err := readTokens(ctx, t, ``)
+		left = slices.DeleteFunc(left, func(t Token) bool { return t.Role != client.RoleApprover || !t.Valid(now) })
+		if err == nil && len(left) > 0 && !slices.ContainsFunc(left, func(t Token) bool { return t.Merchants == "" }) {
+			err = &db.ConflictError{Reason: "this is the last approver's token that is for all merchants; revoke those that are bound first"}
+		}
 		if err != nil {
 			return err
-		}
-		if unbound, err := approverExists(ctx, t, now, true); err != nil {
-			return err
-		} else if any && !unbound {
-			return &db.ConflictError{Reason: "this is the last approver's token that is for all merchants; revoke those that are bound first"}
 		}
 		return also(ctx, t)
 	})
@@ -103,7 +104,7 @@ func (k *Changes) mayMake(ctx context.Context, c *Call, t Token) error {
 		return NewProblem(http.StatusForbidden, "as long as there is no approver, only an admin's token can make tokens")
 	}
 	if t.Role == client.RoleApprover && t.Merchants != "" {
-		unbound, err := approverExists(ctx, k.c.DB, c.Now, true)
+		unbound, err := tokenIn(ctx, k.c.DB, func(t Token) bool { return t.Role == client.RoleApprover && t.Valid(c.Now) && t.Merchants == "" })
 		if err == nil && !unbound {
 			err = Invalid(At("body.merchants", "binds the first approver, and nobody could decide for the other merchants: make an approver for all of them first"))
 		}
@@ -161,4 +162,51 @@ func (k *Changes) revokeToken() Handler {
 		}
 		return none, &client.Proposed{Task: change.TaskID()}, nil
 	})
+}
+
+// ChangesWait reports whether changes wait for an approver. They do once a token of role approver was made, other
+// than the token except. They still wait after that token expires or is revoked, since one person could otherwise
+// decide alone. Only EndApprovers ends the waiting.
+func ChangesWait(ctx context.Context, q db.Querier, except string) (bool, error) {
+	return tokenIn(ctx, q, func(t Token) bool { return t.makesWait() && t.ID != except })
+}
+
+func tokenIn(ctx context.Context, q db.Querier, counts func(Token) bool) (bool, error) {
+	list, err := readTokens(ctx, q, ``)
+	return slices.ContainsFunc(list, counts), err
+}
+
+const endApproverSQL = `UPDATE tokens SET over = 1, revoked = CASE WHEN revoked = 0 THEN $2 ELSE revoked END WHERE id = $1`
+
+// recordApproversEnded is the kind of the record that EndApprovers adds.
+const recordApproversEnded = "approvers.ended"
+
+// EndApprovers revokes the tokens of all approvers and returns their ids. Changes then take effect without an
+// approver until the next approver's token is made. Only an admin at the machine can call it: the API has no such
+// operation.
+func EndApprovers(ctx context.Context, d *db.DB, now db.Millis) (ids []string, err error) {
+	err = d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		ids = []string{}
+		list, err := readTokens(ctx, t, ` ORDER BY id{lock}`)
+		if err != nil {
+			return err
+		}
+		for _, token := range list {
+			if !token.makesWait() {
+				continue
+			}
+			ids = append(ids, token.ID)
+			if _, err := t.Exec(ctx, endApproverSQL, token.ID, int64(now)); err != nil {
+				return err
+			}
+		}
+		if len(ids) == 0 {
+			return nil
+		}
+		if err := db.RaiseAlarms(ctx, t, []client.Alarm{{Kind: client.AlarmControlChanged, Subject: "no-approvers " + ids[0], First: now}}); err != nil {
+			return err
+		}
+		return journal.Add(ctx, t, journal.Record{Kind: recordApproversEnded, At: now, About: ids})
+	})
+	return ids, err
 }

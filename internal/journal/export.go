@@ -65,19 +65,16 @@ func Export(ctx context.Context, to io.Writer, api Source, first int64) error {
 			return fmt.Errorf("the log ended at record %d", after)
 		}
 	}
-	return WriteProof(w, signed)
+	if err := writeLine(w, signed); err != nil {
+		return err
+	}
+	return w.Flush()
 }
 
 // WriteProof writes p in the form that Verify reads.
-func WriteProof(w io.Writer, p client.AuditProof) error {
-	b := bufio.NewWriter(w) // w itself, if that is one
-	if err := writeLine(b, p); err != nil {
-		return err
-	}
-	return b.Flush()
-}
+func WriteProof(w io.Writer, p client.AuditProof) error { return writeLine(w, p) }
 
-func writeLine(w *bufio.Writer, v any) error {
+func writeLine(w io.Writer, v any) error {
 	line, err := Marshal(v)
 	if err != nil {
 		return err

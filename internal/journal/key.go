@@ -23,28 +23,23 @@ type key struct {
 
 // openKey returns the key of the log in d. The first start makes it; all nodes of one database have the same.
 func openKey(ctx context.Context, d *db.DB, end string) (key, error) {
-	text, err := ownKey.Open(ctx, d, func() ([]byte, error) {
+	return parseKey(ownKey.Open(ctx, d, func() ([]byte, error) {
 		var random [4]byte
 		_, _ = rand.Read(random[:]) // never fails
 		private, public, err := note.GenerateKey(rand.Reader, "countersign-"+end+"-"+hex.EncodeToString(random[:]))
 		return []byte(private + "\n" + public), err
-	}, nil)
-	if err != nil {
-		return key{}, err
-	}
-	return parseKey(text)
+	}, nil))
 }
 
 // readKey returns the stored key. Its signer is nil if there is none.
 func readKey(ctx context.Context, d *db.DB) (key, error) {
-	text, err := ownKey.Read(ctx, d, d.MasterKey())
+	return parseKey(ownKey.Read(ctx, d, d.MasterKey()))
+}
+
+func parseKey(text []byte, err error) (key, error) {
 	if err != nil || text == nil {
 		return key{}, err
 	}
-	return parseKey(text)
-}
-
-func parseKey(text []byte) (key, error) {
 	private, public, _ := strings.Cut(string(text), "\n")
 	signer, err := note.NewSigner(private)
 	if err != nil {

@@ -6,6 +6,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
+	"io"
+	"unicode"
 
 	"countersign"
 	"countersign/client"
@@ -54,7 +57,7 @@ func Caller(ctx context.Context) string {
 
 // Add adds r to the log, with the actor and the node of ctx. It is kept in the transaction t, or not at all.
 func Add(ctx context.Context, t *db.Tx, r Record) error {
-	b := body{At: client.Time(r.At), Kind: r.Kind, About: r.About}
+	b := Entry{At: client.Time(r.At), Kind: r.Kind, About: r.About}
 	if a, ok := ctx.Value(actorKey{}).(Actor); ok {
 		b.By = &a
 	}
@@ -76,8 +79,8 @@ func Add(ctx context.Context, t *db.Tx, r Record) error {
 	return nil
 }
 
-// body is a record as it is written.
-type body struct {
+// Entry is a record as it is written and read.
+type Entry struct {
 	At    client.Time     `json:"at"`
 	Kind  string          `json:"kind"`
 	About []string        `json:"about,omitempty"`
@@ -86,12 +89,35 @@ type body struct {
 	Data  json.RawMessage `json:"data,omitempty"`
 }
 
-// Entry is a record as it is read.
-type Entry body
-
 // Read reads a record.
 func Read(record []byte) (e Entry, err error) {
 	return e, json.Unmarshal(record, &e)
+}
+
+// Show writes records for people, in order, each under a line with its number, time and kind.
+func Show(w io.Writer, list ...client.AuditEntry) error {
+	var text bytes.Buffer
+	for _, r := range list {
+		entry, err := Read(r.Record)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&text, "\n%d  %s  %s\n    ", r.Seq, entry.At, entry.Kind)
+		if err := json.Indent(&text, r.Record, "    ", "  "); err != nil {
+			return err
+		}
+		text.WriteByte('\n')
+	}
+	for _, c := range text.String() {
+		form := "%c"
+		if unicode.IsControl(c) && c != '\n' { // a terminal must not act on it
+			form = `\u%04x`
+		}
+		if _, err := fmt.Fprintf(w, form, c); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Marshal writes v as records are written: JSON without spaces, with <, > and & as they are.
