@@ -45,14 +45,16 @@ type daemonFlags struct {
 	AlarmURL    string `first:"" name:"alarm-url" help:"URL that alarms are posted to (docs/operator/README.md). @FILE if its path is a secret." placeholder:"URL"`
 	AlarmSecret secret `name:"alarm-secret" help:"Secret that signs alarms: whsec_ and Base64, or @FILE; alarm.secret of the data directory if empty." placeholder:"SECRET"`
 	OIDCSecret  secret `name:"oidc-secret" help:"The client's secret, or @FILE; empty for a public client." placeholder:"SECRET"`
+	New         bool   `help:"Start with an empty database. It takes deposits that were booked elsewhere for new ones."`
 	logFlags
 	Check bool `first:"" asks:"" env:"-" help:"Print as JSON what a start would find and do, without starting. The exit status is 1 if it would fail."`
 }
 
-// complete sets these flags in the configuration of a daemon.
-func (f *daemonFlags) complete(c *daemon.Common, dir string, log *slog.Logger) (err error) {
+// complete sets these flags in the configuration of the daemon that a settings file calls name. used must be called
+// when the daemon has opened its database.
+func (f *daemonFlags) complete(c *daemon.Common, std streams, name, dir string, log *slog.Logger) (used func(), err error) {
 	if c.ChangeApprovals < 1 || c.ChangeApprovals > daemon.MaxChangeApprovals {
-		return fmt.Errorf("--change-approvals is %d: give 1 to %d", c.ChangeApprovals, daemon.MaxChangeApprovals)
+		return nil, fmt.Errorf("--change-approvals is %d: give 1 to %d", c.ChangeApprovals, daemon.MaxChangeApprovals)
 	}
 	collectSeldom()
 	c.Log = log
@@ -60,18 +62,21 @@ func (f *daemonFlags) complete(c *daemon.Common, dir string, log *slog.Logger) (
 		log.Warn("a database and its first token, of role admin, were made: deposits that were booked elsewhere are new here", "file", file)
 	}
 	if c.Alarms.URL, err = secret(f.AlarmURL).reveal("alarm-url"); err != nil {
-		return err
+		return nil, err
 	}
 	if c.Alarms.Secret, err = signingSecret("alarm-secret", f.AlarmSecret); err != nil {
-		return err
+		return nil, err
 	}
 	text, err := f.OIDCSecret.reveal("oidc-secret")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c.OIDC.Secret = client.Secret(text)
+	if used, err = f.begins(std, name, dir, log); err != nil {
+		return nil, err
+	}
 	c.Storage, err = f.storage(dir, log)
-	return err
+	return used, err
 }
 
 // signingSecret reads the secret of a flag, or returns nil if the flag is not given.

@@ -58,7 +58,8 @@ func (c *gatewayCmd) Run(std streams) error {
 	if config.Grace = c.OrderGrace; config.Grace <= 0 {
 		config.Grace = -1 // 0 would be the default
 	}
-	if err := c.complete(&config.Common, c.Data, log); err != nil {
+	used, err := c.complete(&config.Common, std, "gateway", c.Data, log)
+	if err != nil {
 		return err
 	}
 	g, err := daemon.NewGateway(*config)
@@ -66,6 +67,7 @@ func (c *gatewayCmd) Run(std streams) error {
 		return explainStart(err)
 	}
 	return c.run(std, g, log, func() {
+		used()
 		if len(callbacks.CallbackAPIKeys) == 0 {
 			log.Warn("X-API-KEY is not checked: everybody who reaches the callback address reads the apiKey in the response, costs RSA operations " +
 				"and can post recorded callbacks again; see --callback-api-key")

@@ -326,6 +326,57 @@ func TestLearn(t *testing.T) {
 	}
 }
 
+// TestNewDataDirectory: a daemon does not begin with an empty database where one was used with
+// the same settings file, unless it is told to. Before, a gateway that was started from
+// another directory took known deposits for new.
+func TestNewDataDirectory(t *testing.T) {
+	dbtest.Whole(t, "this test starts many processes")
+	s := newOtherService(t)
+	for end, settings := range map[string]string{"serve": "[serve]\nlisten = \"127.0.0.1:0\"\n",
+		"gateway": "[gateway]\nlisten = \"127.0.0.1:0\"\napi-listen = \"127.0.0.1:0\"\napi-key = \"k\"\n"} {
+		dir := t.TempDir()
+		config, pub := filepath.Join(dir, "settings.toml"), filepath.Join(dir, "provider.pub")
+		if end == "gateway" {
+			settings += fmt.Sprintf("service-key = %q\n", pub)
+		}
+		for file, text := range map[string]string{config: settings, pub: s.publicKey()} {
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		first, second := filepath.Join(dir, "first"), filepath.Join(dir, "second")
+		run := func(args ...string) {
+			t.Helper()
+			d := startDaemon(t, append([]string{end, "--config", config}, args...)...)
+			if code := d.stop(t); code != exitDone {
+				t.Fatalf("%v: exit status %d\n%s", args, code, d.output)
+			}
+		}
+		refused := func(dir, known string, args ...string) {
+			t.Helper()
+			status, _, errOut := shell(t, "", append([]string{end, "--config", config, "--data", dir}, args...)...)
+			if status != exitFailed || !strings.Contains(errOut, "--data: "+dir+" has no database, and "+config+" was used with the one in "+known) ||
+				!strings.Contains(errOut, "give --data "+known) || !strings.Contains(errOut, "--new") {
+				t.Fatalf("%s: %d %s", end, status, errOut)
+			}
+			if _, err := os.Stat(dir); err == nil {
+				t.Errorf("%s: %s was made", end, dir)
+			}
+		}
+		run("--data", first)
+		run("--data", first)
+		refused(second, first, "--check") // first, since it ends whatever it finds
+		refused(second, first)
+		run("--data", second, "--new")
+		run("--data", first)
+		run("--data", second)
+		if err := os.RemoveAll(second); err != nil { // as a disk that is not mounted
+			t.Fatal(err)
+		}
+		refused(second, second, "--check")
+	}
+}
+
 // TestHoldWarning: the start says that a policy can hold what this provider may take
 // for refused, unless the settings say that it asks again.
 func TestHoldWarning(t *testing.T) {

@@ -10,7 +10,8 @@ type serveCmd struct {
 
 func (c *serveCmd) Run(std streams) error {
 	log := c.logger(std.err)
-	if err := c.complete(&c.Common, c.Data, log); err != nil {
+	used, err := c.complete(&c.Common, std, "serve", c.Data, log)
+	if err != nil {
 		return err
 	}
 	s, err := daemon.NewService(c.ServiceConfig)
@@ -18,6 +19,7 @@ func (c *serveCmd) Run(std streams) error {
 		return explainStart(err)
 	}
 	return c.run(std, s, log, func() {
+		used()
 		log.Info("serving", "api", s.URL(), "database", s.Dialect(), "version", daemon.Version, "data", c.Data)
 	})
 }
