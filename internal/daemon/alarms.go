@@ -43,6 +43,8 @@ const (
 	alarmGrace = 15 * time.Second
 )
 
+var alarmDelay = signed.Delay // shorter in a test
+
 // alarmPoster posts the messages about the alarms of one end, one at a time. Several processes of one database share
 // the work. Each message is posted until it is taken or is a week old, with the alarm in its state at that time.
 type alarmPoster struct {
@@ -122,7 +124,7 @@ func (p *alarmPoster) one(ctx context.Context) (bool, error) {
 		attrs = append(attrs, slog.String("error", signed.WithoutURL(err)))
 	}
 	p.log.LogAttrs(ctx, slog.LevelWarn, "alarm not posted", attrs...)
-	return true, p.db.SettleAlarmPost(ctx, post, false, db.MillisOf(p.now().Add(signed.Delay(post.Attempts, p.random()))))
+	return true, p.db.SettleAlarmPost(ctx, post, false, db.MillisOf(p.now().Add(alarmDelay(post.Attempts, p.random()))))
 }
 
 // alarmMessage returns the id and the body of a message. The id is the same in each attempt.

@@ -94,10 +94,13 @@ func withoutCheckpoint(t *testing.T, body string) string {
 // happened while nobody posted or before a process died, and nothing after it was taken,
 // whatever restarts.
 func TestAlarmURL(t *testing.T) {
+	alarmDelay = func(int, float64) time.Duration { return 50 * time.Millisecond }
+	defer func() { alarmDelay = signed.Delay }()
+	often := World{World: db.World{Every: func(time.Duration) time.Duration { return 10 * time.Millisecond }}}
 	app := startAlarmApp(t)
 	dir, token := t.TempDir(), ""
 	open := func() *Service {
-		s, err := NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: filepath.Join(dir, "service")}, Alarms: AlarmPosting{URL: app.URL, Secret: app.secret}, ShowToken: func(first, _ string) { token = first }},
+		s, err := NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: filepath.Join(dir, "service"), World: often}, Alarms: AlarmPosting{URL: app.URL, Secret: app.secret}, ShowToken: func(first, _ string) { token = first }},
 			Listen: "127.0.0.1:0"})
 		if err != nil {
 			t.Fatal(err)
@@ -170,7 +173,7 @@ func TestAlarmURL(t *testing.T) {
 			t.Errorf("a test: %+v, %v", test, err)
 		}
 	}
-	time.Sleep(2 * alarmPoll)
+	time.Sleep(20 * time.Millisecond) // for what must not come
 	stop()
 	app.mu.Lock()
 	tests := 0
@@ -193,45 +196,5 @@ func TestAlarmURL(t *testing.T) {
 	if _, err := NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: dir, DB: "postgres://x"}, Alarms: AlarmPosting{URL: app.URL}},
 		Listen: "127.0.0.1:0"}); !errors.As(err, new(*NoSecretError)) {
 		t.Errorf("no secret beside a shared database: %v", err)
-	}
-}
-
-// TestGatewayAlarmURL: a gateway posts its alarms, signed with the secret that its first
-// start makes.
-func TestGatewayAlarmURL(t *testing.T) {
-	app := startAlarmApp(t)
-	dir := t.TempDir()
-	secret, err := Storage{Dir: dir}.signingSecret("https://x", nil, AlarmSecretFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	app.secret = secret
-	key, _ := newPair(t)
-	c := GatewayConfig{Common: Common{Storage: Storage{Dir: dir}, Alarms: AlarmPosting{URL: app.URL}},
-		Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0"}
-	c.Callbacks.Key, c.Callbacks.APIKey = key, apiKey
-	g, err := NewGateway(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	if err := g.Open(ctx); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- g.Run(ctx) }()
-	if err := g.Book().RaiseAlarm(ctx, client.Alarm{Kind: "order_unknown", Subject: "w-1", First: db.MillisOf(time.Now())}); err != nil {
-		t.Fatal(err)
-	}
-	var m client.PostedAlarm
-	if err := json.Unmarshal([]byte(app.told("gateway_alarm_1", 2)), &m); err != nil || m.Data.Kind != "order_unknown" || m.Data.Subject != "w-1" {
-		t.Errorf("told %+v, %v", m, err)
-	}
-	if m.Content != m.Text || !strings.HasPrefix(m.Text, "URGENT countersign gateway: order unknown\nAlarm 1 was raised once at ") {
-		t.Errorf("text %q, content %q", m.Text, m.Content)
-	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
 	}
 }

@@ -64,7 +64,7 @@ func TestSilentConnections(t *testing.T) {
 			_, _ = w.Write(make([]byte, 64<<20))
 		}
 	}))
-	for round := range 10 {
+	for round := range 4 {
 		for i := range 3 * most {
 			send(t, address, []string{
 				"GET /quick HTTP/1.1\r\nHost: localhost\r\nX: ", "",

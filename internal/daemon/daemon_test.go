@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -18,7 +17,6 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/countersigntest"
 	"countersign/envelope"
 	"countersign/internal/db"
 	"countersign/internal/gateway"
@@ -181,78 +179,6 @@ func getAs(t *testing.T, url, host string) (status int, body string) {
 	return resp.StatusCode, string(b)
 }
 
-// TestBothEnds lets a deposit and a withdrawal go from one end to the other, and
-// holds the metrics of both ends to it.
-func TestBothEnds(t *testing.T) {
-	t.Run("sqlite", func(t *testing.T) { testBothEnds(t, "", "") })
-	t.Run("postgres", func(t *testing.T) { testBothEnds(t, dbtest.Postgres(t), dbtest.Postgres(t)) })
-}
-
-func testBothEnds(t *testing.T, serviceDB, gatewayDB string) {
-	b := startBoth(t, t.TempDir(), serviceDB, gatewayDB)
-	ctx := t.Context()
-	d := countersigntest.Deposit(1)
-	if _, err := b.api.AddDeposits(ctx, client.NewDeposit{Merchant: "shop", TrackingID: d.TrackingID, TenantUserID: d.TenantUserID, TxID: d.TxID,
-		ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount, FromAddress: d.FromAddress, ToAddress: d.ToAddress, TxIndex: d.TxIndex}); err != nil {
-		t.Fatal(err)
-	}
-	w, details := countersigntest.Withdrawal(1), countersigntest.Order(1)
-	if _, _, err := b.gateway.Book().AddOrder(ctx, client.NewOrder{CallBackID: w.CallBackID, TenantUserID: w.TenantUserID}.Paying(details), "", db.MillisOf(time.Now())); err != nil {
-		t.Fatal(err)
-	}
-	asked, err := b.api.CreateWithdrawal(ctx, client.NewWithdrawal{Merchant: "shop", CallBackID: w.CallBackID, TenantUserID: w.TenantUserID})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.await("the decision", func(ctx context.Context) (bool, error) {
-		w, err := b.api.Withdrawal(ctx, asked.ID)
-		if err == nil && w.Decision != "" && w.Decision != countersign.DecisionConfirmed {
-			t.Fatalf("the withdrawal is %s", w.Decision)
-		}
-		return w.Decision != "", err
-	})
-	b.await("the deposit", func(ctx context.Context) (bool, error) {
-		list, err := b.gateway.Book().Deposits(ctx, 0, 10)
-		return len(list) == 1 && list[0].TrackingID == d.TrackingID, err
-	})
-	b.await("the deposit's settlement", func(ctx context.Context) (bool, error) {
-		list, _, err := b.service.Outbox().Callbacks(ctx, nil, client.CallbackFilter{Type: countersign.TypeDeposited}, 10, "")
-		return len(list) == 1 && list[0].State == client.CallbackAccepted, err
-	})
-
-	for url, lines := range map[string][]string{
-		b.service.URL(): {
-			`countersign_attempts_total{lane="notify",reason="accepted",result="accepted",type="NOTIFY_DEPOSITED"} 1`,
-			`countersign_attempts_total{lane="withdraw",reason="accepted",result="accepted",type="NOTIFY_REQUEST_WITHDRAW"} 1`,
-			`countersign_decisions_total{decision="confirmed"} 1`, `countersign_withdrawals{state="confirmed"} 1`,
-			`countersign_callbacks{lane="notify",state="accepted"} 1`, `countersign_callbacks{lane="notify",state="pending"} 0`,
-			`countersign_oldest_due_seconds{lane="withdraw"} 0`, `countersign_rsa_seconds_count{operation="seal"}`,
-			`countersign_claimed_total{lane="notify"} 1`, `countersign_database_up 1`, `countersign_database_writable 1`, `countersign_disk_free_bytes `, `rsa="` + envelope.Library() + `"`,
-		},
-		b.gateway.URL(): {
-			`countersign_gateway_orders{state="confirmed"} 1`, `countersign_gateway_deposits_total 1`, `countersign_gateway_deposits_held 0`,
-			`countersign_gateway_requests_total{reason="confirmed",type="NOTIFY_REQUEST_WITHDRAW"} 1`,
-			`countersign_gateway_callbacks_open 0`, `countersign_gateway_forwards_waiting 2`, `countersign_database_up 1`, `countersign_database_writable 1`, `countersign_disk_free_bytes `,
-		},
-	} {
-		metrics := b.figures(url, lines...)
-		for _, label := range []string{"shop", w.CallBackID, d.TrackingID} {
-			if strings.Contains(metrics, label) {
-				t.Errorf("the metrics name %s", label)
-			}
-		}
-		if status, _ := get(t, url+"/readyz"); status != http.StatusOK {
-			t.Errorf("/readyz says %d", status)
-		}
-	}
-	if err := b.stop(); err != nil {
-		t.Error(err)
-	}
-	if err := b.service.Outbox().Ping(ctx); err == nil {
-		t.Error("the service's database is open after Run")
-	}
-}
-
 // TestStopEndsCallsThatWait: a reader of a feed does not hold up the end.
 func TestStopEndsCallsThatWait(t *testing.T) {
 	b := startBoth(t, t.TempDir(), "", "")
@@ -304,7 +230,7 @@ func TestOpenFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer taken.Close()
+	run(t, taken.Run)
 	port := strings.TrimPrefix(taken.URL(), "http://")
 	key, _ := newPair(t)
 	callbacks := merchant.Config{Key: key, APIKey: apiKey}
@@ -397,30 +323,13 @@ func TestStartOnFullDisk(t *testing.T) {
 	}
 }
 
-// TestCheckOfNothing: a check of a directory that is not made yet, with a master key from elsewhere,
-// finds nothing wrong and makes nothing.
-func TestCheckOfNothing(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "data")
-	s := must(NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: dir, Keys: must(ParseMasterKey(strings.Repeat("a1", 32)))}},
-		Listen: "127.0.0.1:0"}))
-	for _, found := range s.Check(t.Context()) {
-		if !found.OK {
-			t.Errorf("%+v", found)
-		}
-	}
-	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-		t.Error(err)
-	}
-}
-
 // TestRefusedFirstStart: a first start that cannot listen leaves nothing behind.
 func TestRefusedFirstStart(t *testing.T) {
-	taken := must(net.Listen("tcp", "127.0.0.1:0"))
-	defer taken.Close()
+	_, taken := served(t, 10, http.NotFoundHandler())
 	dir := filepath.Join(t.TempDir(), "data")
-	s := must(NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: dir}, MetricsListen: taken.Addr().String()},
+	s := must(NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: dir}, MetricsListen: taken},
 		Listen: "127.0.0.1:0"}))
-	if err := s.Open(t.Context()); err == nil || !strings.Contains(err.Error(), "listening on "+taken.Addr().String()) {
+	if err := s.Open(t.Context()); err == nil || !strings.Contains(err.Error(), "listening on "+taken) {
 		t.Errorf("Open: %v", err)
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {

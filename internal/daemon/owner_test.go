@@ -11,6 +11,35 @@ import (
 	"countersign/internal/journal"
 )
 
+const user = 65532
+
+// dataOf makes a data directory of owner, if this is root, with the master key of a backup.
+func dataOf(t *testing.T, owner int) (dir, backup string) {
+	t.Helper()
+	from, dir, backup := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "backup")
+	if err := once(t, from, "first"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Backup(t.Context(), from, backup); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(from, MasterKeyFile), filepath.Join(dir, MasterKeyFile)); err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() != 0 {
+		return dir, backup
+	}
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // t.TempDir made it for root alone
+		t.Fatal(err)
+	}
+	for _, path := range []string{dir, filepath.Join(dir, MasterKeyFile)} {
+		if err := os.Chown(path, owner, owner); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir, backup
+}
+
 // TestFilesOfRoot: what root restores into the data directory of a daemon that runs as
 // somebody else is that daemon's, and so are a request to replace its master key and the checkpoint. What root
 // makes elsewhere stays root's.
@@ -18,25 +47,7 @@ func TestFilesOfRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("skipped: only root makes files for others")
 	}
-	const user = 65532
-	from, to, backup := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "backup")
-	if err := once(t, from, "first"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Backup(t.Context(), from, backup); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(filepath.Join(from, MasterKeyFile), filepath.Join(to, MasterKeyFile)); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(filepath.Dir(to), 0o755); err != nil { // t.TempDir made it for root alone
-		t.Fatal(err)
-	}
-	for _, path := range []string{to, filepath.Join(to, MasterKeyFile)} {
-		if err := os.Chown(path, user, user); err != nil {
-			t.Fatal(err)
-		}
-	}
+	to, backup := dataOf(t, user)
 	if _, err := serviceIn(to).Restore(t.Context(), backup, false); err != nil {
 		t.Fatal(err)
 	}
@@ -73,31 +84,10 @@ func TestLinksOfTheDaemon(t *testing.T) {
 	if err := os.WriteFile(secret, []byte("of root"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	from, backup := t.TempDir(), filepath.Join(t.TempDir(), "backup")
-	if err := once(t, from, "first"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Backup(t.Context(), from, backup); err != nil {
-		t.Fatal(err)
-	}
-	to := t.TempDir()
-	if err := os.Rename(filepath.Join(from, MasterKeyFile), filepath.Join(to, MasterKeyFile)); err != nil {
-		t.Fatal(err)
-	}
+	to, backup := dataOf(t, user)
 	for _, name := range []string{DatabaseFile + ".restoring", TokenFile, "forward.secret"} {
 		if err := os.Symlink(secret, filepath.Join(to, name)); err != nil {
 			t.Fatal(err)
-		}
-	}
-	const user = 65532
-	if os.Geteuid() == 0 {
-		if err := os.Chmod(filepath.Dir(to), 0o755); err != nil { // t.TempDir made it for root alone
-			t.Fatal(err)
-		}
-		for _, path := range []string{to, filepath.Join(to, MasterKeyFile)} {
-			if err := os.Chown(path, user, user); err != nil {
-				t.Fatal(err)
-			}
 		}
 	}
 	for _, name := range []string{TokenFile, "forward.secret"} {

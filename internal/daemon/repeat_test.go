@@ -5,21 +5,27 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
+	"countersign"
 	"countersign/client"
+	"countersign/countersigntest"
+	"countersign/envelope"
 	"countersign/internal/lab/dbtest"
 )
 
-// TestRepeated sends all that two merchants have accepted once more, by name. Both
-// answer as to a repetition, and nothing has its effect again.
-func TestRepeated(t *testing.T) {
-	t.Run("sqlite", func(t *testing.T) { testRepeated(t, "", "") })
-	t.Run("postgres", func(t *testing.T) { testRepeated(t, dbtest.Postgres(t), dbtest.Postgres(t)) })
+// TestEveryType lets the service tell a gateway, and a merchant of package merchant, of everything that it can: all
+// seven types are accepted by both and have their effect once. Then all of it is sent once more, by name: both answer as
+// to a repetition, and nothing has its effect again.
+func TestEveryType(t *testing.T) {
+	t.Run("sqlite", func(t *testing.T) { testEveryType(t, "", "") })
+	t.Run("postgres", func(t *testing.T) { testEveryType(t, dbtest.Postgres(t), dbtest.Postgres(t)) })
 }
 
-func testRepeated(t *testing.T, serviceDB, gatewayDB string) {
+func testEveryType(t *testing.T, serviceDB, gatewayDB string) {
 	b := startBoth(t, t.TempDir(), serviceDB, gatewayDB)
 	ctx := t.Context()
 	lib := startLibrary(t, b.api)
@@ -27,18 +33,60 @@ func testRepeated(t *testing.T, serviceDB, gatewayDB string) {
 	for _, to := range []string{"shop", "library"} {
 		everyType(t, b, to)
 	}
-	effects := func() (deposits, events int) {
-		d, err := b.gateway.Book().Deposits(ctx, 0, 100)
-		e, more := b.gateway.Book().Events(ctx, 0, 100)
-		if err := errors.Join(err, more); err != nil {
-			t.Fatal(err)
-		}
-		return len(d), len(e)
+	// The address replaces another: a person decides.
+	if _, err := b.gateway.Book().DecideAddress(ctx, 1, client.AddressAccepted, "tok_1", "", 1); err != nil {
+		t.Fatal(err)
 	}
-	lib.mu.Lock()
-	told := maps.Clone(lib.told)
-	lib.mu.Unlock()
-	deposits, events := effects()
+	want := []client.EventKind{"address.changed", "address.held", "order.confirmed", "order.confirmed", "order.ended", "order.executed", "order.waiting", "order.waiting"}
+	effects := func() {
+		t.Helper()
+		d, err := b.gateway.Book().Deposits(ctx, 0, 100)
+		events, more := b.gateway.Book().Events(ctx, 0, 100)
+		if err := errors.Join(err, more); err != nil || len(d) != 1 {
+			t.Fatalf("%d deposits, %v", len(d), err)
+		}
+		var kinds []client.EventKind
+		for _, e := range events {
+			kinds = append(kinds, e.Kind)
+			if e.Kind == client.EventAddressChanged && (e.Address != "TNew" || e.OldAddress != "TOld" || e.TenantUserID != "60001") {
+				t.Errorf("the change of address is %+v", e)
+			}
+		}
+		if slices.Sort(kinds); !slices.Equal(kinds, want) {
+			t.Errorf("events %q, want %q", kinds, want)
+		}
+		lib.mu.Lock()
+		defer lib.mu.Unlock()
+		if once := map[countersign.Type]int{1: 1, 2: 2, 3: 1, 4: 1, 5: 1, 6: 1, 7: 1}; !maps.Equal(lib.told, once) {
+			t.Errorf("the merchant's code was called %v times, want %v", lib.told, once)
+		}
+		if a, ok := lib.last[countersign.TypeAddress].(*countersign.AddressChange); !ok || a.CountingAddress() != "TNew" || a.TrackingID != "change-1" {
+			t.Errorf("the change of address is %+v", lib.last[countersign.TypeAddress])
+		}
+	}
+	effects()
+	checkMetrics(t, b.service.URL(), b.gateway.URL())
+	for url, lines := range map[string][]string{
+		b.service.URL(): {
+			`countersign_attempts_total{lane="notify",reason="accepted",result="accepted",type="NOTIFY_DEPOSITED"} 2`, `countersign_decisions_total{decision="confirmed"} 4`,
+			`countersign_withdrawals{state="executed"} 2`, `countersign_callbacks{lane="notify",state="accepted"} 16`, `countersign_callbacks{lane="notify",state="pending"} 0`,
+			`countersign_oldest_due_seconds{lane="withdraw"} 0`, `countersign_rsa_seconds_count{operation="seal"}`, `countersign_claimed_total{lane="withdraw"} 4`,
+		},
+		b.gateway.URL(): {
+			`countersign_gateway_orders{state="executed"} 1`, `countersign_gateway_deposits_total 1`, `countersign_gateway_deposits_held 0`, `countersign_gateway_callbacks_open 0`,
+			`countersign_gateway_requests_total{reason="confirmed",type="NOTIFY_REQUEST_WITHDRAW"} 2`, `countersign_gateway_forwards_waiting 9`,
+		},
+	} {
+		metrics := b.figures(url, append(lines, `countersign_database_up 1`, `countersign_database_writable 1`, `countersign_disk_free_bytes `, `rsa="`+envelope.Library()+`"`)...)
+		for _, label := range []string{"shop", countersigntest.Withdrawal(1).CallBackID, countersigntest.Deposit(1).TrackingID} {
+			if strings.Contains(metrics, label) {
+				t.Errorf("the metrics name %s", label)
+			}
+		}
+		if status, _ := get(t, url+"/readyz"); status != http.StatusOK {
+			t.Errorf("/readyz says %d", status)
+		}
+	}
 
 	if r, err := b.api.ResendCallbacks(ctx, client.Resend{Filter: client.CallbackFilter{Merchant: "shop"}}); err != nil || r.Count != 0 {
 		t.Errorf("by a filter: %+v, %v", r, err)
@@ -80,14 +128,7 @@ func testRepeated(t *testing.T, serviceDB, gatewayDB string) {
 			return true, nil
 		})
 	}
-	if d, e := effects(); d != deposits || e != events {
-		t.Errorf("the gateway has %d deposits and %d events, and had %d and %d", d, e, deposits, events)
-	}
-	lib.mu.Lock()
-	if !maps.Equal(told, lib.told) {
-		t.Errorf("the merchant's code was called %v times, and before %v", lib.told, told)
-	}
-	lib.mu.Unlock()
+	effects()
 
 	p, err := b.api.AuditAbout(ctx, client.AuditAboutOptions{ID: repeated[0]})
 	if err != nil || !slices.ContainsFunc(p.Entries, func(e client.AuditEntry) bool { return bytes.Contains(e.Record, []byte(`"callbacks.sent_again"`)) }) {
@@ -95,5 +136,8 @@ func testRepeated(t *testing.T, serviceDB, gatewayDB string) {
 	}
 	if err := b.stop(); err != nil {
 		t.Error(err)
+	}
+	if err := b.service.Outbox().Ping(ctx); err == nil {
+		t.Error("the service's database is open after Run")
 	}
 }

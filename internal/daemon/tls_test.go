@@ -185,17 +185,10 @@ func TestTLS(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer r.Body.Close()
-		text, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text, _ := io.ReadAll(r.Body)
 		_, rest, _ := strings.Cut(string(text), "\n"+name+" ")
 		line, _, _ := strings.Cut(rest, "\n")
-		v, err := strconv.ParseFloat(line, 64)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		return v
+		return must(strconv.ParseFloat(line, 64))
 	}
 	end := time.Unix(int64(measured("countersign_certificate_end_timestamp_seconds")), 0)
 	if left := time.Until(end); left < 0 || left > time.Hour || measured("countersign_certificate_readable") != 1 {
@@ -284,9 +277,8 @@ func TestMerchantCA(t *testing.T) {
 		if err := s.Open(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- s.Run(ctx) }()
+		run(t, s.Run)
+		ctx := t.Context()
 		api := must(client.NewService(client.Config{URL: s.URL(), Token: client.Secret(token)}))
 		must(api.CreateMerchant(ctx, client.NewMerchant{ID: "shop", MerchantSettings: client.MerchantSettings{NotifyURL: server.URL + "/notify", WithdrawURL: server.URL + "/withdraw"}}))
 		d := countersigntest.Deposit(1)
@@ -303,10 +295,6 @@ func TestMerchantCA(t *testing.T) {
 			}
 			return true, err
 		})
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
 	}
 	if _, err := NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: dir}}, Listen: "127.0.0.1:0", MerchantCA: filepath.Join(dir, "merchant.key")}); err == nil || !strings.Contains(err.Error(), "--merchant-ca") {
 		t.Errorf("a file without a certificate: %v", err)

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 
 	"net/http/httptest"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -64,61 +63,6 @@ func startLibrary(t *testing.T, api *client.Service) *library {
 		t.Fatal(err)
 	}
 	return l
-}
-
-// TestEveryType lets the service tell a gateway, and a merchant of package
-// merchant, of everything that it can: all seven types are accepted by both and
-// have their effect once.
-func TestEveryType(t *testing.T) {
-	b := startBoth(t, t.TempDir(), "", "")
-	ctx := t.Context()
-	lib := startLibrary(t, b.api)
-	addOrders(t, b)
-	for _, to := range []string{"shop", "library"} {
-		everyType(t, b, to)
-	}
-
-	// The gateway: its feeds say all of it.
-	deposits, err := b.gateway.Book().Deposits(ctx, 0, 10)
-	if err != nil || len(deposits) != 1 {
-		t.Errorf("deposits %+v, %v", deposits, err)
-	}
-	// The address replaces another: a person decides.
-	if _, err := b.gateway.Book().DecideAddress(ctx, 1, client.AddressAccepted, "tok_1", "", 1); err != nil {
-		t.Fatal(err)
-	}
-	events, err := b.gateway.Book().Events(ctx, 0, 100)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var kinds []client.EventKind
-	for _, e := range events {
-		kinds = append(kinds, e.Kind)
-		if e.Kind == client.EventAddressChanged && (e.Address != "TNew" || e.OldAddress != "TOld" || e.TenantUserID != "60001") {
-			t.Errorf("the change of address is %+v", e)
-		}
-	}
-	slices.Sort(kinds)
-	want := []client.EventKind{"address.changed", "address.held", "order.confirmed", "order.confirmed", "order.ended", "order.executed", "order.waiting", "order.waiting"}
-	if !slices.Equal(kinds, want) {
-		t.Errorf("events %q, want %q", kinds, want)
-	}
-
-	// The library: each function once for each thing.
-	lib.mu.Lock()
-	defer lib.mu.Unlock()
-	for typ, n := range map[countersign.Type]int{1: 1, 2: 2, 3: 1, 4: 1, 5: 1, 6: 1, 7: 1} {
-		if lib.told[typ] != n {
-			t.Errorf("%v reached the merchant's code %d times, want %d", typ, lib.told[typ], n)
-		}
-	}
-	if a, ok := lib.last[countersign.TypeAddress].(*countersign.AddressChange); !ok || a.CountingAddress() != "TNew" || a.TrackingID != "change-1" {
-		t.Errorf("the change of address is %+v", lib.last[countersign.TypeAddress])
-	}
-	checkMetrics(t, b.service.URL(), b.gateway.URL())
-	if err := b.stop(); err != nil {
-		t.Error(err)
-	}
 }
 
 // addOrders orders the withdrawals of everyType at the gateway.
