@@ -208,8 +208,5 @@ func (b *Book) DecideAddress(ctx context.Context, seq int64, to client.AddressSt
 		l.event(addressEvent(a, now))
 		return l.write(ctx, t)
 	})
-	if err != nil {
-		return client.AddressEntry{}, err
-	}
-	return a, nil
+	return a, err
 }

@@ -11,9 +11,10 @@ import (
 const (
 	anyHeldSQL = `SELECT 1 FROM deposits WHERE state <> 'taken' AND state = 'held' LIMIT 1`
 
-	usersHeldSQL = `SELECT DISTINCT tenant_user_id FROM addresses WHERE state = 'held' AND tenant_user_id {in}$1{end}`
-
-	reasonsOpenSQL = `SELECT DISTINCT reason FROM refused WHERE state = 'open' AND (type = 1 OR type <> 0 AND reason = 'malformed')`
+	// goingSQL reads the subjects whose alarm goes on.
+	goingSQL = `
+SELECT DISTINCT 'address_changed', tenant_user_id FROM addresses WHERE state = 'held'
+UNION ALL SELECT DISTINCT 'deposit_refused', reason FROM refused WHERE state = 'open' AND (type = 1 OR type <> 0 AND reason = 'malformed')`
 )
 
 // The bounds of AlarmForwardFailing.
@@ -57,25 +58,14 @@ func (b *Book) EndAlarms(ctx context.Context, now db.Millis) error {
 	if err != nil {
 		return err
 	}
-	var users []string
-	for _, a := range standing {
-		if a.Kind == client.AlarmAddressChanged {
-			users = append(users, a.Subject)
-		}
-	}
-	going := map[string]bool{}
-	note := func(kind client.AlarmKind) func(db.Rows) error {
-		return func(r db.Rows) error {
-			var subject string
-			err := r.Scan(&subject)
-			going[string(kind)+" "+subject] = true
-			return err
-		}
-	}
-	if err := db.Each(ctx, b, usersHeldSQL, []any{b.Dialect().List(users)}, note(client.AlarmAddressChanged)); err != nil {
+	going := map[[2]string]bool{}
+	err = db.Each(ctx, b, goingSQL, nil, func(r db.Rows) error {
+		var kind, subject string
+		err := r.Scan(&kind, &subject)
+		going[[2]string{kind, subject}] = true
 		return err
-	}
-	if err := db.Each(ctx, b, reasonsOpenSQL, nil, note(client.AlarmDepositRefused)); err != nil {
+	})
+	if err != nil {
 		return err
 	}
 	over := slices.DeleteFunc(standing, func(a client.Alarm) bool { // those that go on
@@ -85,7 +75,7 @@ func (b *Book) EndAlarms(ctx context.Context, now db.Millis) error {
 		case client.AlarmAllRefused:
 			return taken <= a.Last
 		}
-		return going[string(a.Kind)+" "+a.Subject]
+		return going[[2]string{string(a.Kind), a.Subject}]
 	})
 	return b.EndStanding(ctx, over, now)
 }

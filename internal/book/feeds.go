@@ -135,10 +135,7 @@ func (b *Book) DecideDeposit(ctx context.Context, seq int64, to client.DepositSt
 		}
 		return l.write(ctx, t)
 	})
-	if err != nil {
-		return client.DepositEntry{}, err
-	}
-	return d, nil
+	return d, err
 }
 
 // decide stores decisions on deposits that were held and are locked.

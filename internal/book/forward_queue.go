@@ -39,7 +39,7 @@ func (b *Book) BeginForwarding(ctx context.Context, onlyNew bool, now db.Millis)
 		if err != nil {
 			return err
 		}
-		purged, err := purgedUpTo(ctx, t)
+		purged, err := PurgedUpTo(ctx, t)
 		if err != nil {
 			return err
 		}

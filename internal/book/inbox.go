@@ -167,24 +167,12 @@ WHERE type = 2 AND id = $1 AND settled = 1`
 )
 
 // Settle implements merchant.Inbox.
-func (b *Book) Settle(ctx context.Context, s merchant.Settlement) (merchant.Reply, error) {
-	stands, err := b.settle(ctx, s)
-	switch {
-	case errors.Is(err, db.ErrNotFound):
-		return merchant.Reply{}, merchant.ErrNotClaimed
-	case err != nil:
+func (b *Book) Settle(ctx context.Context, s merchant.Settlement) (stands merchant.Reply, err error) {
+	if err := db.CheckText("message", s.Reply.Message); err != nil {
 		return merchant.Reply{}, fmt.Errorf("inbox: %w", err)
 	}
-	return stands, nil
-}
-
-// settle returns ErrNotFound for an entry that was never claimed.
-func (b *Book) settle(ctx context.Context, s merchant.Settlement) (stands merchant.Reply, err error) {
-	if err := db.CheckText("message", s.Reply.Message); err != nil {
-		return merchant.Reply{}, err
-	}
 	if db.CheckText("id", s.ID) != nil {
-		return merchant.Reply{}, db.ErrNotFound
+		return merchant.Reply{}, merchant.ErrNotClaimed
 	}
 	err = b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		var o Order
@@ -199,11 +187,11 @@ func (b *Book) settle(ctx context.Context, s merchant.Settlement) (stands mercha
 		var details [4]string
 		found, err := db.One(ctx, t, lockInboxSQL, []any{int64(s.Type), s.ID, s.Order}, &seq, &claims, &settled, &kept.Code, &kept.Message,
 			&details[0], &details[1], &details[2], &details[3], &kept.TenantUserID)
-		if err == nil && !found {
-			err = db.ErrNotFound
-		}
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
+		case !found:
+			return merchant.ErrNotClaimed
 		}
 		final := s.Final
 		if settled != 0 {
@@ -236,7 +224,13 @@ func (b *Book) settle(ctx context.Context, s merchant.Settlement) (stands mercha
 		}
 		return err
 	})
-	return stands, err
+	switch {
+	case errors.Is(err, merchant.ErrNotClaimed):
+		return merchant.Reply{}, err
+	case err != nil:
+		return merchant.Reply{}, fmt.Errorf("inbox: %w", err)
+	}
+	return stands, nil
 }
 
 func confirms(typ countersign.Type, r merchant.Reply) bool {

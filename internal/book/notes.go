@@ -20,9 +20,6 @@ func aboutDeposit(seq int64) string { return AboutDeposit + strconv.FormatInt(se
 
 // NoteOrder adds a note about an order, and a record of it to the log.
 func (b *Book) NoteOrder(ctx context.Context, callBackID string, n db.Vote) error {
-	if db.CheckText("", callBackID) != nil {
-		return db.ErrNotFound
-	}
 	return b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		o, err := findOrder(ctx, t, lockOrderSQL, callBackID)
 		if err != nil {

@@ -57,6 +57,9 @@ const (
 )
 
 func findOrder(ctx context.Context, q db.Querier, text string, callBackID string) (Order, error) {
+	if db.CheckText("", callBackID) != nil {
+		return Order{}, db.ErrNotFound
+	}
 	return db.Find(ctx, q, text, []any{callBackID}, scanOrder)
 }
 
@@ -163,9 +166,6 @@ func contentDiffers(o Order, n client.NewOrder) string {
 
 // Order returns one order.
 func (b *Book) Order(ctx context.Context, callBackID string) (Order, error) {
-	if db.CheckText("", callBackID) != nil {
-		return Order{}, db.ErrNotFound
-	}
 	return findOrder(ctx, b, readOrderSQL, callBackID)
 }
 

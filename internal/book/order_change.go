@@ -41,19 +41,14 @@ WHERE call_back_id = $1 AND state = $8`
 // ChangeOrder changes an order's state and appends the event in one transaction. It returns ErrChanged if the order
 // is no longer in the state c.From, or exceeds one of c.Ceilings. It confirms only an order of c.TenantUserID that
 // has not expired. Details never change, so an order that was confirmed once always has the same details.
-func (b *Book) ChangeOrder(ctx context.Context, c OrderChange, now db.Millis) (Order, error) {
-	var o Order
-	err := b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
-		var err error
+func (b *Book) ChangeOrder(ctx context.Context, c OrderChange, now db.Millis) (o Order, err error) {
+	err = b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
 		if o, err = findOrder(ctx, t, lockOrderSQL, c.CallBackID); err != nil {
 			return err
 		}
 		return b.changeOrder(ctx, t, &o, c, now)
 	})
-	if err != nil {
-		return Order{}, err
-	}
-	return o, nil
+	return o, err
 }
 
 // changeOrder changes o, which must be locked.
@@ -228,9 +223,6 @@ func (b *Book) personal(ctx context.Context, c OrderChange, now db.Millis, first
 	if err := db.CheckTexts("reason", c.Reason, "by", c.By); err != nil {
 		return Order{}, err
 	}
-	if db.CheckText("", c.CallBackID) != nil {
-		return Order{}, db.ErrNotFound
-	}
 	err = b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
 		if o, err = findOrder(ctx, t, lockOrderSQL, c.CallBackID); err != nil {
 			return err
@@ -249,10 +241,7 @@ func (b *Book) personal(ctx context.Context, c OrderChange, now db.Millis, first
 		c.From = o.State
 		return b.changeOrder(ctx, t, &o, c, now)
 	})
-	if err != nil {
-		return Order{}, err
-	}
-	return o, nil
+	return o, err
 }
 
 const overdueOrdersSQL = `
@@ -267,12 +256,10 @@ func (b *Book) ExpireOrders(ctx context.Context, now db.Millis, limit int) (n in
 	if err != nil || open {
 		return 0, err
 	}
-	var changes []OrderChange
-	err = db.Each(ctx, b, overdueOrdersSQL, []any{int64(now), limit}, func(r db.Rows) error {
+	changes, err := db.List(ctx, b, overdueOrdersSQL, []any{int64(now), limit}, func(r db.Rows) (OrderChange, error) {
 		c := OrderChange{To: client.OrderExpired}
 		err := r.Scan(&c.CallBackID, &c.From)
-		changes = append(changes, c)
-		return err
+		return c, err
 	})
 	if err != nil {
 		return 0, err

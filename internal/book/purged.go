@@ -22,9 +22,7 @@ ORDER BY i.seq LIMIT CAST($2 AS BIGINT)`
 )
 
 // PurgedUpTo returns the number of the last purged deposit. It returns 0 if none was purged.
-func (b *Book) PurgedUpTo(ctx context.Context) (seq int64, err error) { return purgedUpTo(ctx, b) }
-
-func purgedUpTo(ctx context.Context, q db.Querier) (seq int64, err error) {
+func PurgedUpTo(ctx context.Context, q db.Querier) (seq int64, err error) {
 	_, err = db.One(ctx, q, purgedUpToSQL, nil, &seq)
 	return seq, err
 }
@@ -38,7 +36,7 @@ func (b *Book) CheckKept(ctx context.Context, after int64, page []client.Deposit
 	if whole {
 		return nil
 	}
-	last, err := b.PurgedUpTo(ctx)
+	last, err := PurgedUpTo(ctx, b)
 	if err == nil && after < last {
 		err = fmt.Errorf("deposits up to number %d were %w: the feed begins after %d", last, db.ErrPurged, last)
 	}
@@ -47,7 +45,7 @@ func (b *Book) CheckKept(ctx context.Context, after int64, page []client.Deposit
 
 // notKept returns the error for a deposit that does not exist.
 func notKept(ctx context.Context, q db.Querier, seq int64) error {
-	last, err := purgedUpTo(ctx, q)
+	last, err := PurgedUpTo(ctx, q)
 	switch {
 	case err != nil:
 		return err
@@ -59,7 +57,7 @@ func notKept(ctx context.Context, q db.Querier, seq int64) error {
 
 // EachPurged calls fn for the trackingId of every purged deposit. All of these deposits count.
 func (b *Book) EachPurged(ctx context.Context, fn func(trackingID string) error) error {
-	if last, err := b.PurgedUpTo(ctx); err != nil || last == 0 {
+	if last, err := PurgedUpTo(ctx, b); err != nil || last == 0 {
 		return err
 	}
 	const most = 500

@@ -72,7 +72,7 @@ func TestReconcileWhileDepositsArrive(t *testing.T) {
 func TestExecutedByBooks(t *testing.T) {
 	eachRestored(t, func(t *testing.T, b *Book) {
 		o := testOrder("o", "1.50")
-		if _, adopted, err := b.AdoptOrder(ctx, Became{NewOrder: o, State: client.OrderExecuted, Confirmed: 1}, 2); err != nil || !adopted {
+		if adopted, err := b.AdoptOrder(ctx, Became{NewOrder: o, State: client.OrderExecuted, Confirmed: 1}, 2); err != nil || !adopted {
 			t.Fatal(adopted, err)
 		}
 		for i, tx := range []string{"tx", "", "tx", "other"} {

@@ -3,7 +3,6 @@ package book
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 
 	"countersign/client"
@@ -24,23 +23,23 @@ const adoptOrderSQL = `
 UPDATE orders SET state = $2, reason = $3, decided_by = $4, tx_id = $5, updated = $6, confirmed = $7, ended = $8, waiting = '', restored = 0
 WHERE call_back_id = $1`
 
-// AdoptOrder moves a restored order, or one that was added again since, to the state that the application reports. It
-// returns the state before, which is empty if the book did not know the order. An order that has ended here does not
-// change. An order that the service has reported as executed since the restore gets only the time of its
+// AdoptOrder moves a restored order, or one that was added again since, to the state that the application reports. An
+// order that has ended here does not change. An order that the service has reported as executed since the restore gets only the time of its
 // confirmation. A known order that is not in doubt does not change.
-func (b *Book) AdoptOrder(ctx context.Context, x Became, now db.Millis) (was client.OrderState, adopted bool, err error) {
+func (b *Book) AdoptOrder(ctx context.Context, x Became, now db.Millis) (adopted bool, err error) {
 	if err := db.CheckTexts("callBackId", x.CallBackID, "tenantUserId", x.TenantUserID, "txId", x.TxID, "address", x.Address,
 		"chainName", x.ChainName, "symbol", x.Symbol); err != nil {
-		return "", false, err
+		return false, err
 	}
 	err = b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
-		was, adopted = "", false
+		var was client.OrderState // empty: not known
+		adopted = false
 		e, err := db.LastEpoch(ctx, t)
 		if err != nil {
 			return err
 		}
 		o, err := findOrder(ctx, t, lockOrderSQL, x.CallBackID)
-		if errors.Is(err, db.ErrNotFound) {
+		if isNotFound(err) {
 			if x.State.Undecided() || !e.Open() {
 				return nil
 			}
@@ -95,7 +94,7 @@ func (b *Book) AdoptOrder(ctx context.Context, x Became, now db.Millis) (was cli
 		}
 		return l.write(ctx, t)
 	})
-	return was, adopted, err
+	return adopted, err
 }
 
 const resumeOrderSQL = `UPDATE orders SET restored = 0 WHERE call_back_id = $1 AND restored <> 0`
@@ -105,9 +104,6 @@ const resumeOrderSQL = `UPDATE orders SET restored = 0 WHERE call_back_id = $1 A
 func (b *Book) ResumeOrder(ctx context.Context, callBackID, by, reason string, now db.Millis) (o Order, err error) {
 	if err := db.CheckTexts("reason", reason, "by", by); err != nil {
 		return Order{}, err
-	}
-	if db.CheckText("", callBackID) != nil {
-		return Order{}, db.ErrNotFound
 	}
 	err = b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
 		if o, err = findOrder(ctx, t, lockOrderSQL, callBackID); err != nil || !o.Restored {
@@ -122,11 +118,8 @@ func (b *Book) ResumeOrder(ctx context.Context, callBackID, by, reason string, n
 		o.Restored = false
 		return journal.AddAbout(ctx, t, journal.OrderResumed, callBackID, now, journal.Event{CallBackID: callBackID, State: string(o.State), Reason: reason, DecidedBy: by})
 	})
-	if err != nil {
-		return Order{}, err
-	}
 	b.WakeHere(TopicOrders)
-	return o, nil
+	return o, err
 }
 
 // RestoredOrders returns a page of the orders from before a restore of which nobody has said what became of them; see

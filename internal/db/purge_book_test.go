@@ -74,7 +74,7 @@ func TestGatewayPurgesOnlyWhatWasRead(t *testing.T) {
 			if n := purgeAll(t, p, now); n != s.gone {
 				t.Errorf("step %d purged %d, want %d", i, n, s.gone)
 			}
-			if upto := must(b.PurgedUpTo(ctx))(t); upto != s.upto {
+			if upto := must(book.PurgedUpTo(ctx, b))(t); upto != s.upto {
 				t.Errorf("step %d purged up to %d, want %d", i, upto, s.upto)
 			}
 			for after := range int64(13) {

@@ -244,7 +244,7 @@ func (c Config) order(ctx context.Context, b *book.Book, l Line, state client.Or
 		if details := l.details(); details != nil {
 			d = d.Paying(*details)
 		}
-		_, adopted, err := b.AdoptOrder(ctx, book.Became{NewOrder: d, State: state, TxID: l.TxID, Confirmed: db.Millis(l.Confirmed)}, c.Now)
+		adopted, err := b.AdoptOrder(ctx, book.Became{NewOrder: d, State: state, TxID: l.TxID, Confirmed: db.Millis(l.Confirmed)}, c.Now)
 		if err != nil {
 			return fmt.Errorf("%s cannot be settled: %w", l.CallBackID, err)
 		}
