@@ -1,7 +1,6 @@
 package deploy_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -9,7 +8,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -31,25 +29,11 @@ type container struct {
 	root    string
 	network int // process in the network of all containers
 	env     []string
-	log     lockedLog
+	log     string // a file
 }
 
-type lockedLog struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
+// said is what the daemon has logged.
+func (c *container) said() string { return read(c.t, c.log) }
 
 // command is /countersign with args in the container.
 func (c *container) command(args ...string) *exec.Cmd {
@@ -69,7 +53,7 @@ func (c *container) exec(args ...string) string {
 	c.t.Helper()
 	out, err := c.command(args...).CombinedOutput()
 	if err != nil {
-		c.t.Fatalf("%q: %v\n%s\nlog:\n%s", args, err, out, &c.log)
+		c.t.Fatalf("%q: %v\n%s\nlog:\n%s", args, err, out, c.said())
 	}
 	return string(out)
 }
@@ -83,7 +67,7 @@ func (c *container) ready(check []string) {
 			return
 		}
 		if time.Now().After(end) {
-			c.t.Fatalf("%q: %v\n%s\nlog:\n%s", check, err, out, &c.log)
+			c.t.Fatalf("%q: %v\n%s\nlog:\n%s", check, err, out, c.said())
 		}
 	}
 }
@@ -113,7 +97,6 @@ func parseDockerRun(t *testing.T, words []string) (r dockerRun) {
 			t.Fatalf("the page says docker run %q, which this test does not know", word)
 		}
 	}
-	t.Fatalf("docker run %q names no image", words)
 	return r
 }
 
@@ -178,7 +161,7 @@ func TestContainerPage(t *testing.T) {
 	start := func(r dockerRun, own ...string) *container {
 		t.Helper()
 		top := t.TempDir() // of root, which others may not enter
-		c := &container{t: t, root: filepath.Join(top, "root"), network: network.Process.Pid, env: append(append(append([]string{}, env...), r.env...), own...)}
+		c := &container{t: t, root: filepath.Join(top, "root"), network: network.Process.Pid, log: filepath.Join(top, "log"), env: append(append(append([]string{}, env...), r.env...), own...)}
 		for _, v := range append(r.volumes, ":/etc/ssl/certs") {
 			if err := os.MkdirAll(filepath.Join(c.root, strings.Split(v, ":")[1]), 0o700); err != nil {
 				t.Fatal(err)
@@ -196,7 +179,12 @@ func TestContainerPage(t *testing.T) {
 	begin := func(c *container, args []string) {
 		t.Helper()
 		cmd := c.command(args...)
-		cmd.Stdout, cmd.Stderr = &c.log, &c.log
+		log, err := os.Create(c.log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer log.Close()
+		cmd.Stdout, cmd.Stderr = log, log
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -232,11 +220,11 @@ func TestContainerPage(t *testing.T) {
 		"txId": "0xec7c", "txIndex": 5, "fromAddress": "0xef1c", "toAddress": "0x7054", "riskLevelFrom": 44, "riskLevelTo": 40}`)
 	for end := time.Now().Add(patience); !strings.Contains(g.exec("deposits", "list"), `"d-1"`); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("no deposit arrives:\n%s\n%s", &service.log, &g.log)
+			t.Fatalf("no deposit arrives:\n%s\n%s", service.said(), g.said())
 		}
 	}
-	if !strings.Contains(g.log.String(), "msg=serving") {
-		t.Errorf("docker logs has no line of the start:\n%s", &g.log)
+	if !strings.Contains(g.said(), "msg=serving") {
+		t.Errorf("docker logs has no line of the start:\n%s", g.said())
 	}
 	// Commands that write temporary files have a place for them.
 	service.exec("backup", "--to", "/data/backup.db")

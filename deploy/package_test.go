@@ -113,22 +113,15 @@ func (m *machine) lives(p packager, start string) {
 		t.Errorf("the files belong to and are\n%s", out)
 	}
 
-	ready := func(port int) {
-		t.Helper()
-		m.until("it is ready", func() bool {
-			_, err := m.try(fmt.Sprintf("countersign health --ready --api http://127.0.0.1:%d", port))
-			return err == nil
-		})
-	}
 	// One file is edited: the merchant is on this machine.
 	m.run(`sed -i -e '/^\[serve\]/a allow-private = true\nallow-http = true' ` + settingsFile)
 	m.run(start)
-	ready(8080)
+	m.ready(8080)
 	// The commands of the page, but for the files that the package installs.
 	page := regexp.MustCompile("(?s)```sh not run: needs systemd[^\n]*\n(.*?)```").FindAllStringSubmatch(read(t, "../docs/operator/README.md"), -1)
 	m.run(strings.ReplaceAll(page[1][1], "https://shop.example", "http://127.0.0.1:8090"))
 	m.run("systemctl enable --now countersign-gateway")
-	ready(8091)
+	m.ready(8091)
 	for _, unit := range []string{"countersign-serve", "countersign-gateway"} {
 		m.run("systemd-analyze security --no-pager --threshold=15 " + unit)
 	}
@@ -154,8 +147,8 @@ func (m *machine) lives(p packager, start string) {
 		t.Errorf("the upgrade left process %s, then %s", before, after)
 	}
 	m.run("grep -q '^allow-private' " + settingsFile)
-	ready(8080)
-	ready(8091)
+	m.ready(8080)
+	m.ready(8091)
 	booked("after an upgrade")
 
 	p.remove()
@@ -168,7 +161,7 @@ func (m *machine) lives(p packager, start string) {
 		m.run("mv " + p.changed + " " + settingsFile)
 	}
 	m.run("systemctl start countersign-serve countersign-gateway")
-	ready(8091)
+	m.ready(8091)
 	booked("after a removal")
 	p.remove()
 	m.run("test -s /var/lib/countersign/master.key; test -s /var/lib/countersign-gateway/master.key; test ! -e /lib/systemd/system/countersign-serve.service")

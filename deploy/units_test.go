@@ -154,6 +154,15 @@ func (m *machine) until(what string, is func() bool) {
 	}
 }
 
+// ready waits for the daemon of a port.
+func (m *machine) ready(port int) {
+	m.t.Helper()
+	m.until("it is ready", func() bool {
+		_, err := m.try(fmt.Sprintf("countersign health --ready --api http://127.0.0.1:%d", port))
+		return err == nil
+	})
+}
+
 // TestUnitsRun installs both daemons as docs/operator/README.md says, under a live systemd, sends a
 // deposit and a withdrawal through, kills the service, replaces its master key and restores
 // a backup, all as root does.
@@ -188,17 +197,10 @@ func TestUnitsRun(t *testing.T) {
 
 	m.run("mkdir -p /etc/countersign; printf 'COUNTERSIGN_ALLOW_PRIVATE=true\\nCOUNTERSIGN_ALLOW_HTTP=true\\n' > /etc/countersign/serve.env")
 	m.run(rest)
-	ready := func(port int) {
-		t.Helper()
-		m.until("it is ready", func() bool {
-			_, err := m.try(fmt.Sprintf("countersign health --ready --api http://127.0.0.1:%d", port))
-			return err == nil
-		})
-	}
-	ready(8080)
+	m.ready(8080)
 	m.run(regexp.MustCompile(`https://shop\.example`).ReplaceAllString(page[1][1], "http://127.0.0.1:8090"))
 	m.run(page[2][1])
-	ready(8091)
+	m.ready(8091)
 	for _, unit := range []string{"countersign-serve", "countersign-gateway"} {
 		m.run("systemd-analyze security --no-pager --threshold=15 " + unit)
 	}
@@ -228,7 +230,7 @@ func TestUnitsRun(t *testing.T) {
 		return err == nil
 	})
 	m.run("kill -9 $(systemctl show -p MainPID --value countersign-serve)")
-	ready(8080)
+	m.ready(8080)
 	if n := m.run("systemctl show -p NRestarts --value countersign-serve"); n != "1" {
 		t.Errorf("it was started again %s times", n)
 	}
@@ -239,11 +241,11 @@ func TestUnitsRun(t *testing.T) {
 	}
 	m.run("COUNTERSIGN_DATA=/var/lib/countersign countersign rekey")
 	m.run("systemctl start countersign-serve")
-	ready(8080)
+	m.ready(8080)
 	m.run("COUNTERSIGN_DATA=/var/lib/countersign countersign backup --to /root/backup.db")
 	m.run("systemctl stop countersign-serve")
 	m.run("COUNTERSIGN_DATA=/var/lib/countersign countersign restore --replace --from /root/backup.db")
 	m.run("systemctl start countersign-serve")
-	ready(8080)
+	m.ready(8080)
 	deposit("third")
 }
