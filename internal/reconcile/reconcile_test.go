@@ -393,116 +393,22 @@ func told(trackingID string, at db.Millis) merchant.Entry {
 	return e
 }
 
-// tell tells the book of a deposit and gives what the application may credit by its
-// feed: all that counts, and what was decided to count.
-func tell(t *testing.T, b *book.Book, trackingID string) {
-	t.Helper()
-	if c := must(b.Claim(ctx, told(trackingID, start)))(t); c.State != merchant.StateTaken && c.State != merchant.StateSettled {
-		t.Fatalf("telling gives %+v", c)
-	}
-}
-
-func credit(t *testing.T, b *book.Book, credited map[string]int, after int64) {
-	t.Helper()
-	for _, d := range must(b.Deposits(ctx, after, 100))(t) {
-		if book.AsTaken(d).State == client.DepositTaken {
-			credited[d.TrackingID]++
-		}
-	}
-	for _, e := range must(b.Events(ctx, 0, 100))(t) {
-		if e.Kind == client.EventDepositCredited {
-			credited[must(b.Deposit(ctx, e.Deposit))(t).TrackingID]++
-		}
-	}
-}
-
-// TestNoSecondCredit restores a book from before, between and after a deposit was taken
-// and credited. Whatever the service tells again, it is credited once.
-func TestNoSecondCredit(t *testing.T) {
-	for name, again := range map[string]bool{"told again before it is reconciled": true, "told again after": false} {
-		t.Run(name, func(t *testing.T) {
-			onEachDatabase(t, book.End(), func(t *testing.T, p *place) {
-				credited := map[string]int{}
-				b := book.New(p.db(false), book.Config{})
-				tell(t, b, "old")
-				backup := p.backup()
-				b = book.New(p.db(false), book.Config{})
-				tell(t, b, "booked")
-				credit(t, b, credited, 0)
-				tell(t, b, "lost") // and the application has not seen it
-
-				b = book.New(p.restore(backup), book.Config{})
-				e := must(b.Restored(ctx, 0, start+100))(t)
-				tellAgain := func() {
-					for _, id := range []string{"booked", "lost", "new"} {
-						tell(t, b, id)
-					}
-				}
-				if again {
-					tellAgain()
-				}
-				found, ended := reconcileGateway(t, b, true, start+200, Line{TrackingID: "old", Symbol: "USDT", Amount: amount("7.40")}, Line{TrackingID: "booked", Symbol: "USDT", Amount: amount("7.4")})
-				if !ended {
-					t.Error("the epoch is still open")
-				}
-				if !again {
-					if len(found) != 1 || found[0].Finding != BookedNotSent || found[0].TrackingID != "booked" {
-						t.Errorf("found %+v", found)
-					}
-					tellAgain()
-				}
-				credit(t, b, credited, e.Base())
-				for _, id := range []string{"old", "booked", "lost", "new"} {
-					if credited[id] != 1 {
-						t.Errorf("%s was credited %d times", id, credited[id])
-					}
-				}
-			})
-		})
-	}
-}
-
-// An order of a restored book does not end before it is reconciled: it may have been
-// confirmed and executed.
-func TestOrdersWait(t *testing.T) {
-	onEachDatabase(t, book.End(), func(t *testing.T, p *place) {
-		b := book.New(p.db(false), book.Config{})
-		must2(b.AddOrder(ctx, client.NewOrder{CallBackID: "order", TenantUserID: "user", ExpiresAt: start + 150}.Paying(details), "", start))(t)
-		b = book.New(p.restore(p.backup()), book.Config{})
-		must(b.Restored(ctx, 0, start+100))(t)
-		if _, err := b.CancelOrder(ctx, "order", "app", "", start+110); !errors.Is(err, db.ErrConflict) {
-			t.Errorf("cancelling gives %v", err)
-		}
-		if n := must(b.ExpireOrders(ctx, start+200, 10))(t); n != 0 {
-			t.Errorf("%d orders expired", n)
-		}
-		if err := b.RefuseUnknown(ctx, "unknown", "user", start+110); !errors.Is(err, db.ErrConflict) {
-			t.Errorf("refusing one that may be lost gives %v", err)
-		}
-		reconcileGateway(t, b, true, start+200, Line{CallBackID: "order", State: "open"})
-		if n := must(b.ExpireOrders(ctx, start+200, 10))(t); n != 1 {
-			t.Errorf("%d orders expired afterwards", n)
-		}
-	})
-}
-
 // A backup that was made while an earlier restore was not reconciled holds deposits of that
 // epoch: they are decided on with the others.
 func TestRestoredTwice(t *testing.T) {
 	onEachDatabase(t, book.End(), func(t *testing.T, p *place) {
-		b := book.New(p.db(false), book.Config{})
-		first := must(b.Restored(ctx, 0, start+100))(t)
-		tell(t, b, "held")
+		b := restoredBook(t, p)
+		must(b.Claim(ctx, told("held", start)))(t)
 		b = book.New(p.restore(p.backup()), book.Config{})
 		must(b.Restored(ctx, 0, start+200))(t)
-		tell(t, b, "held too")
+		must(b.Claim(ctx, told("held too", start)))(t)
 		if _, ended := reconcileGateway(t, b, true, start+300); !ended {
 			t.Error("the epoch is still open")
 		}
-		credited := map[string]int{}
-		credit(t, b, credited, first.Base())
-		if credited["held"] != 1 || credited["held too"] != 1 {
-			t.Errorf("credited %v", credited)
+		for _, id := range []string{"held", "held too"} {
+			if got := depositState(t, b, id); got != client.DepositCredited {
+				t.Errorf("%s is %s", id, got)
+			}
 		}
 	})
 }
@@ -560,4 +466,25 @@ func TestAddedUnknown(t *testing.T) {
 			t.Errorf("with another amount: %+v", found)
 		}
 	})
+}
+
+// TestLeft: what the core says that it added, and how it ended, is only sent again; what the merchant
+// alone has, and what both sides say differently, a person decides.
+func TestLeft(t *testing.T) {
+	added := Finding{Finding: AddedUnknown, Merchant: "shop", TrackingID: "d-1"}
+	question := Finding{Finding: AddedUnknown, Merchant: "shop", CallBackID: "w-1"}
+	outcome := Finding{Finding: OutcomeUnknown, Merchant: "shop", CallBackID: "w-2"}
+	alone := Finding{Finding: BookedNotSent, Merchant: "shop", TrackingID: "d-2"}
+	others := Finding{Finding: BookedNotSent, Merchant: "other", TrackingID: "d-1"}
+	differs := Finding{Finding: EndDiffers, Merchant: "shop", CallBackID: "w-1"}
+	open, again := Left([]Finding{
+		{Finding: BookedNotSent, Merchant: "shop", TrackingID: "d-1"}, added, question, {Finding: ConfirmedUnknown, Merchant: "shop", CallBackID: "w-1"},
+		outcome, alone, others, differs, {Finding: SentNotBooked, Merchant: "shop", TrackingID: "d-3", Settled: true},
+	})
+	if diff := cmp.Diff([]Finding{alone, others, differs}, open); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]Finding{added, question, outcome}, again); diff != "" {
+		t.Error(diff)
+	}
 }

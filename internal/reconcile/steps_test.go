@@ -3,6 +3,7 @@ package reconcile
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"countersign"
@@ -190,26 +191,20 @@ func testDepositStep(c *chain, end string, backed, done int, early bool) {
 	depositSteps[0].do(c)
 	c.goOn()
 
+	named := func(kind Kind) bool {
+		return slices.ContainsFunc(found, func(f Finding) bool { return f.Finding == kind && f.TrackingID == onlyDeposit })
+	}
 	if c.credited != 1 {
 		t.Errorf("credited %d times; found %+v", c.credited, found)
 	}
-	if bookedBefore && !knew && !early && !named(found, BookedNotSent) {
+	if bookedBefore && !knew && !early && !named(BookedNotSent) {
 		t.Errorf("what the %s lost is not named: %+v", end, found)
 	}
-	if end == "gateway" && done >= 4 && !bookedBefore && !knew && !named(found, SentNotBooked) {
+	if end == "gateway" && done >= 4 && !bookedBefore && !knew && !named(SentNotBooked) {
 		t.Errorf("what the service will not tell again is not named: %+v", found)
 	}
 	list := must2(c.outbox().SentDeposits(ctx, []string{"shop"}, "", 10))
 	if all, _ := list(t); len(all) != 1 || all[0].State != client.CallbackAccepted || all[0].Repeated {
 		t.Errorf("at the service: %+v", all)
 	}
-}
-
-func named(list []Finding, kind Kind) bool {
-	for _, f := range list {
-		if f.Finding == kind && f.TrackingID == onlyDeposit {
-			return true
-		}
-	}
-	return false
 }
