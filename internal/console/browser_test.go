@@ -1,15 +1,12 @@
 package console_test
 
 import (
-	"bytes"
 	"context"
 	_ "embed"
-	"errors"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -19,18 +16,18 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"countersign/client"
-	"countersign/internal/daemon"
-	"countersign/internal/demo"
 	"countersign/internal/lab/dbtest"
 )
 
-// chromium returns the browser, in which each tab has cookies of its own. The test is skipped where there is none, and fails in CI.
+func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
+
+// chromium starts a browser for a test and its parts. The test is skipped where there is none, and fails in CI.
 func chromium(t *testing.T) context.Context {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("-short: not in a browser")
 	}
-	dbtest.NotRaced(t, "other tests ask for the same pages, and the browser is a process of its own")
+	dbtest.NotRaced(t, "the browser is a process of its own")
 	path, err := exec.LookPath("chromium")
 	if err != nil {
 		if os.Getenv("CI") == "true" {
@@ -38,37 +35,15 @@ func chromium(t *testing.T) context.Context {
 		}
 		t.Skip("chromium is not installed: the console is not tested in a browser")
 	}
-	browser, err := startChromium(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return browser
-}
-
-// stopChromium ends the browser of this run.
-var stopChromium = func() {}
-
-var chromiumOnce struct {
-	sync.Mutex
-	ctx context.Context
-}
-
-// startChromium starts the browser for all tests together.
-func startChromium(path string) (context.Context, error) {
-	chromiumOnce.Lock()
-	defer chromiumOnce.Unlock()
-	if chromiumOnce.ctx != nil {
-		return chromiumOnce.ctx, nil
-	}
 	allocator, end := chromedp.NewExecAllocator(context.Background(),
 		append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox)...)
+	t.Cleanup(end)
 	ctx, cancel := chromedp.NewContext(allocator)
-	stopChromium = func() { cancel(); end() }
+	t.Cleanup(cancel)
 	if err := chromedp.Do(ctx); err != nil {
-		return nil, err
+		t.Fatal(err)
 	}
-	chromiumOnce.ctx = ctx
-	return ctx, nil
+	return ctx
 }
 
 // tab is one window of the browser with cookies of its own.
@@ -76,9 +51,6 @@ type tab struct {
 	t    *testing.T
 	ctx  context.Context
 	base string
-
-	mu   sync.Mutex
-	said []string // errors and warnings in the browser's log
 }
 
 func newTab(t *testing.T, browser context.Context, base string) *tab {
@@ -90,34 +62,30 @@ func newTab(t *testing.T, browser context.Context, base string) *tab {
 		t.Fatal(err)
 	}
 	b.do(chromedp.EmulateViewport(1280, 900))
+	var mu sync.Mutex
+	var said []string // errors and warnings in the browser's log
 	messages := chromedp.Console(ctx)
 	go func() {
 		for m, err := range messages {
 			if err != nil {
 				return
 			}
-			if m.IsException() || m.Type == "error" || m.Type == "warning" {
-				b.mu.Lock()
-				b.said = append(b.said, fmt.Sprintf("%s %s %s", m.Type, m.Text, m.URL))
-				b.mu.Unlock()
+			// Answers with an error status that the test asked for are in the log too.
+			if (m.IsException() || m.Type == "error" || m.Type == "warning") && !strings.Contains(m.Text, "Failed to load resource") {
+				mu.Lock()
+				said = append(said, fmt.Sprintf("%s %s %s", m.Type, m.Text, m.URL))
+				mu.Unlock()
 			}
 		}
 	}()
-	t.Cleanup(b.quiet)
-	return b
-}
-
-// quiet fails if the browser's log has an error. Answers with an error status that the
-// test asked for are in the log too.
-func (b *tab) quiet() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, line := range b.said {
-		if !strings.Contains(line, "Failed to load resource") {
-			b.t.Errorf("the browser's log: %s", line)
+	t.Cleanup(func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(said) > 0 {
+			t.Errorf("the browser's log: %q", said)
 		}
-	}
-	b.said = nil
+	})
+	return b
 }
 
 // patience bounds one act in the browser.
@@ -139,7 +107,7 @@ func get[T any](b *tab, expression string) T {
 	defer cancel()
 	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 	if err != nil {
-		b.t.Fatalf("%s: %v", expression, err)
+		b.t.Fatalf("%.300s: %v", expression, err)
 	}
 	return v
 }
@@ -166,8 +134,8 @@ func (b *tab) click(selector string) {
 	})
 }
 
-// on acts on what selector finds. A live page may replace it between the two: then
-// nothing was done, and it is done again.
+// on acts on what selector finds. A live page may replace it between the two: then nothing was done, and it is done
+// again.
 func (b *tab) on(selector string, act func(context.Context) error) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
@@ -187,11 +155,29 @@ func (b *tab) press(selector string) {
 	b.on(selector, func(ctx context.Context) error { return chromedp.Do(ctx, chromedp.Click(chromedp.CSS(selector))) })
 }
 
-func (b *tab) fill(selector, text string) {
+// fill sets fields by their selectors.
+func (b *tab) fill(fields map[string]string) {
 	b.t.Helper()
-	b.on(selector, func(ctx context.Context) error {
-		return chromedp.Do(ctx, chromedp.SetValue(chromedp.CSS(selector), text))
-	})
+	for selector, text := range fields {
+		b.on(selector, func(ctx context.Context) error {
+			return chromedp.Do(ctx, chromedp.SetValue(chromedp.CSS(selector), text))
+		})
+	}
+}
+
+// send opens the form that posts to an address that ends so, if it is folded, fills it in and sends it.
+func (b *tab) send(action string, fields map[string]string) {
+	b.t.Helper()
+	form := `form[action$="` + action + `"]`
+	if get[bool](b, `!!document.querySelector('details:not([open]) `+form+`')`) {
+		b.press(`details:has(` + form + `) > summary`)
+	}
+	named := map[string]string{}
+	for name, text := range fields {
+		named[form+` [name="`+name+`"]`] = text
+	}
+	b.fill(named)
+	b.click(form + " button")
 }
 
 // shows fails unless the page's text has all of these.
@@ -205,41 +191,44 @@ func (b *tab) shows(texts ...string) {
 	}
 }
 
-// lacks fails if the page's text has one of these.
-func (b *tab) lacks(texts ...string) {
-	b.t.Helper()
-	page := b.page()
-	for _, text := range texts {
-		if strings.Contains(page, text) {
-			b.t.Errorf("%q is on the page\n%s", text, page)
-		}
-	}
-}
-
-// await waits until an expression holds.
+// await waits until an expression holds, across pages, on whose way there is no document.
 func (b *tab) await(expression string) {
 	b.t.Helper()
-	for end := time.Now().Add(patience); !get[bool](b, expression); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		ctx, cancel := context.WithTimeout(b.ctx, patience)
+		is, err := chromedp.Run(ctx, chromedp.Evaluate[bool](expression))
+		cancel()
+		if err == nil && is {
+			return
+		}
 		if time.Now().After(end) {
-			b.t.Fatalf("%s does not come true\n%s", expression, b.page())
+			b.t.Fatalf("%s does not come true: %v\n%s", expression, err, b.page())
 		}
 	}
 }
 
-func (b *tab) signIn(token client.Secret) {
+// back goes back. Where the page before is the answer to a post, the browser asks whether to post again.
+func (b *tab) back() {
 	b.t.Helper()
-	b.open("/console/signin")
-	b.fill("#token", token.Reveal())
-	b.click(".signin button")
-	b.await(`!!document.querySelector("nav")`)
+	if err := chromedp.Do(b.ctx, chromedp.NavigateBack()); err != nil && !strings.Contains(err.Error(), "ERR_CACHE_MISS") {
+		b.t.Fatal(err)
+	}
+	b.await(`document.readyState === "complete"`)
 }
 
-func (b *tab) size(width int64, dark bool) {
+func (b *tab) signIn(token client.Secret) *tab {
 	b.t.Helper()
-	scheme := "light"
-	if dark {
-		scheme = "dark"
-	}
+	b.open("/console/signin")
+	b.fill(map[string]string{"#token": token.Reveal()})
+	b.click(".signin button")
+	b.await(`!!document.querySelector("nav")`)
+	return b
+}
+
+// size makes the window of a desk, which is light, or of a telephone, which is dark.
+func (b *tab) size(width int64) {
+	b.t.Helper()
+	scheme := map[bool]string{true: "dark", false: "light"}[width == phone]
 	_, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
 	if err != nil {
@@ -248,121 +237,54 @@ func (b *tab) size(width int64, dark bool) {
 	b.do(chromedp.EmulateViewport(width, 900))
 }
 
+const desk, phone = 1280, 390
+
 //go:embed testdata/axe.min.js
 var axe string
 
-// accessible fails if axe-core finds a serious fault of the page. Rules name those to look
-// for; none: all.
-func (b *tab) accessible(what string, rules ...string) {
+// seen is what a page shows in a window.
+type seen struct {
+	Text   string
+	Became bool     // text became markup or code
+	Turned int      // elements with characters that turn the text around
+	Over   int      // pixels by which the page is wider than the window
+	Hidden int      // pixels by which a table is wider than its place
+	Faults []string // that axe-core calls serious
+}
+
+// look looks at the page in a window. axe-core looks at it too if it is to be accessible: on a telephone, for what
+// another width and other colours can break.
+func (b *tab) look(width int64, accessible bool) (s seen) {
 	b.t.Helper()
-	if !get[bool](b, `!!window.axe`) {
+	b.size(width)
+	rules, _ := json.Marshal(map[bool]any{true: []string{"color-contrast", "scrollable-region-focusable", "target-size"}}[width == phone])
+	if accessible && !get[bool](b, `!!window.axe`) {
 		get[bool](b, axe+"; true")
 	}
-	only := ""
-	if len(rules) > 0 {
-		only = `, runOnly: ["` + strings.Join(rules, `", "`) + `"]`
-	}
-	for _, fault := range get[[]string](b, `axe.run(document, {resultTypes: ["violations"]`+only+`}).then(r => r.violations
-		.filter(v => v.impact === "serious" || v.impact === "critical")
-		.map(v => v.id + ": " + v.help + ": " + v.nodes.slice(0, 3).map(n => n.html + " " + n.failureSummary).join(" | ")))`) {
-		b.t.Errorf("%s: %s", what, fault)
-	}
+	return get[seen](b, fmt.Sprintf(`(async (rules, accessible) => ({
+		Text: document.body.textContent,
+		Became: !!document.getElementById("evil") || typeof window.evil !== "undefined",
+		Turned: [...document.querySelectorAll("main bdi, main span, main pre, main td")].filter(e => /[\u202a-\u202e\u2066-\u2069\u200b-\u200f]/.test(e.textContent)).length,
+		Over: document.documentElement.scrollWidth - innerWidth,
+		Hidden: Math.max(0, ...[...document.querySelectorAll(".scroll")].map(e => e.scrollWidth - e.clientWidth)),
+		Faults: accessible ? (await axe.run(document, {resultTypes: ["violations"], ...(rules ? {runOnly: rules} : {})})).violations
+			.filter(v => v.impact === "serious" || v.impact === "critical")
+			.map(v => v.id + ": " + v.help + ": " + v.nodes.slice(0, 3).map(n => n.html + " " + n.failureSummary).join(" | ")) : [],
+	}))(%s, %v)`, rules, accessible))
 }
 
-// ends are both ends with the demo's deposits and withdrawals.
-type ends struct {
-	out              lockedBuffer
-	dir              string
-	service, gateway string // URLs of the APIs
-	links            [2]string
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
-// stopDemo ends the demo of this run and says how it ended.
-var stopDemo = func() error { return nil }
-
-// TestMain ends what playDemo has started.
-func TestMain(m *testing.M) {
-	os.Exit(dbtest.Run(m, func() error {
-		stopChromium()
-		return stopDemo()
-	}))
-}
-
-var linkText = regexp.MustCompile(`(http://[0-9.:]+)/console/link/\w+`)
-
-// playDemo runs the demo for all tests together: it takes ten seconds.
-var playDemo = sync.OnceValues(func() (*ends, error) {
-	dir, err := os.MkdirTemp("", "countersign-console-")
-	if err != nil {
-		return nil, err
-	}
-	e := &ends{dir: filepath.Join(dir, "data")}
-	d := demo.New(demo.Config{Dir: e.dir, Bits: 1024, Stay: true, Out: &e.out})
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- d.Run(ctx) }()
-	stopDemo = func() error {
-		cancel()
-		return errors.Join(<-ended, os.RemoveAll(dir))
-	}
-	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		if found := linkText.FindAllStringSubmatch(e.out.String(), -1); len(found) == 2 {
-			e.links = [2]string{found[0][0], found[1][0]}
-			e.service, e.gateway = found[0][1], found[1][1]
-			return e, nil
+// harmless fails if the page in a window of either kind is not fit for reading, or hostile text did something there.
+// The text must be there so many times.
+func (b *tab) harmless(what string, times int, accessible, fits bool) {
+	b.t.Helper()
+	for _, width := range []int64{desk, phone} {
+		s := b.look(width, accessible)
+		if n := strings.Count(s.Text, evilPlain) + strings.Count(s.Text, unspaced(evilPlain)); n < times {
+			b.t.Errorf("%s shows it %d times as text, want %d\n%s", what, n, times, b.page())
 		}
-		select {
-		case err := <-ended:
-			ended <- nil
-			return nil, fmt.Errorf("the demo ended: %w\n%s", err, &e.out)
-		default:
+		if s.Became || s.Turned > 0 || s.Over > 0 || fits && width == desk && s.Hidden > 0 || len(s.Faults) > 0 {
+			s.Text = ""
+			b.t.Errorf("%s, %d pixels: %+v", what, width, s)
 		}
 	}
-	return nil, fmt.Errorf("the demo prints no links\n%s", &e.out)
-})
-
-// first is the first token of an end: service or merchant.
-func (e *ends) first(t testing.TB, end string) client.Secret {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(e.dir, end, daemon.TokenFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client.Secret(bytes.TrimSpace(text))
-}
-
-func (e *ends) api(t testing.TB, token client.Secret) *client.Service {
-	t.Helper()
-	c, err := client.NewService(client.Config{URL: e.service, Token: token})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
-// token makes a token of the service.
-func (e *ends) token(t testing.TB, role client.Role) client.CreatedToken {
-	t.Helper()
-	made, err := e.api(t, e.first(t, "service")).CreateToken(t.Context(), client.NewToken{Name: t.Name() + " " + string(role), Role: role})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return made
 }

@@ -12,14 +12,8 @@ import (
 func TestStaleChange(t *testing.T) {
 	base, first := node(t, nil)
 	admin, ctx := serviceAPI(t, base, first), t.Context()
-	settings := client.MerchantSettings{NotifyURL: "http://127.0.0.1:1/n", WithdrawURL: "http://127.0.0.1:1/w"}
-	if _, err := admin.CreateMerchant(ctx, client.NewMerchant{ID: "shop", Key: &client.KeySpec{Bits: 1024}, MerchantSettings: settings}); err != nil {
-		t.Fatal(err)
-	}
-	made, err := admin.CreateToken(ctx, client.NewToken{Name: "Ann", Role: client.RoleApprover})
-	if err != nil {
-		t.Fatal(err)
-	}
+	addMerchant(t, admin, "shop", client.MerchantSettings{})
+	made := must(admin.CreateToken(ctx, client.NewToken{Name: "Ann", Role: client.RoleApprover}))(t)
 	propose := func(url string) string {
 		t.Helper()
 		m, err := admin.UpdateMerchant(ctx, "shop", client.MerchantPatch{MerchantSettings: client.MerchantSettings{NotifyURL: url}})

@@ -3,6 +3,7 @@ package console_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"html"
 	"maps"
 	"net/http"
@@ -157,23 +158,12 @@ func agreeable(t *testing.T, admin *client.Service, id string) {
 	var handler http.Handler
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler.ServeHTTP(w, r) }))
 	t.Cleanup(server.Close)
-	made, err := admin.CreateMerchant(t.Context(), client.NewMerchant{ID: id, Key: &client.KeySpec{Bits: 1024},
-		MerchantSettings: client.MerchantSettings{Name: "agrees", NotifyURL: server.URL + merchant.DefaultNotifyPath, WithdrawURL: server.URL + merchant.DefaultWithdrawPath}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := envelope.ParseKey([]byte(made.PublicKey))
-	if err != nil {
-		t.Fatal(err)
-	}
-	handler, err = merchant.New(merchant.Config{Key: key, APIKey: countersign.APIKey(made.APIKey.Reveal()), Inbox: merchant.NewMemoryInbox(),
+	made := addMerchant(t, admin, id, client.MerchantSettings{NotifyURL: server.URL + merchant.DefaultNotifyPath, WithdrawURL: server.URL + merchant.DefaultWithdrawPath})
+	handler = must(merchant.New(merchant.Config{Key: must(envelope.ParseKey([]byte(made.PublicKey)))(t), APIKey: countersign.APIKey(made.APIKey.Reveal()), Inbox: merchant.NewMemoryInbox(),
 		OnDeposit: func(context.Context, merchant.Deposit) error { return nil }, OnPossibleDuplicate: merchant.KeepForReview,
 		OnWithdrawal: func(_ context.Context, w countersign.WithdrawalRequest) (merchant.Answer, error) {
 			return merchant.Confirm(w.TenantUserID, countersign.Details{Address: "TTarget", ChainName: "TRON", Symbol: "USDT", Amount: amount(t, "1.5")}), nil
-		}})
-	if err != nil {
-		t.Fatal(err)
-	}
+		}}))(t)
 }
 
 // serviceScene is a service with a merchant that answers, one that is away and one without
@@ -181,28 +171,21 @@ func agreeable(t *testing.T, admin *client.Service, id string) {
 type serviceScene struct {
 	t     *testing.T
 	base  string
+	first client.Secret
 	admin *client.Service
 }
 
 func newServiceScene(t *testing.T) *serviceScene {
 	base, first := node(t, nil)
-	s, ctx := &serviceScene{t, base, serviceAPI(t, base, first)}, t.Context()
+	s, ctx := &serviceScene{t, base, first, serviceAPI(t, base, first)}, t.Context()
 	agreeable(t, s.admin, "shop")
-	for _, id := range []string{"away", "idle"} {
-		if _, err := s.admin.CreateMerchant(ctx, client.NewMerchant{ID: id, Key: &client.KeySpec{Bits: 1024},
-			MerchantSettings: client.MerchantSettings{Name: id, NotifyURL: "http://127.0.0.1:1/n", WithdrawURL: "http://127.0.0.1:1/w"}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := s.admin.AddDeposits(ctx, deposit(t, "away", "d-1"), deposit(t, "shop", "d-2")); err != nil {
-		t.Fatal(err)
-	}
+	addMerchant(t, s.admin, "away", client.MerchantSettings{})
+	addMerchant(t, s.admin, "idle", client.MerchantSettings{})
+	must(s.admin.AddDeposits(ctx, deposit(t, "away", "d-1"), deposit(t, "shop", "d-2")))(t)
 	for id, sum := range map[string]string{"w-1": "1.5", "w-2": "1.50", "w-3": "99"} { // the answer to the last is about another amount: an alarm
 		for _, m := range []string{"shop", "away"} {
-			if _, err := s.admin.CreateWithdrawal(ctx, client.NewWithdrawal{Merchant: m, CallBackID: id, TenantUserID: "u",
-				Details: &client.Details{Address: "TTarget", ChainName: "TRON", Symbol: "USDT", Amount: amount(t, sum)}}); err != nil {
-				t.Fatal(err)
-			}
+			must(s.admin.CreateWithdrawal(ctx, client.NewWithdrawal{Merchant: m, CallBackID: id, TenantUserID: "u",
+				Details: &client.Details{Address: "TTarget", ChainName: "TRON", Symbol: "USDT", Amount: amount(t, sum)}}))(t)
 		}
 	}
 	await(t, "the withdrawals are decided", func() bool {
@@ -216,19 +199,15 @@ func newServiceScene(t *testing.T) *serviceScene {
 // token makes a token. approver approves it, where it is not nil.
 func (s *serviceScene) token(approver *client.Service, name string, role client.Role, merchants ...string) (client.CreatedToken, *client.Service) {
 	s.t.Helper()
-	made, err := s.admin.CreateToken(s.t.Context(), client.NewToken{Name: name, Role: role, Merchants: merchants})
-	if err == nil && approver != nil {
-		_, err = approver.ApproveTask(s.t.Context(), made.Task, "")
-	}
-	if err != nil {
-		s.t.Fatal(err)
+	made := must(s.admin.CreateToken(s.t.Context(), client.NewToken{Name: name, Role: role, Merchants: merchants}))(s.t)
+	if approver != nil {
+		must(approver.ApproveTask(s.t.Context(), made.Task, ""))(s.t)
 	}
 	return made, serviceAPI(s.t, s.base, made.Secret)
 }
 
 // TestOfferedByService: whoever signs in, and whatever of the service's console is pressed, no
-// button that is offered is refused, and no link. Before, an operator was offered to make
-// tokens where only an admin does, and to reject the changes of others.
+// button that is offered is refused, and no link.
 func TestOfferedByService(t *testing.T) {
 	dbtest.NotRaced(t, "one button is pressed after another, and other tests ask for the same pages")
 	bound := []string{"shop", "away", "idle"}
@@ -291,8 +270,7 @@ func TestOfferedByService(t *testing.T) {
 	}
 }
 
-// TestOfferedByGateway is the same of the gateway. Before, Approve was offered to who had
-// ordered, and failed.
+// TestOfferedByGateway is the same of the gateway.
 func TestOfferedByGateway(t *testing.T) {
 	dbtest.NotRaced(t, "one button is pressed after another, and other tests ask for the same pages")
 	for _, role := range client.Role("").AtGateway() {
@@ -312,38 +290,28 @@ func testOfferedByGateway(t *testing.T, role client.Role, restored bool) {
 	for i := range 4 {
 		s.held("theirs-" + string(rune('1'+i)))
 	}
-	own := client.NewOrder{CallBackID: "own", TenantUserID: "user-7", Address: "TTarget", ChainName: "TRON", Symbol: "USDT", Amount: amount(t, "1001")}
+	own := largeOrder(t, "own")
 	_, err := mine.AddOrder(ctx, own)
 	if err != nil && !errors.Is(err, client.ErrForbidden) {
 		t.Fatal(err)
 	}
 	ordered := err == nil
 	if ordered {
-		s.ask(own, countersign.CodeAwaitingApproval)
+		s.ask(own)
 	}
-	s.twice(1)
-	s.twice(2)
-	s.moved("user-1")
-	s.moved("user-2")
-	s.misdirected(1)
-	s.misdirected(2)
+	for n := range 2 {
+		s.twice(1 + n)
+		s.moved(fmt.Sprint("user-", n))
+		s.misdirected(1 + n)
+	}
 	s.token(client.RoleApprover)
-	if _, err := s.admin.CreateToken(ctx, client.NewToken{Name: "proposed", Role: client.RoleViewer}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.admin.CreateToken(ctx, client.NewToken{Name: "proposed", Role: client.RoleViewer}))(t)
 	if role == client.RoleAdmin {
-		if _, err := mine.CreateToken(ctx, client.NewToken{Name: "proposed by me", Role: client.RoleViewer}); err != nil {
-			t.Fatal(err)
-		}
+		must(mine.CreateToken(ctx, client.NewToken{Name: "proposed by me", Role: client.RoleViewer}))(t)
 	}
 	if restored {
-		if _, err := s.book.Restored(ctx, 0, db.MillisOf(time.Now())); err != nil {
-			t.Fatal(err)
-		}
-		after := client.NewOrder{CallBackID: "after", TenantUserID: "user-7", Address: "TTarget", ChainName: "TRON", Symbol: "USDT", Amount: amount(t, "1001")}
-		if _, err := s.app.AddOrder(ctx, after); err != nil {
-			t.Fatal(err)
-		}
+		must(s.book.Restored(ctx, 0, db.MillisOf(time.Now())))(t)
+		must(s.app.AddOrder(ctx, largeOrder(t, "after")))(t)
 	}
 	site := newSite(t, s.base).signIn(me.Secret)
 	if ordered && role == client.RoleAdmin && !restored {
@@ -374,5 +342,34 @@ func testOfferedByGateway(t *testing.T, role client.Role, restored bool) {
 	}
 	if role == client.RoleViewer && len(pressed) > 0 {
 		t.Errorf("it is offered %v", pressed)
+	}
+}
+
+// TestWhatFails: the page Now lists a merchant that fails, with the reason, and the pages of a callback and a withdrawal
+// say what was wrong with the attempts.
+func TestWhatFails(t *testing.T) {
+	s := newServiceScene(t)
+	b := newSite(t, s.base).signIn(s.first)
+	await(t, "the first exchange has failed", func() bool {
+		m, err := s.admin.Merchant(t.Context(), "away")
+		return err == nil && m.Health != nil && m.Health.LastFailure != nil
+	})
+	_, part, found := strings.Cut(b.get("/console/now").body, `id="failing-away"`)
+	part, _, _ = strings.Cut(part, "</p>")
+	if !found || !strings.Contains(part, "connection refused") || !strings.Contains(part, "since") {
+		t.Errorf("the page Now says %q", part)
+	}
+	differs := must(s.admin.Withdrawals(t.Context(), client.WithdrawalFilter{Merchant: "shop", CallBackID: "w-3"}, client.PageOptions{}))(t)
+	waits := must(s.admin.Callbacks(t.Context(), client.CallbackFilter{Merchant: "away", TrackingID: "d-1"}, client.PageOptions{}))(t)
+	for path, says := range map[string][]string{
+		"/console/withdrawals/" + differs.Withdrawals[0].ID: {"The merchant has confirmed nothing.", "details differ", "Compare both orders", "amount: “99” was expected, “1.5"},
+		"/console/callbacks/" + waits.Callbacks[0].ID:       {"connection refused", "The merchant must run its server"},
+	} {
+		p := b.get(path)
+		for _, text := range says {
+			if !strings.Contains(p.body, text) {
+				t.Errorf("%s lacks %q\n%s", path, text, p.body)
+			}
+		}
 	}
 }

@@ -48,16 +48,9 @@ func TestPosts(t *testing.T) {
 		"bits": {"1024"}, "scheme": {"service"}, "version": {"0"}, "seq": {"1"}, "resend": {"on"}, "apiKey": {"on"}, "verdict": {"approve"}, "id": {"typed text"}}
 	silent := []string{"testDeposit", "resumeMerchant", "resendCallback", "cancelWithdrawal",
 		"thaw", "revokeToken", "retryForwards"} // nothing is typed
-	for _, end := range []struct {
-		open func(console.Config) (*console.Console, error)
-		all  []api.Operation
-	}{{console.NewService, admin.Operations()}, {console.NewGateway, gateway.Operations()}} {
-		calls, config := &callsOf{}, bareConfig
-		config.API = calls
-		c, err := end.open(config)
-		if err != nil {
-			t.Fatal(err)
-		}
+	calls := &callsOf{}
+	atService, atGateway := bare(t, calls)
+	for c, all := range map[*console.Console][]api.Operation{atService: admin.Operations(), atGateway: gateway.Operations()} {
 		server := httptest.NewServer(c)
 		defer server.Close()
 		s := newSite(t, server.URL).signIn("cst_any")
@@ -67,7 +60,7 @@ func TestPosts(t *testing.T) {
 				continue
 			}
 			path = strings.NewReplacer("{id}", "shop", "{seq}", "1").Replace(path)
-			op := end.all[slices.IndexFunc(end.all, func(o api.Operation) bool { return o.ID == operations[pattern] })]
+			op := all[slices.IndexFunc(all, func(o api.Operation) bool { return o.ID == operations[pattern] })]
 			if form.Set("confirm", lastWord(path)); strings.HasSuffix(path, "/many") {
 				form.Set("confirm", "approve")
 			}
@@ -80,3 +73,30 @@ func TestPosts(t *testing.T) {
 		}
 	}
 }
+
+// operations are the operations of the API that the posts of the console make.
+var operations = map[string]string{
+	"POST /console/merchants/new":         "createMerchant",
+	"POST /console/merchants/{id}/test":   "testDeposit",
+	"POST /console/merchants/{id}/pause":  "pauseMerchant",
+	"POST /console/merchants/{id}/resume": "resumeMerchant",
+	"POST /console/merchants/{id}/change": "updateMerchant",
+
+	"POST /console/callbacks/{id}/resend":   "resendCallback",
+	"POST /console/resend":                  "resendCallbacks",
+	"POST /console/withdrawals/{id}/cancel": "cancelWithdrawal",
+	"POST /console/withdrawals/{id}/block":  "blockWithdrawal",
+	"POST /console/tasks/{id}/approve":      "approveTask",
+	"POST /console/tasks/{id}/decline":      "declineTask",
+	"POST /console/tasks/{id}/note":         "noteTask",
+	"POST /console/tasks/many":              "approveTasks",
+	"POST /console/orders/{id}/cancel":      "cancelOrder",
+	"POST /console/forwarding/retry":        "retryForwards",
+	"POST /console/stop/freeze":             "freeze",
+	"POST /console/stop/thaw":               "thaw",
+	"POST /console/tokens":                  "createToken",
+	"POST /console/tokens/{id}/revoke":      "revokeToken",
+	"POST /console/alarms/ack":              "ackAlarm",
+}
+
+func lastWord(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }

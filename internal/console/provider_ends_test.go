@@ -2,8 +2,8 @@ package console_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -17,18 +17,6 @@ import (
 	"countersign/internal/daemon"
 	"countersign/internal/journal"
 )
-
-// TestProviderPublic: a client without a secret signs people in and is asked again.
-func TestProviderPublic(t *testing.T) {
-	p := newPeer(t, "desk")
-	p.public = true
-	base, _, clock := people(t, p, "desk=operator")
-	s := newSite(t, base).signInPeer()
-	clock.forward(6 * time.Minute)
-	if at := s.get("/console/callbacks"); at.status != 200 || p.asked.Load() != 1 || p.replayed.Load() != 0 {
-		t.Errorf("%d, asked %d times, %d replayed", at.status, p.asked.Load(), p.replayed.Load())
-	}
-}
 
 // TestProviderFixation: who puts his own session into a browser before a person signs in there does
 // not share the person's.
@@ -70,6 +58,7 @@ func TestProviderFixation(t *testing.T) {
 // for its 15 minutes, and then nothing does.
 func TestProviderLosesAnswer(t *testing.T) {
 	p := newPeer(t, "desk")
+	p.public = true // a client without a secret
 	base, _, clock := people(t, p, "desk=operator")
 	s := newSite(t, base).signInPeer()
 	p.set(func() { p.lost = true })
@@ -170,40 +159,11 @@ func TestGatewayProvider(t *testing.T) {
 }
 
 // sessionOf signs the peer's person in by the API alone.
-func (p *peer) sessionOf(t *testing.T, api interface {
-	BeginProvider(context.Context, client.ProviderOrigin) (client.ProviderBegun, error)
-	FinishProvider(context.Context, client.ProviderReturn) (client.SignedIn, error)
-}, origin string) client.Secret {
+func (p *peer) sessionOf(t *testing.T, api *client.Common, origin string) client.Secret {
 	t.Helper()
-	b, err := api.BeginProvider(t.Context(), client.ProviderOrigin{Origin: origin})
-	if err != nil {
-		t.Fatal(err)
-	}
-	q := p.through(t, b.URL)
-	in, err := api.FinishProvider(t.Context(), client.ProviderReturn{State: b.State, ReturnedState: q.Get("state"), Code: q.Get("code"), Issuer: q.Get("iss")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return in.Secret
-}
-
-// through returns what the peer sends a browser back with.
-func (p *peer) through(t *testing.T, to string) url.Values {
-	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, to, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.DefaultTransport.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = resp.Body.Close()
-	back, err := url.Parse(resp.Header.Get("Location"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return back.Query()
+	b := must(api.BeginProvider(t.Context(), client.ProviderOrigin{Origin: origin}))(t)
+	back := must(url.Parse(atPeer(t, b.URL)))(t).Query()
+	return must(api.FinishProvider(t.Context(), client.ProviderReturn{State: b.State, ReturnedState: back.Get("state"), Code: back.Get("code"), Issuer: back.Get("iss")}))(t).Secret
 }
 
 // freshActs are the acts that move money or decide on it, with bodies: a person has signed in within
@@ -226,52 +186,31 @@ func TestFreshActs(t *testing.T) {
 	for _, p := range []*peer{p, q} {
 		p.set(func() { p.claims["auth_time"] = time.Now().Unix() })
 	}
-	gateway := newShop(t, func(c *daemon.GatewayConfig) { c.OIDC, c.World.Elapsed = p.oidc("admins=admin"), clock.elapsed })
+	shop := newShop(t, func(c *daemon.GatewayConfig) { c.OIDC, c.World.Elapsed = p.oidc("admins=admin"), clock.elapsed })
 	base, first := node(t, func(c *daemon.ServiceConfig) { c.OIDC, c.World.Elapsed = q.oidc("admins=admin"), clock.elapsed })
-	call := func(base, path, body string, secret client.Secret) (status int, header, text string) {
-		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Authorization", "Bearer "+secret.Reveal())
-		r.Header.Set("Content-Type", "application/json")
-		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = resp.Body.Close() }()
-		b, _ := io.ReadAll(resp.Body)
-		return resp.StatusCode, resp.Header.Get("WWW-Authenticate"), string(b)
-	}
-	type end struct {
-		base           string
-		token, session client.Secret
-	}
-	ends := map[string]end{
-		"service": {base, first, q.sessionOf(t, serviceAPI(t, base, first), base)},
-		"gateway": {gateway.base, gateway.first, p.sessionOf(t, gateway.admin, gateway.base)},
-	}
+	service := serviceAPI(t, base, first)
+	person := serviceAPI(t, base, q.sessionOf(t, &service.Common, base))
+	atShop := shop.as(p.sessionOf(t, &shop.admin.Common, shop.base))
 	for _, stale := range []bool{false, true} {
 		if stale {
 			clock.forward(5 * time.Minute)
 		}
-		for name, e := range ends {
-			for path, body := range freshActs[name] {
-				status, header, text := call(e.base, path, body, e.session)
-				if is := strings.Contains(text, client.CodeSignInAgain); is != stale || stale && (status != http.StatusUnauthorized || !strings.Contains(header, "insufficient_user_authentication")) {
-					t.Errorf("%s %s, stale %v: %d %s %s", name, path, stale, status, header, text)
-				}
-				if status, _, text := call(e.base, path, body, e.token); status == http.StatusUnauthorized {
-					t.Errorf("%s %s with a token: %d %s", name, path, status, text)
+		for end, call := range map[string]func(ctx context.Context, method, path string, body json.RawMessage) (json.RawMessage, error){"service": person.Call, "gateway": atShop.Call} {
+			for path, body := range freshActs[end] {
+				var problem *client.Problem
+				_, err := call(t.Context(), http.MethodPost, path, json.RawMessage(body))
+				if asked := errors.As(err, &problem) && problem.Code == client.CodeSignInAgain; asked != stale || stale && problem.Status != http.StatusUnauthorized {
+					t.Errorf("%s %s, stale %v: %v", end, path, stale, err)
 				}
 			}
 		}
 	}
-	e := ends["gateway"]
-	if status, _, text := call(e.base, "/v1/tasks/approve", `{"ids":["deposit.1"],"dryRun":true}`, e.session); status != http.StatusOK {
-		t.Errorf("a dry run: %d %s", status, text)
+	for path, body := range freshActs["service"] {
+		if _, err := service.Call(t.Context(), http.MethodPost, path, json.RawMessage(body)); errors.Is(err, client.ErrUnauthorized) {
+			t.Errorf("%s with a token: %v", path, err)
+		}
 	}
+	must(atShop.ApproveTasks(t.Context(), client.DecideTasks{IDs: []string{"deposit.1"}, DryRun: true}))(t)
 }
 
 // TestProviderStrangers: who begins sign-ins without end, or ends what did not begin here, keeps

@@ -194,7 +194,7 @@ func (p *peer) oidc(groups ...string) daemon.OIDC {
 	return c
 }
 
-// atPeer signs in at the peer and gives the path that it sends the browser back to.
+// atPeer begins to sign in, and gives the path that the peer sends the browser back to.
 func (s *site) atPeer(next string) string {
 	s.t.Helper()
 	return s.throughPeer("/console/signin/provider?next=" + url.QueryEscape(next))
@@ -207,20 +207,20 @@ func (s *site) throughPeer(path string) string {
 	if to.status != http.StatusSeeOther {
 		s.t.Fatalf("to the provider: %d %s", to.status, to.body)
 	}
-	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, to.to(), nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	resp, err := http.DefaultTransport.RoundTrip(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	_ = resp.Body.Close()
-	back, ok := strings.CutPrefix(resp.Header.Get("Location"), s.base)
+	back, ok := strings.CutPrefix(atPeer(s.t, to.to()), s.base)
 	if !ok {
-		s.t.Fatalf("back from the provider: %d %s", resp.StatusCode, resp.Header.Get("Location"))
+		s.t.Fatalf("back from the provider: %s", back)
 	}
 	return back
+}
+
+// atPeer signs in at the peer and gives the address that it sends the browser back to.
+func atPeer(t testing.TB, to string) string {
+	t.Helper()
+	r := must(http.NewRequestWithContext(t.Context(), http.MethodGet, to, nil))(t)
+	resp := must(http.DefaultTransport.RoundTrip(r))(t)
+	_ = resp.Body.Close()
+	return resp.Header.Get("Location")
 }
 
 // signInPeer signs in with the peer.
@@ -230,4 +230,22 @@ func (s *site) signInPeer() *site {
 		s.t.Fatalf("signing in with the provider: %d %s", p.status, p.body)
 	}
 	return s
+}
+
+// lockedBuffer is what a daemon writes while a test reads it.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }

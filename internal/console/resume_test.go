@@ -34,10 +34,7 @@ func TestResumedFromBefore(t *testing.T) {
 	t.Run("service", func(t *testing.T) {
 		service, first := runService(t, nil)
 		admin, ctx, o := serviceAPI(t, service.URL(), first), t.Context(), service.Outbox()
-		if _, err := admin.CreateMerchant(ctx, client.NewMerchant{ID: "away", Key: &client.KeySpec{Bits: 1024},
-			MerchantSettings: client.MerchantSettings{Name: "away", NotifyURL: "http://127.0.0.1:1/n", WithdrawURL: "http://127.0.0.1:1/w"}}); err != nil {
-			t.Fatal(err)
-		}
+		addMerchant(t, admin, "away", client.MerchantSettings{Name: "away"})
 		w, err := admin.CreateWithdrawal(ctx, client.NewWithdrawal{Merchant: "away", CallBackID: "w-1", TenantUserID: "u"})
 		if err != nil {
 			t.Fatal(err)

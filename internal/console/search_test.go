@@ -16,10 +16,7 @@ func TestSearchBox(t *testing.T) {
 	base, first := node(t, nil)
 	admin := serviceAPI(t, base, first)
 	ctx := t.Context()
-	if _, err := admin.CreateMerchant(ctx, client.NewMerchant{ID: "shop", Key: &client.KeySpec{Bits: 1024},
-		MerchantSettings: client.MerchantSettings{NotifyURL: "http://127.0.0.1:1/n", WithdrawURL: "http://127.0.0.1:1/w"}}); err != nil {
-		t.Fatal(err)
-	}
+	addMerchant(t, admin, "shop", client.MerchantSettings{})
 	var all []client.NewDeposit
 	for i := range 51 {
 		all = append(all, deposit(t, "shop", fmt.Sprint("d-", i)))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -11,7 +12,6 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/internal/console"
 	"countersign/internal/daemon"
 	"countersign/internal/lab/dbtest"
 )
@@ -268,41 +268,18 @@ func TestNeighbours(t *testing.T) {
 	}
 }
 
-// TestLink: a link signs in once.
+// TestLink: a link of this process signs in once.
 func TestLink(t *testing.T) {
-	base, token := node(t, nil)
-	c, err := console.NewService(bareConfig)
-	if err != nil {
-		t.Fatal(err)
+	c, _ := bare(t, &callsOf{})
+	server := httptest.NewServer(c)
+	defer server.Close()
+	link := c.Link("cst_any")
+	if other := c.Link("cst_any"); other == link || strings.Contains(link, "cst_") {
+		t.Errorf("links %q and %q", link, other)
 	}
-	if a, b := c.Link(token), c.Link(token); a == b || !strings.HasPrefix(a, "/console/link/") || strings.Contains(a, token.Reveal()) {
-		t.Errorf("links %q and %q", a, b)
-	}
-	if p := newSite(t, base).get("/console/link/nothing"); p.status != http.StatusGone || !strings.Contains(p.body, "used before") {
-		t.Errorf("%d %s", p.status, p.body)
-	}
-}
-
-// TestDemoLinks: the links that the demo prints sign in to both consoles.
-func TestDemoLinks(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: the demo takes ten seconds")
-	}
-	e, err := playDemo()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, link := range e.links {
-		at, path, _ := strings.Cut(strings.TrimPrefix(link, "http://"), "/")
-		s := newSite(t, "http://"+at)
-		if p := s.get("/" + path); p.status != 303 || p.to() != "/console/" {
-			t.Errorf("%d %q", p.status, p.to())
-		}
-		if p := s.get("/console/tokens"); p.status != 200 || !strings.Contains(p.body, "(you)") {
-			t.Errorf("signed in by the link: %d", p.status)
-		}
-		if p := newSite(t, "http://"+at).get("/" + path); p.status != http.StatusGone {
-			t.Errorf("the link again: %d", p.status)
+	for i, want := range []int{http.StatusSeeOther, http.StatusGone} {
+		if p := newSite(t, server.URL).get(link); p.status != want || len(p.header.Values("Set-Cookie")) != 1-i {
+			t.Errorf("time %d: %d %v %s", i+1, p.status, p.header, p.body)
 		}
 	}
 }
@@ -318,5 +295,30 @@ func TestNoConsole(t *testing.T) {
 	}
 	if _, err := serviceAPI(t, base, token).Stats(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestFormIsKept: a form that is refused is open and has what was typed, in every field but what
+// is typed to confirm.
+func TestFormIsKept(t *testing.T) {
+	s := newShop(t)
+	o := s.held("kept")
+	b := newSite(t, s.base).signIn(s.first)
+	page := "/console/orders/" + o.CallBackID
+	reason := strings.Repeat(`why "not" <b>`, 45) // longer than a reason may be
+	p := b.do(http.MethodPost, "/console/tasks/"+client.TaskID(client.TaskOrder, o.CallBackID)+"/decline", url.Values{"reason": {reason}}, "Referer", s.base+page)
+	if p.status != http.StatusUnprocessableEntity || !strings.Contains(p.body, "Order <bdi>kept") {
+		t.Fatalf("%d %s", p.status, p.body)
+	}
+	_, form, _ := strings.Cut(p.body, `<details open class="act"><summary>Decline</summary>`)
+	form, _, _ = strings.Cut(form, "</details>")
+	if !strings.Contains(p.body, "This was not done:") || !strings.Contains(form, `value="why &#34;not&#34; &lt;b&gt;why`) || strings.Contains(p.body, "not\" <b>") {
+		t.Errorf("the form is %q", form)
+	}
+	if strings.Count(p.body, "<details open") != 1 {
+		t.Error("another form is open too")
+	}
+	if p = b.get(page); strings.Contains(p.body, "<details open") || strings.Contains(p.body, "why &#34;not") {
+		t.Error("it is kept for longer than once")
 	}
 }

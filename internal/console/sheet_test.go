@@ -35,10 +35,7 @@ func TestCSV(t *testing.T) {
 	admin := serviceAPI(t, base, first)
 	ctx := t.Context()
 	for _, m := range []string{"shop", "other"} {
-		if _, err := admin.CreateMerchant(ctx, client.NewMerchant{ID: m, Key: &client.KeySpec{Bits: 1024},
-			MerchantSettings: client.MerchantSettings{Name: "=cmd|' /C calc'!A0", NotifyURL: "http://127.0.0.1:1/n", WithdrawURL: "http://127.0.0.1:1/w"}}); err != nil {
-			t.Fatal(err)
-		}
+		addMerchant(t, admin, m, client.MerchantSettings{Name: "=cmd|' /C calc'!A0"})
 	}
 	var all []client.NewDeposit
 	for i := range 1100 {
@@ -108,10 +105,7 @@ func TestResendMatching(t *testing.T) {
 	base, first := node(t, nil)
 	admin := serviceAPI(t, base, first)
 	ctx := t.Context()
-	if _, err := admin.CreateMerchant(ctx, client.NewMerchant{ID: "shop", Key: &client.KeySpec{Bits: 1024},
-		MerchantSettings: client.MerchantSettings{NotifyURL: "http://127.0.0.1:1/n", WithdrawURL: "http://127.0.0.1:1/w"}}); err != nil {
-		t.Fatal(err)
-	}
+	addMerchant(t, admin, "shop", client.MerchantSettings{})
 	q := url.Values{"merchant": {"shop"}, "type": {"1"}, "state": {"pending"}, "trackingId": {"t"}, "txId": {"x"}, "callBackId": {"c"}, "tenantUserId": {"u&1"}, "address": {"a"},
 		"since": {"2027-01-31T00:00:00Z"}, "until": {"2027-02-01T00:00:00Z"}}
 	s := newSite(t, base).signIn(first)

@@ -2,8 +2,10 @@ package console_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
@@ -12,7 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"countersign"
 	"countersign/client"
+	"countersign/internal/bodies"
+	"countersign/internal/console"
 	"countersign/internal/daemon"
 	"countersign/internal/db"
 )
@@ -112,22 +117,8 @@ func runService(t testing.TB, change func(*daemon.ServiceConfig)) (s *daemon.Ser
 	if change != nil {
 		change(&c)
 	}
-	s, err := daemon.NewService(c)
-	if err == nil {
-		err = s.Open(t.Context())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("the service: %v", err)
-		}
-	})
+	s = must(daemon.NewService(c))(t)
+	run(t, s.Open, s.Run)
 	return s, token
 }
 
@@ -138,9 +129,58 @@ func serviceAPI(t testing.TB, base string, token client.Secret) *client.Service 
 	t.Helper()
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	c, err := client.NewService(client.Config{URL: base, Token: token, HTTPClient: &http.Client{Transport: transport}})
-	if err != nil {
-		t.Fatal(err)
+	return must(client.NewService(client.Config{URL: base, Token: token, HTTPClient: &http.Client{Transport: transport}}))(t)
+}
+
+// addMerchant makes a merchant of which nothing listens at the URLs, unless they are given.
+func addMerchant(t testing.TB, admin *client.Service, id string, with client.MerchantSettings) client.CreatedMerchant {
+	t.Helper()
+	with.Name = cmp.Or(with.Name, id)
+	with.NotifyURL, with.WithdrawURL = cmp.Or(with.NotifyURL, "http://127.0.0.1:1/n"), cmp.Or(with.WithdrawURL, "http://127.0.0.1:1/w")
+	return must(admin.CreateMerchant(t.Context(), client.NewMerchant{ID: id, Key: &client.KeySpec{Bits: 1024}, MerchantSettings: with}))(t)
+}
+
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
 	}
-	return c
+}
+
+func amount(t testing.TB, s string) countersign.Amount {
+	t.Helper()
+	return must(countersign.ParseAmount(s))(t)
+}
+
+func deposit(t testing.TB, merchant, id string) client.NewDeposit {
+	return client.NewDeposit{Merchant: merchant, TrackingID: id, TenantUserID: "user-7", TxID: "0x" + id, ChainName: "TRON", Symbol: "USDT",
+		Amount: amount(t, "7.400000000000000001"), FromAddress: "TFrom", ToAddress: "TTo", TxIndex: -1}
+}
+
+// await waits until something holds.
+func await(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !holds(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: not in %v", what, patience)
+		}
+	}
+}
+
+// noSealer seals nothing.
+type noSealer struct{}
+
+func (noSealer) Seal(_ context.Context, plain []byte) ([]byte, error)           { return plain, nil }
+func (noSealer) Open(_ context.Context, sealed []byte) ([]byte, error)          { return sealed, nil }
+func (noSealer) EndSession(context.Context, string, time.Time, time.Time) error { return nil }
+func (noSealer) SessionEnded(context.Context, string) (bool, error)             { return false, nil }
+
+// bare returns the consoles of both ends over an API that is none of theirs.
+func bare(t testing.TB, api http.Handler) (service, gateway *console.Console) {
+	t.Helper()
+	c := console.Config{API: api, Sealer: noSealer{}, Database: "none", Bodies: bodies.NewShares(0), Now: time.Now, Log: slog.New(slog.DiscardHandler)}
+	return must(console.NewService(c))(t), must(console.NewGateway(c))(t)
 }
