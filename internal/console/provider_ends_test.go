@@ -18,64 +18,6 @@ import (
 	"countersign/internal/journal"
 )
 
-// TestProviderFixation: who puts his own session into a browser before a person signs in there does
-// not share the person's.
-func TestProviderFixation(t *testing.T) {
-	p := newPeer(t, "desk")
-	base, _, _ := people(t, p, "desk=operator")
-	p.set(func() { p.sub, p.claims["name"], p.claims["email"] = "mallory", "Mallory", "m@example.com" })
-	mallory := newSite(t, base).signInPeer()
-	at, _ := url.Parse(base + "/console/")
-	planted := mallory.c.Jar.Cookies(at)
-	if len(planted) == 0 {
-		t.Fatal("no cookie")
-	}
-	ann := newSite(t, base)
-	ann.c.Jar.SetCookies(at, planted)
-	p.set(func() { p.sub, p.claims["name"], p.claims["email"] = "ann", "Ann", "ann@example.com" })
-	ann.signInPeer()
-	session := func(s *site) string {
-		for _, c := range s.c.Jar.Cookies(at) {
-			if strings.HasSuffix(c.Name, "session") {
-				return c.Value
-			}
-		}
-		return ""
-	}
-	if session(ann) == session(mallory) || session(ann) == "" {
-		t.Error("the session is the one that was planted")
-	}
-	for s, name := range map[*site]string{ann: "Ann (ann@example.com)", mallory: "Mallory (m@example.com)"} {
-		other := map[bool]string{true: "Mallory (", false: "Ann ("}[s == ann]
-		if page := s.get("/console/callbacks"); page.status != 200 || !strings.Contains(page.body, name) || strings.Contains(page.body, other) {
-			t.Errorf("%s: %d", name, page.status)
-		}
-	}
-}
-
-// TestProviderLosesAnswer: the provider takes a refresh token, and its answer reaches nobody, as
-// where the process is killed before it keeps the next one. What the provider said before counts
-// for its 15 minutes, and then nothing does.
-func TestProviderLosesAnswer(t *testing.T) {
-	p := newPeer(t, "desk")
-	p.public = true // a client without a secret
-	base, _, clock := people(t, p, "desk=operator")
-	s := newSite(t, base).signInPeer()
-	p.set(func() { p.lost = true })
-	clock.forward(6 * time.Minute)
-	if at := s.get("/console/callbacks"); at.status != 200 || p.asked.Load() != 1 {
-		t.Errorf("the answer is lost: %d, asked %d times", at.status, p.asked.Load())
-	}
-	p.set(func() { p.lost = false })
-	clock.forward(time.Minute)
-	if at := s.get("/console/callbacks"); at.status != 303 || p.replayed.Load() != 1 {
-		t.Errorf("with a token that was used: %d, %d replayed", at.status, p.replayed.Load())
-	}
-	if at := s.signInPeer().get("/console/callbacks"); at.status != 200 {
-		t.Errorf("signed in again: %d", at.status)
-	}
-}
-
 // TestGatewayProvider: a person signs in to the gateway's console. To approve an order and to credit a
 // deposit the provider is asked again where the last sign-in is older than five minutes, or of an age
 // that it does not say.

@@ -49,10 +49,7 @@ const peerClient, peerSecret = "console", "a secret of the client, 32 long."
 
 func newPeer(t testing.TB, groups ...string) *peer {
 	t.Helper()
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must(rsa.GenerateKey(rand.Reader, 2048))(t)
 	p := &peer{t: t, key: key, sub: "ann", codes: map[string]url.Values{}, claims: map[string]any{"groups": groups, "name": "Ann", "email": "ann@example.com"}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {

@@ -1,19 +1,14 @@
 package console_test
 
 import (
-	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
-	"countersign"
 	"countersign/client"
 	"countersign/internal/daemon"
-	"countersign/internal/lab/dbtest"
 )
 
 func TestSession(t *testing.T) {
@@ -83,71 +78,52 @@ func TestSession(t *testing.T) {
 	if p := again.get("/console/"); p.status != 200 {
 		t.Errorf("another session of the token: %d", p.status)
 	}
+	// A browser that is signed in to two services under one host name stays so, since their cookies have other names.
+	second, secondToken := node(t, nil)
+	again.base = second
+	if p := again.get("/console/"); p.status != 303 {
+		t.Fatalf("the other service takes the session: %d", p.status)
+	}
+	again.signIn(secondToken)
+	again.base = base
+	if p := again.get("/console/"); p.status != 200 {
+		t.Errorf("signed in to both: %d", p.status)
+	}
+	again.post("/console/signout", nil)
+	again.base = second
+	if p := again.get("/console/"); p.status != 200 {
+		t.Errorf("signing out of the one signs out of the other: %d", p.status)
+	}
 	// What keeps a page up to date is led away with it.
 	if p := copied.do("GET", "/console/now", nil, "Cookie", cookie.Name+"="+cookie.Value, "HX-Request", "true"); p.status != 401 || p.header.Get("HX-Redirect") != "/console/signin" {
 		t.Errorf("a live page, signed out: %d %v", p.status, p.header)
 	}
 }
 
-// TestForms: forms count in the memory for bodies, those of strangers are short and take
-// nothing of it, and what stops money gets through where others hold all.
+// TestForms: forms count in the memory for bodies, those of strangers are short and take nothing of it, and what stops
+// money gets through where others hold all.
 func TestForms(t *testing.T) {
-	base, token := node(t, func(c *daemon.ServiceConfig) { c.MaxBodies = 64 << 10 })
-	s := newSite(t, base).signIn(token)
-	if p := newSite(t, base).post("/console/signin", url.Values{"token": {strings.Repeat("x", 9000)}}); p.status != 413 {
+	c, _ := bare(t, &callsOf{})
+	server := httptest.NewServer(c)
+	defer server.Close()
+	if p := newSite(t, server.URL).post("/console/signin", url.Values{"token": {strings.Repeat("x", 9000)}}); p.status != 413 {
 		t.Errorf("9 KB before a session: %d", p.status)
 	}
-	cookie := s.cookies()[0]
-	// hold sends a part of a form that needs all of the memory.
-	hold := func() net.Conn {
-		slow, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
-		if err == nil {
-			_, err = fmt.Fprintf(slow, "POST /console/resend HTTP/1.1\r\nHost: %s\r\nCookie: %s=%s\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 70000\r\n\r\n%s",
-				strings.TrimPrefix(base, "http://"), cookie.Name, cookie.Value, strings.Repeat("x", 60000))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		return slow
+	s, held := newSite(t, server.URL).signIn("cst_any"), 0
+	for c.Bodies.Callers.Take(1 << 10) {
+		held += 1 << 10
 	}
 	alarm := url.Values{"note": {"seen"}, "seq": {"1"}}
-	slow := hold()
-	for until := time.Now().Add(time.Minute); s.post("/console/alarms/ack", alarm).status != 503; {
-		if time.Now().After(until) {
-			t.Fatal("a form beyond the memory for bodies is read")
-		}
-		// Another post may have had room that this one needed: then it is answered, and held again.
-		if err := slow.SetReadDeadline(time.Now().Add(10 * time.Millisecond)); err != nil {
-			t.Fatal(err)
-		}
-		if n, _ := slow.Read(make([]byte, 1)); n > 0 {
-			_ = slow.Close()
-			slow = hold()
-		}
+	if p := s.post("/console/alarms/ack", alarm); p.status != 503 {
+		t.Errorf("a form beyond the memory for bodies: %d", p.status)
 	}
 	if p := s.post("/console/stop/freeze", url.Values{"reason": {"r"}, "confirm": {"freeze"}}); p.status != 303 || !strings.Contains(p.to(), "did=") {
 		t.Errorf("freezing while others hold all: %d, %q", p.status, p.to())
 	}
-	newSite(t, base).signIn(token)
-	if err := slow.Close(); err != nil {
-		t.Fatal(err)
-	}
-	for until := time.Now().Add(time.Minute); s.post("/console/alarms/ack", alarm).status == 503; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(until) {
-			t.Fatal("what was held is never free again")
-		}
-	}
-}
-
-// TestTypes: the page of callbacks offers every type, by its words.
-func TestTypes(t *testing.T) {
-	base, token := node(t, nil)
-	s := newSite(t, base).signIn(token)
-	for _, typ := range countersign.TypeUnknown.Values() {
-		p := s.get(fmt.Sprintf("/console/callbacks?type=%d", int(typ)))
-		if want := fmt.Sprintf(`<option value="%d" selected>%s</option>`, int(typ), typ.Words()); p.status != 200 || !strings.Contains(p.body, want) {
-			t.Errorf("%d: the page lacks %s", p.status, want)
-		}
+	newSite(t, server.URL).signIn("cst_any")
+	c.Bodies.Callers.Give(held)
+	if p := s.post("/console/alarms/ack", alarm); p.status != 303 {
+		t.Errorf("when they hold it no more: %d %s", p.status, p.body)
 	}
 }
 
@@ -201,70 +177,6 @@ func TestCrossOrigin(t *testing.T) {
 	}
 	if f, err := api.Frozen(t.Context()); err != nil || !f.Frozen {
 		t.Errorf("%+v, %v", f, err)
-	}
-}
-
-// TestNodes: a session holds on every node of a database, and ends on every node with its
-// token.
-func TestNodes(t *testing.T) {
-	db := dbtest.Postgres(t)
-	shared := func(name string) func(*daemon.ServiceConfig) {
-		return func(c *daemon.ServiceConfig) { c.DB, c.Keys, c.Node = db, sharedKeys(), name }
-	}
-	first, token := node(t, shared("node-1"))
-	second, _ := node(t, shared("node-2"))
-	await(t, "both nodes are listed", func() bool {
-		list, err := serviceAPI(t, second, token).Nodes(t.Context())
-		return err == nil && len(list) == 2 && list[0].Name == "node-1" && !list[0].Self && list[1].Self && !list[1].Silent
-	})
-	made, err := serviceAPI(t, first, token).CreateToken(t.Context(), client.NewToken{Name: "person", Role: client.RoleViewer})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := newSite(t, first).signIn(made.Secret)
-	s.base = second // a balancer leads the browser to the other node: cookies know no ports
-	if p := s.get("/console/now"); p.status != 200 || !strings.Contains(p.body, "node-1") || !strings.Contains(p.body, `node-2</bdi> <span class="hint">this one,`) {
-		t.Fatalf("on the other node: %d %s", p.status, p.body)
-	}
-	if _, err := serviceAPI(t, first, token).RevokeToken(t.Context(), made.ID); err != nil {
-		t.Fatal(err)
-	}
-	start := time.Now()
-	for s.get("/console/").status == 200 {
-		if time.Since(start) > 5*time.Minute {
-			t.Fatal("the session goes on after its token")
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	t.Logf("the session ended on the other node %v after the revocation", time.Since(start).Round(10*time.Millisecond))
-	if len(s.cookies()) > 0 {
-		t.Errorf("a cookie is left: %v", s.cookies())
-	}
-}
-
-// TestNeighbours: a browser that is signed in to two services under one host name stays so,
-// since their cookies have other names.
-func TestNeighbours(t *testing.T) {
-	first, firstToken := node(t, nil)
-	second, secondToken := node(t, nil)
-	s := newSite(t, first).signIn(firstToken)
-	s.base = second
-	if p := s.get("/console/"); p.status != http.StatusSeeOther {
-		t.Fatalf("the other service takes the session: %d", p.status)
-	}
-	s.signIn(secondToken)
-	for _, base := range []string{first, second, first} {
-		s.base = base
-		if p := s.get("/console/"); p.status != http.StatusOK {
-			t.Errorf("%s: %d", base, p.status)
-		}
-	}
-	if p := s.post("/console/signout", nil); p.status != http.StatusSeeOther {
-		t.Errorf("signing out: %d", p.status)
-	}
-	s.base = second
-	if p := s.get("/console/"); p.status != http.StatusOK {
-		t.Errorf("signing out of the one signs out of the other: %d", p.status)
 	}
 }
 
