@@ -86,16 +86,14 @@ func (f *feed) serve(w http.ResponseWriter, r *http.Request, _ []byte) bool {
 func TestDecisions(t *testing.T) {
 	const confirmed, declined = countersign.DecisionConfirmed, countersign.DecisionDeclined
 	c := newCore(t)
-	s := newService(t, "", "shop")
+	s := newService(t, "shop")
 	f := &feed{}
 	s.set(f.serve, nil)
 	written := func() string {
 		return c.one(`SELECT COALESCE(string_agg(seq || ' ' || call_back_id || ' ' || decision, ', ' ORDER BY seq), '') FROM countersign_decisions`)
 	}
 	listen := c.connect()
-	if _, err := listen.Exec(t.Context(), `LISTEN countersign_decisions`); err != nil {
-		t.Fatal(err)
-	}
+	must(listen.Exec(t.Context(), `LISTEN countersign_decisions`))(t)
 	relays := []*running{s.relay(c), s.relay(c)}
 	var list []client.Decision
 	var want []string
@@ -167,10 +165,7 @@ func TestDecisions(t *testing.T) {
 	if !strings.HasSuffix(written(), "28132443000011 w-32 confirmed") {
 		t.Errorf("written: %s", written())
 	}
-	table, err := OpenTable(c.url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := must(OpenTable(c.url))(t)
 	defer table.Close()
 	if err := table.SetCursor(t.Context(), 28132443000011, 28132443000012); err != nil {
 		t.Error(err)
@@ -182,22 +177,16 @@ func TestDecisions(t *testing.T) {
 // to where the service's next epoch begins, and to none of before it.
 func TestCursorOverEpochs(t *testing.T) {
 	c := newCore(t)
-	s := newService(t, "", "shop")
+	s := newService(t, "shop")
 	f := &feed{}
 	s.set(f.serve, nil)
 	api := clientOf(t, s.front.URL, s.token)
 	written := func() string { return c.one(`SELECT COUNT(*) FROM countersign_decisions`) }
-	table, err := OpenTable(c.url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := must(OpenTable(c.url))(t)
 	defer table.Close()
 	at := func() int64 {
 		t.Helper()
-		n, err := table.Cursor(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := must(table.Cursor(t.Context()))(t)
 		return n
 	}
 	next := func(message string) int64 {

@@ -23,15 +23,9 @@ import (
 // driver knows no sockets.
 func network(t *testing.T, rawURL string) (host, database string) {
 	t.Helper()
-	c, err := pgconn.ParseConfig(rawURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must(pgconn.ParseConfig(rawURL))(t)
 	_, socket := pgconn.NetworkAddress(c.Host, c.Port)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
@@ -60,14 +54,11 @@ func network(t *testing.T, rawURL string) (host, database string) {
 // Each insert of docs/provider/relay.md and beside it, run as it stands there, books a deposit and has it told,
 // once; a second run fails, and books and tells nothing.
 func TestInsertsOfTheDocument(t *testing.T) {
-	page, err := os.ReadFile("../../docs/provider/relay.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must(os.ReadFile("../../docs/provider/relay.md"))(t)
 	_, section, _ := strings.Cut(string(page), "\n## The insert\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	c := newCore(t)
-	s := newService(t, "", "shop")
+	s := newService(t, "shop")
 	c.exec(`CREATE TABLE booked (tracking_id text PRIMARY KEY, amount numeric NOT NULL)`)
 	addr, database := network(t, c.url)
 	env := append(os.Environ(), "CORE_URL="+(&url.URL{Scheme: "postgres", User: url.User("postgres"), Host: addr, Path: "/" + database, RawQuery: "sslmode=disable"}).String(),
@@ -105,10 +96,7 @@ func TestInsertsOfTheDocument(t *testing.T) {
 	}
 	blocks := regexp.MustCompile("(?s)```(\\w+)\n(.*?)```").FindAllStringSubmatch(section, -1)
 	for _, language := range []string{"go", "java", "python", "js"} {
-		text, err := os.ReadFile("../../docs/provider/" + languages[language].file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must(os.ReadFile("../../docs/provider/" + languages[language].file))(t)
 		blocks = append(blocks, []string{"", language, string(text)})
 	}
 	if len(blocks) != len(languages) {

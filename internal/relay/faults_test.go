@@ -23,7 +23,7 @@ import (
 // holds up another row.
 func TestHostileBodies(t *testing.T) {
 	c := newCore(t)
-	s := newService(t, "", "shop", "other")
+	s := newService(t, "shop", "other")
 	// A table without the checks of ours, as somebody may have made it.
 	c.exec(`ALTER TABLE countersign_outbox DROP CONSTRAINT countersign_outbox_kind_check;
 		ALTER TABLE countersign_outbox DROP COLUMN merchant; DROP FUNCTION countersign_merchant(json);
@@ -61,7 +61,7 @@ func TestHostileBodies(t *testing.T) {
 		want = append(want, id)
 	}
 	r := s.relay(c)
-	until(t, "everything is carried or refused", func() bool { return c.waiting() == "0" })
+	c.carried()
 	if diff := cmp.Diff(want, s.told("shop")); diff != "" {
 		t.Error(diff)
 	}
@@ -99,32 +99,43 @@ func TestTheTableTakesEveryBody(t *testing.T) {
 	}
 }
 
-// A token that is revoked stops the relay's calls and loses nothing; a token of a narrow
-// role carries what it may.
+// A token of a narrow role carries what it may; what does not fit into its hour waits; and one that is revoked stops the
+// relay's calls and loses nothing.
 func TestTokens(t *testing.T) {
 	c := newCore(t)
-	s := newService(t, "", "shop", "other")
-	made, err := s.admin.CreateToken(t.Context(), client.NewToken{Name: "relay", Role: client.RoleIngest})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := newService(t, "shop", "other")
+	made := must(s.admin.CreateToken(t.Context(), client.NewToken{Name: "relay", Role: client.RoleIngest}))(t)
 	r := start(t, Config{From: c.url, Nodes: []*client.Service{clientOf(t, s.front.URL, made.Secret.Reveal())}})
 	c.insert(kindWithdrawal, withdrawal("other", "w-1")) // the role may not
 	c.insert(kindDeposit, deposit("shop", "d-1"))
 	until(t, "the deposit goes", func() bool { return len(s.told("shop")) == 1 && c.waiting() == "1" })
 	until(t, "the other merchant is held", func() bool { return strings.Contains(r.log.String(), "merchant=other") })
-	if _, err := s.admin.RevokeToken(t.Context(), made.ID); err != nil {
-		t.Fatal(err)
+	must(s.admin.RevokeToken(t.Context(), made.ID))(t)
+	for i := range 5 {
+		c.insert(kindDeposit, deposit("shop", fmt.Sprint("d-", i+2)))
 	}
-	c.insert(kindDeposit, deposit("shop", "d-2"))
 	until(t, "it is told", func() bool { return strings.Contains(r.log.String(), "part=service") })
 	until(t, "it is not ready", func() bool { return status(r.Handler(), "/readyz") == http.StatusServiceUnavailable })
-	if c.waiting() != "2" || c.refused() != "0" || status(r.Handler(), "/healthz") != http.StatusOK {
+	if c.waiting() != "6" || c.refused() != "0" || status(r.Handler(), "/healthz") != http.StatusOK {
 		t.Errorf("%s rows wait, and %s are refused", c.waiting(), c.refused())
 	}
 	r.stop()
+	limited := must(s.admin.CreateToken(t.Context(), client.NewToken{Name: "limited", Role: client.RoleIngest, Hourly: 3}))(t)
+	full := make(chan struct{}, 100)
+	s.set(nil, func(_ *http.Request, _ []byte, status int, answer []byte) bool {
+		if status == http.StatusTooManyRequests && strings.Contains(string(answer), "0 are left until") {
+			full <- struct{}{}
+		}
+		return true
+	})
+	second := start(t, Config{From: c.url, Nodes: []*client.Service{clientOf(t, s.front.URL, limited.Secret.Reveal())}})
+	<-full
+	second.stop()
+	if n := len(s.told("shop")); n != 4 || c.refused() != "0" {
+		t.Errorf("%d are carried with a token of three an hour, %s are refused", n, c.refused())
+	}
 	s.relay(c) // with another token
-	until(t, "everything is carried", func() bool { return c.waiting() == "0" })
+	c.carried()
 	if strings.Contains(r.log.String(), made.Secret.Reveal()) {
 		t.Error("the log has the token")
 	}
@@ -139,23 +150,15 @@ func status(h http.Handler, path string) int {
 // The core's database goes away and comes back, also in the middle of a turn.
 func TestDatabaseGoesAway(t *testing.T) {
 	c := newCore(t)
-	s := newService(t, "", "shop")
+	s := newService(t, "shop")
 	name := c.one(`SELECT current_database()`)
-	server, err := url.Parse(c.url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := must(url.Parse(c.url))(t)
 	server.Path = "/postgres"
-	outside, err := pgx.Connect(t.Context(), server.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	outside := must(pgx.Connect(t.Context(), server.String()))(t)
 	defer outside.Close(context.Background())
 	control := func(text string, args ...any) {
 		t.Helper()
-		if _, err := outside.Exec(context.Background(), text, args...); err != nil {
-			t.Fatal(err)
-		}
+		must(outside.Exec(context.Background(), text, args...))(t)
 	}
 	cut := func() {
 		control(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1 AND application_name = 'countersign relay'`, name)
@@ -173,7 +176,7 @@ func TestDatabaseGoesAway(t *testing.T) {
 		want = append(want, fmt.Sprint("d-", i))
 		c.insert(kindDeposit, deposit("shop", want[i]))
 	}
-	until(t, "everything is carried", func() bool { return c.waiting() == "0" })
+	c.carried()
 	control(`ALTER DATABASE ` + name + ` ALLOW_CONNECTIONS false`)
 	cut()
 	until(t, "it is told", func() bool {
@@ -190,16 +193,11 @@ func TestDatabaseGoesAway(t *testing.T) {
 // A start without the table says what to do; one without the database waits for it.
 func TestWithoutTheTable(t *testing.T) {
 	api := clientOf(t, "http://127.0.0.1:1", "x")
-	r, err := New(Config{From: dbtest.Postgres(t), Nodes: []*client.Service{api}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must(New(Config{From: dbtest.Postgres(t), Nodes: []*client.Service{api}}))(t)
 	if err := r.Run(t.Context()); !errors.Is(err, ErrNoTable) || !strings.Contains(err.Error(), "relay ddl") {
 		t.Errorf("without the table: %v", err)
 	}
-	if r, err = New(Config{From: "postgres://nobody:secret@127.0.0.1:1/core", Nodes: []*client.Service{api}}); err != nil {
-		t.Fatal(err)
-	}
+	r = must(New(Config{From: "postgres://nobody:secret@127.0.0.1:1/core", Nodes: []*client.Service{api}}))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	if err := r.Run(ctx); err != nil {
@@ -218,7 +216,7 @@ func TestWithoutTheTable(t *testing.T) {
 // A stop ends what was sent: its rows are deleted, and no transaction is left.
 func TestGracefulStop(t *testing.T) {
 	c := newCore(t)
-	s := newService(t, "", "shop")
+	s := newService(t, "shop")
 	reached, on := make(chan struct{}), make(chan struct{})
 	s.set(nil, func(r *http.Request, _ []byte, _ int, _ []byte) bool {
 		if r.Method == http.MethodPost {
@@ -246,7 +244,7 @@ func TestGracefulStop(t *testing.T) {
 // The rights that docs/provider/relay.md names are enough.
 func TestRights(t *testing.T) {
 	c := newCore(t)
-	s := newService(t, "", "shop")
+	s := newService(t, "shop")
 	name := "relay_" + c.one(`SELECT current_database()`)
 	c.exec(`CREATE ROLE ` + name + ` LOGIN; CREATE ROLE core_` + name + ` LOGIN;
 		GRANT SELECT, UPDATE, DELETE ON countersign_outbox TO ` + name + `;
@@ -255,37 +253,21 @@ func TestRights(t *testing.T) {
 		GRANT SELECT, UPDATE ON countersign_relay TO ` + name + `;
 		GRANT INSERT ON countersign_outbox TO core_` + name)
 	as := func(user string) string {
-		u, err := url.Parse(c.url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		u := must(url.Parse(c.url))(t)
 		q := u.Query()
 		q.Set("user", user)
 		u.RawQuery = q.Encode()
 		return u.String()
 	}
 	start(t, Config{From: as(name), Nodes: []*client.Service{clientOf(t, s.front.URL, s.token)}, Decisions: true})
-	conn, err := pgx.Connect(t.Context(), as("core_"+name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must(pgx.Connect(t.Context(), as("core_"+name)))(t)
 	defer conn.Close(context.Background())
-	if _, err := conn.Exec(t.Context(), `INSERT INTO countersign_outbox (kind, body) VALUES ('deposit', $1), ('deposit', '{}'), ('withdrawal', $2)`, deposit("shop", "d-1"), withdrawal("shop", "w-1")); err != nil {
-		t.Fatal(err)
-	}
+	must(conn.Exec(t.Context(), `INSERT INTO countersign_outbox (kind, body) VALUES ('deposit', $1), ('deposit', '{}'), ('withdrawal', $2)`, deposit("shop", "d-1"), withdrawal("shop", "w-1")))(t)
 	until(t, "everything is carried or refused", func() bool { return c.waiting() == "0" && c.refused() == "1" })
-	list, err := s.admin.Withdrawals(t.Context(), client.WithdrawalFilter{}, client.PageOptions{})
-	if err == nil {
-		_, err = s.admin.CancelWithdrawal(t.Context(), list.Withdrawals[0].ID)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must(s.admin.Withdrawals(t.Context(), client.WithdrawalFilter{}, client.PageOptions{}))(t)
+	must(s.admin.CancelWithdrawal(t.Context(), list.Withdrawals[0].ID))(t)
 	until(t, "the decision", func() bool { return c.one(`SELECT count(*) FROM countersign_decisions`) == "1" })
-	relay, err := pgx.Connect(t.Context(), as(name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	relay := must(pgx.Connect(t.Context(), as(name)))(t)
 	defer relay.Close(context.Background())
 	if tag, err := relay.Exec(t.Context(), anewDecisionSQL, 9, "shop", "w-1", "shop.again", "{}"); err != nil || tag.RowsAffected() != 1 {
 		t.Errorf("giving it another id: %v, %v", tag, err)

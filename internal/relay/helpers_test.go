@@ -57,10 +57,7 @@ func newCoreAt(t testing.TB, url string) *core {
 
 func (c *core) connect() *pgx.Conn {
 	c.t.Helper()
-	conn, err := pgx.Connect(context.Background(), c.url)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	conn := must(pgx.Connect(context.Background(), c.url))(c.t)
 	c.t.Cleanup(func() { conn.Close(context.Background()) })
 	return conn
 }
@@ -82,11 +79,7 @@ func (c *core) insert(kind string, body any) {
 	c.t.Helper()
 	text, ok := body.(string)
 	if !ok {
-		b, err := json.Marshal(body)
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		text = string(b)
+		text = string(must(json.Marshal(body))(c.t))
 	}
 	c.exec(`INSERT INTO countersign_outbox (kind, body) VALUES ($1, $2::json)`, kind, text)
 }
@@ -99,6 +92,12 @@ func (c *core) one(text string, args ...any) string {
 		c.t.Fatalf("%s: %v", text, err)
 	}
 	return fmt.Sprint(v)
+}
+
+// carried waits until every row is carried or refused.
+func (c *core) carried() {
+	c.t.Helper()
+	until(c.t, "everything is carried or refused", func() bool { return c.waiting() == "0" })
 }
 
 func (c *core) waiting() string {
@@ -131,7 +130,6 @@ func until(t testing.TB, what string, is func() bool) {
 // service is a service with its API, and a place before it that can fail.
 type service struct {
 	t      testing.TB
-	dir    string
 	url    string // of the API
 	token  string
 	admin  *client.Service      // straight to the API
@@ -147,16 +145,12 @@ type service struct {
 	after func(r *http.Request, body []byte, status int, answer []byte) bool
 }
 
-// newService runs a service on SQLite, or on PostgreSQL where dbURL is not empty.
-func newService(t testing.TB, dbURL string, merchants ...string) *service {
+// newService runs a service with merchants that nobody answers for.
+func newService(t testing.TB, merchants ...string) *service {
 	t.Helper()
-	s := &service{t: t, dir: t.TempDir()}
-	d, err := daemon.NewService(daemon.ServiceConfig{Common: daemon.Common{Storage: daemon.Storage{Dir: s.dir, DB: dbURL}, NoConsole: true},
-		Listen:       "127.0.0.1:0",
-		AllowPrivate: true, AllowHTTP: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := &service{t: t}
+	d := must(daemon.NewService(daemon.ServiceConfig{Common: daemon.Common{Storage: daemon.Storage{Dir: t.TempDir()}, NoConsole: true},
+		Listen: "127.0.0.1:0", AllowPrivate: true, AllowHTTP: true}))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	if err := d.Open(ctx); err != nil {
 		t.Fatal(err)
@@ -169,21 +163,13 @@ func newService(t testing.TB, dbURL string, merchants ...string) *service {
 			t.Errorf("the service: %v", err)
 		}
 	})
-	b, err := os.ReadFile(d.TokenFile())
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.token = strings.TrimSpace(string(b))
+	s.token = strings.TrimSpace(string(must(os.ReadFile(d.TokenFile()))(t)))
 	s.url = d.URL()
 	s.admin = clientOf(t, s.url, s.token)
 	for _, m := range merchants {
 		s.addMerchant(m)
 	}
-	u, err := url.Parse(d.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.direct = httputil.NewSingleHostReverseProxy(u)
+	s.direct = httputil.NewSingleHostReverseProxy(must(url.Parse(d.URL()))(t))
 	s.direct.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0)
 	s.front = httptest.NewServer(http.HandlerFunc(s.serve))
 	t.Cleanup(s.front.Close)
@@ -229,28 +215,23 @@ func (s *service) set(before func(http.ResponseWriter, *http.Request, []byte) bo
 
 func (s *service) addMerchant(id string) {
 	s.t.Helper()
-	if _, err := s.admin.CreateMerchant(context.Background(), client.NewMerchant{ID: id, Key: &client.KeySpec{Bits: 1024}, MerchantSettings: client.MerchantSettings{FinalCodes: client.ProtocolCodes(), Name: id, NotifyURL: "http://127.0.0.1:1/n", WithdrawURL: "http://127.0.0.1:1/w"}}); err != nil {
-		s.t.Fatal(err)
-	}
-}
-
-// client returns a client whose calls transport makes, past the place before the API.
-func (s *service) client(transport http.RoundTripper) *client.Service {
-	s.t.Helper()
-	api, err := client.NewService(client.Config{URL: s.url, Token: client.Secret(s.token), HTTPClient: &http.Client{Transport: transport}})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return api
+	must(s.admin.CreateMerchant(context.Background(), client.NewMerchant{ID: id, Key: &client.KeySpec{Bits: 1024},
+		MerchantSettings: client.MerchantSettings{FinalCodes: client.ProtocolCodes(), Name: id, NotifyURL: "http://127.0.0.1:1/n", WithdrawURL: "http://127.0.0.1:1/w"}}))(s.t)
 }
 
 func clientOf(t testing.TB, url, token string) *client.Service {
 	t.Helper()
-	api, err := client.NewService(client.Config{URL: url, Token: client.Secret(token), HTTPClient: &http.Client{Transport: &http.Transport{}}})
-	if err != nil {
-		t.Fatal(err)
+	return must(client.NewService(client.Config{URL: url, Token: client.Secret(token), HTTPClient: &http.Client{Transport: &http.Transport{}}}))(t)
+}
+
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
 	}
-	return api
 }
 
 // told returns the trackingIds of a merchant's deposits and withdrawals in the order in which
@@ -302,10 +283,7 @@ func start(t testing.TB, c Config) *running {
 		c.poll = 200 * time.Millisecond
 	}
 	c.lastPause, c.longestHold = 50*time.Millisecond, 50*time.Millisecond
-	r, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must(New(c))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx) }()
@@ -337,4 +315,12 @@ func deposit(merchant, trackingID string) map[string]any {
 func withdrawal(merchant, callBackID string) map[string]any {
 	return map[string]any{"merchant": merchant, "callBackId": callBackID, "tenantUserId": "65515",
 		"details": map[string]any{"address": "TJRabPrwbZy45sbavfcjinPJC18kjpRTv8", "chainName": "TRON", "symbol": "USDT", "amount": "120.50"}}
+}
+
+// fails answers a call with a problem.
+func fails(w http.ResponseWriter, status int, detail string) bool {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	fmt.Fprintf(w, `{"status":%d,"title":"x","detail":%q}`, status, detail)
+	return true
 }

@@ -7,10 +7,7 @@ import (
 	"os/exec"
 	"sync/atomic"
 	"syscall"
-	"testing"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"countersign/client"
 )
@@ -67,38 +64,6 @@ func (s *service) spawnIdle(c *core, idle time.Duration) (p *os.Process, kill fu
 	}
 	s.t.Cleanup(kill)
 	return cmd.Process, kill
-}
-
-// insertSteadily inserts deposits and withdrawals until stop is called, which gives their
-// identifiers.
-func insertSteadily(t *testing.T, conn *pgx.Conn, name string, every time.Duration) (stop func() []string) {
-	end := make(chan struct{})
-	ended := make(chan []string)
-	go func() {
-		var want []string
-		defer func() { ended <- want }()
-		for i := 0; ; i++ {
-			select {
-			case <-end:
-				return
-			case <-time.After(every):
-			}
-			id := fmt.Sprintf("%s-%06d", name, i)
-			kind, body := kindDeposit, deposit("shop", id)
-			if i%9 == 0 {
-				kind, body = kindWithdrawal, withdrawal("shop", id)
-			}
-			if _, err := conn.Exec(context.Background(), `INSERT INTO countersign_outbox (kind, body) VALUES ($1, $2)`, kind, body); err != nil {
-				t.Error(err)
-				return
-			}
-			want = append(want, id)
-		}
-	}()
-	return func() []string {
-		close(end)
-		return <-ended
-	}
 }
 
 // gate holds the deletion of rows up, by a row of the core's own, and says in reached that one

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -30,25 +31,13 @@ func (s *service) addConfirming(id string) *countersigntest.Merchant {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.Load().ServeHTTP(w, r) }))
 	s.t.Cleanup(server.Close)
 	s.signs = envelope.GenerateSigningKey()
-	made, err := s.admin.CreateMerchant(context.Background(), client.NewMerchant{ID: id, Key: &client.KeySpec{Bits: 1024},
-		MerchantSettings: client.MerchantSettings{FinalCodes: client.ProtocolCodes(), NotifyURL: server.URL + merchant.DefaultNotifyPath, WithdrawURL: server.URL + merchant.DefaultWithdrawPath, AnswerKey: s.signs.PublicBase64()}})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	key, err := envelope.ParseKey([]byte(made.PublicKey))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	amount, err := countersign.ParseAmount("120.50")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	is, err := countersigntest.MakeMerchant(countersigntest.MerchantConfig{Key: key, APIKey: countersign.APIKey(made.APIKey), Sign: s.signs, Orders: func(string) (countersign.Details, bool) {
+	made := must(s.admin.CreateMerchant(context.Background(), client.NewMerchant{ID: id, Key: &client.KeySpec{Bits: 1024},
+		MerchantSettings: client.MerchantSettings{FinalCodes: client.ProtocolCodes(), NotifyURL: server.URL + merchant.DefaultNotifyPath, WithdrawURL: server.URL + merchant.DefaultWithdrawPath, AnswerKey: s.signs.PublicBase64()}}))(s.t)
+	key := must(envelope.ParseKey([]byte(made.PublicKey)))(s.t)
+	amount := must(countersign.ParseAmount("120.50"))(s.t)
+	is := must(countersigntest.MakeMerchant(countersigntest.MerchantConfig{Key: key, APIKey: countersign.APIKey(made.APIKey), Sign: s.signs, Orders: func(string) (countersign.Details, bool) {
 		return countersign.Details{Address: "TJRabPrwbZy45sbavfcjinPJC18kjpRTv8", ChainName: "TRON", Symbol: "USDT", Amount: amount}, true
-	}})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	}}))(s.t)
 	m.Store(is)
 	return is
 }
@@ -57,10 +46,7 @@ func (s *service) addConfirming(id string) *countersigntest.Merchant {
 // service and of the merchant shop.
 func (s *service) proves(c *core, callBackID, claim string) {
 	s.t.Helper()
-	proof, err := s.admin.AuditCheckpoint(s.t.Context(), 0)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	proof := must(s.admin.AuditCheckpoint(s.t.Context(), 0))(s.t)
 	x := client.Execution{Claim: claim, Merchant: "shop", CallBackID: callBackID, Details: *s.withdrawalOf(callBackID).Details, MerchantKeys: []*envelope.SigningKey{s.signs.Public()}}
 	note := c.one(`SELECT note FROM countersign_permits WHERE call_back_id = $1`, callBackID)
 	if _, err := client.VerifyPermit(note, proof.Key, x); !errors.Is(err, client.ErrAnswerMissing) {
@@ -102,11 +88,6 @@ func (c *core) permit(callBackID string) (permit string) {
 	return permit
 }
 
-func (c *core) carried() {
-	c.t.Helper()
-	until(c.t, "everything is carried or refused", func() bool { return c.waiting() == "0" })
-}
-
 func (s *service) withdrawalOf(callBackID string) client.Withdrawal {
 	s.t.Helper()
 	p, err := s.admin.Withdrawals(context.Background(), client.WithdrawalFilter{CallBackID: callBackID}, client.PageOptions{})
@@ -132,7 +113,7 @@ func toldOf(m *countersigntest.Merchant, callBackID string) (types []countersign
 // wait, its outcome, and a question that it takes back. What is wrong is refused and kept.
 func TestWholeWithdrawal(t *testing.T) {
 	c := newCore(t)
-	s := newService(t, "", "far")
+	s := newService(t, "far")
 	shop := s.addConfirming("shop")
 	r := s.relay(c)
 	c.insert(kindAddress, map[string]any{"merchant": "shop", "changeId": "a-1", "tenantUserId": "65515", "newAddress": "TNew", "toAddress": "TOld", "chainName": "TRON", "symbol": "USDT"})
@@ -140,8 +121,19 @@ func TestWholeWithdrawal(t *testing.T) {
 	c.insert(kindWithdrawal, withdrawal("shop", "w-2"))
 	c.decided("w-1", "confirmed")
 	c.decided("w-2", "confirmed")
+	// A release that waits for a person says so in its row, which goes when the permit comes.
+	above := func(limit string) {
+		t.Helper()
+		must(s.admin.UpdateMerchant(t.Context(), "shop", client.MerchantPatch{MerchantSettings: client.MerchantSettings{
+			ApproveAbove: client.AmountLimits{{Symbol: client.AnySymbol, Above: must(countersign.ParseAmount(limit))(t)}}}}))(t)
+	}
+	above("100") // they are of 120.50
 	c.about(kindRelease, "w-1", map[string]any{"claim": "execution-1"})
 	c.about(kindRelease, "w-2", map[string]any{"claim": "execution-2"})
+	until(t, "both rows say that a person must approve", func() bool {
+		return c.one(`SELECT count(*) FROM countersign_outbox WHERE refused IS NULL AND kind = 'release' AND problem ->> 'code' = $1`, client.CodeAwaitingApproval) == "2"
+	})
+	above("1000")
 	permit, other := c.permit("w-1"), c.permit("w-2")
 	if got := c.one(`SELECT withdrawal || ' ' || claim || ' ' || (body->'details'->>'amount') || ' ' || (body->'withdrawal'->>'state') FROM countersign_permits WHERE call_back_id = 'w-1'`); got !=
 		s.withdrawalOf("w-1").ID+" execution-1 120.50 released" {
@@ -223,47 +215,11 @@ func TestWholeWithdrawal(t *testing.T) {
 	}
 }
 
-// While the service is frozen rows that ask for permits wait, and hold up what is about their
-// withdrawal alone.
-func TestReleasesWaitForThaw(t *testing.T) {
-	c := newCore(t)
-	s := newService(t, "")
-	s.addConfirming("shop")
-	s.relay(c)
-	const n = 30
-	for i := range n {
-		c.insert(kindWithdrawal, withdrawal("shop", fmt.Sprint("w-", i)))
-	}
-	for i := range n {
-		c.decided(fmt.Sprint("w-", i), "confirmed")
-	}
-	if _, err := s.admin.Freeze(t.Context(), "a test"); err != nil {
-		t.Fatal(err)
-	}
-	for i := range n {
-		c.about(kindRelease, fmt.Sprint("w-", i), map[string]any{"claim": fmt.Sprint("e-", i)})
-	}
-	c.insert(kindDeposit, deposit("shop", "d-1"))
-	c.about(kindCancel, "w-0", nil) // behind the release of its withdrawal, which waits
-	c.insert(kindDeposit, deposit("shop", "d-2"))
-	until(t, "the deposits go on", func() bool { return c.waiting() == fmt.Sprint(n+1) })
-	if c.refused() != "0" {
-		t.Error("refused: ", c.one(`SELECT string_agg(problem::text, ' ') FROM countersign_outbox`))
-	}
-	if _, err := s.admin.Thaw(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	for i := range n {
-		c.permit(fmt.Sprint("w-", i))
-	}
-	until(t, "the cancel is refused", func() bool { return c.waiting() == "0" && c.refused() == "1" })
-}
-
 // A relay that is killed at any step of releases or of outcomes, which go together, loses none: the
 // next one gets the same permits, and the merchant is told once of each.
 func TestOutcomeIsNotLost(t *testing.T) {
 	c := newCore(t)
-	s := newService(t, "")
+	s := newService(t)
 	shop := s.addConfirming("shop")
 	reached := make(chan struct{}, 100)
 	hang := func(r *http.Request) { reached <- struct{}{}; <-r.Context().Done() }
@@ -367,10 +323,12 @@ func TestOutcomeIsNotLost(t *testing.T) {
 	}
 }
 
-// Where one node of the service is gone, or stands still, the other is asked.
+// Where one node of the service is gone, or stands still, the other is asked. So it is where a node reads from a database
+// server that was replaced, and does not know what the relay has carried and read: nothing is refused for good, and
+// decisions go on.
 func TestNodes(t *testing.T) {
 	c := newCore(t)
-	s := newService(t, "")
+	s := newService(t)
 	s.addConfirming("shop")
 	still := make(chan struct{})
 	defer close(still)
@@ -379,6 +337,20 @@ func TestNodes(t *testing.T) {
 		"stopping": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) },
 		"another":  func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>a portal</html>") },
 		"gone":     nil,
+		"behind": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			switch {
+			case r.URL.Path == "/v1/decisions":
+				fails(w, http.StatusConflict, "after is beyond the end of the feed, which is 0")
+			case r.URL.Path == "/v1/withdrawals/release":
+				fmt.Fprint(w, `{"releases":[{"error":{"status":404,"title":"Not Found"}}]}`)
+			case r.Method == http.MethodGet && r.URL.Path == "/v1/withdrawals":
+				fmt.Fprint(w, `{"withdrawals":[],"next":null}`)
+			default:
+				body, _ := io.ReadAll(r.Body)
+				s.passOn(w, r, body)
+			}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(first)
@@ -394,50 +366,20 @@ func TestNodes(t *testing.T) {
 			c.insert(kindWithdrawal, withdrawal("shop", "w-"+name))
 			c.carried()
 			c.decided("w-"+name, "confirmed")
-			if c.refused() != "0" {
-				t.Error("refused")
+			r.nodes.at.Store(0)
+			c.about(kindRelease, "w-"+name, map[string]any{"claim": "e-" + name})
+			c.permit("w-" + name)
+			if c.refused() != "0" || strings.Contains(r.log.String(), "decisions are stopped") {
+				t.Errorf("%s refused: %s", c.refused(), r.log)
 			}
 		})
-	}
-}
-
-// A node that reads from a database server that was replaced does not know what the relay has
-// carried and read: the other is asked, nothing is refused for good, and decisions go on.
-func TestNodeIsBehind(t *testing.T) {
-	c := newCore(t)
-	s := newService(t, "")
-	s.addConfirming("shop")
-	s.set(func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
-		status, body := http.StatusConflict, `{"status":409,"title":"Conflict","detail":"after is beyond the end of the feed, which is 0"}`
-		switch {
-		case r.URL.Path == "/v1/decisions":
-		case r.URL.Path == "/v1/withdrawals/release":
-			status, body = http.StatusOK, `{"releases":[{"error":{"status":404,"title":"Not Found"}}]}`
-		case r.Method == http.MethodGet && r.URL.Path == "/v1/withdrawals":
-			status, body = http.StatusOK, `{"withdrawals":[],"next":null}`
-		default:
-			return false
-		}
-		w.Header().Set("Content-Type", map[bool]string{true: "application/json", false: "application/problem+json"}[status == http.StatusOK])
-		w.WriteHeader(status)
-		fmt.Fprint(w, body)
-		return true
-	}, nil)
-	r := start(t, Config{From: c.url, Nodes: []*client.Service{clientOf(t, s.front.URL, s.token), s.admin}, Decisions: true})
-	c.insert(kindWithdrawal, withdrawal("shop", "w-1"))
-	c.decided("w-1", "confirmed")
-	r.nodes.at.Store(0)
-	c.about(kindRelease, "w-1", map[string]any{"claim": "e-1"})
-	c.permit("w-1")
-	if c.refused() != "0" || strings.Contains(r.log.String(), "decisions are stopped") {
-		t.Errorf("%s refused: %s", c.refused(), r.log)
 	}
 }
 
 // One relay works on the table at a time, and another takes over when it dies.
 func TestOneRelayWorks(t *testing.T) {
 	c := newCore(t)
-	s := newService(t, "", "shop", "other")
+	s := newService(t, "shop", "other")
 	reached := make(chan struct{}, 1)
 	s.set(func(_ http.ResponseWriter, r *http.Request, body []byte) bool {
 		if r.Method == http.MethodPost && strings.Contains(string(body), "d-1") {
@@ -450,10 +392,7 @@ func TestOneRelayWorks(t *testing.T) {
 	kill := s.spawn(c)
 	c.insert(kindDeposit, deposit("shop", "d-1"))
 	<-reached
-	second, err := New(Config{From: c.url, Nodes: []*client.Service{s.admin}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	second := must(New(Config{From: c.url, Nodes: []*client.Service{s.admin}}))(t)
 	defer second.pool.Close()
 	c.insert(kindDeposit, deposit("other", "d-2"))
 	for range 3 {
@@ -466,37 +405,4 @@ func TestOneRelayWorks(t *testing.T) {
 		_, err := second.turn(t.Context())
 		return err == nil && c.waiting() == "0"
 	})
-}
-
-// TestCoreSeesTheApproval: a core whose release waits for a person sees so in its row, and the row goes when
-// the permit comes.
-func TestCoreSeesTheApproval(t *testing.T) {
-	c := newCore(t)
-	s := newService(t, "", "far")
-	s.addConfirming("shop")
-	above := func(amount string) {
-		t.Helper()
-		limit, err := countersign.ParseAmount(amount)
-		if err == nil {
-			_, err = s.admin.UpdateMerchant(t.Context(), "shop", client.MerchantPatch{MerchantSettings: client.MerchantSettings{
-				ApproveAbove: client.AmountLimits{{Symbol: client.AnySymbol, Above: limit}}}})
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	above("100")
-	s.relay(c)
-	c.insert(kindWithdrawal, withdrawal("shop", "w-1")) // of 120.50
-	c.decided("w-1", "confirmed")
-	c.about(kindRelease, "w-1", map[string]any{"claim": "execution-1"})
-	until(t, "the row says that a person must approve", func() bool {
-		return c.one(`SELECT COALESCE(MAX(problem ->> 'code'), '') FROM countersign_outbox WHERE refused IS NULL AND kind = 'release'`) == client.CodeAwaitingApproval
-	})
-	if c.refused() != "0" {
-		t.Error("the row is refused")
-	}
-	above("1000")
-	c.permit("w-1")
-	c.carried()
 }

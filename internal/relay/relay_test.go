@@ -20,7 +20,7 @@ import (
 // A relay carries both kinds, keeps the digits of amounts, and brings decisions back.
 func TestBothKinds(t *testing.T) {
 	c := newCore(t)
-	s := newService(t, "", "shop")
+	s := newService(t, "shop")
 	start(t, Config{From: c.url, Nodes: []*client.Service{clientOf(t, s.front.URL, s.token)}, Decisions: true})
 	long := `{"merchant": "shop", "trackingId": "d-2", "tenantUserId": "65515", "chainName": "ETH", "symbol": "WETH", "amount": "7.4000000000000000000000000000001000", "txId": "0xec",
 				"txIndex": 5, "fromAddress": "", "toAddress": "0x70", "riskLevelFrom": 44, "riskLevelTo": 40}`
@@ -34,18 +34,12 @@ func TestBothKinds(t *testing.T) {
 	c.insert(kindDeposit, deposit("nobody", "d-3"))                                                                         // no such merchant
 	c.insert(kindDeposit, `{"merchant": "shop", "x": 1}`)                                                                   // members are missing
 	c.insert(kindDeposit, strings.NewReplacer(`"7.4000000000000000000000000000001000"`, "7.4", "d-2", "d-4").Replace(long)) // a number
-	until(t, "everything is carried or refused", func() bool { return c.waiting() == "0" })
+	c.carried()
 	if diff := cmp.Diff([]string{"d-1", "d-2", "w-1"}, s.told("shop")); diff != "" {
 		t.Error(diff)
 	}
-	page, err := s.admin.Callbacks(t.Context(), client.CallbackFilter{TrackingID: "d-2"}, client.PageOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := s.admin.Callback(t.Context(), page.Callbacks[0].ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must(s.admin.Callbacks(t.Context(), client.CallbackFilter{TrackingID: "d-2"}, client.PageOptions{}))(t)
+	d := must(s.admin.Callback(t.Context(), page.Callbacks[0].ID))(t)
 	if !strings.Contains(string(d.Payload), `"amount":"7.4000000000000000000000000000001000"`) {
 		t.Errorf("the amount lost digits: %s", d.Payload)
 	}
@@ -58,9 +52,7 @@ func TestBothKinds(t *testing.T) {
 	}
 
 	// The decision comes back.
-	if _, err := s.admin.CancelWithdrawal(t.Context(), list.Withdrawals[0].ID); err != nil {
-		t.Fatal(err)
-	}
+	must(s.admin.CancelWithdrawal(t.Context(), list.Withdrawals[0].ID))(t)
 	until(t, "the decision", func() bool {
 		return c.one(`SELECT COALESCE(string_agg(merchant || ' ' || call_back_id || ' ' || decision || ' ' || withdrawal, ','), '') FROM countersign_decisions`) ==
 			"shop w-1 cancelled "+list.Withdrawals[0].ID
@@ -71,7 +63,7 @@ func TestBothKinds(t *testing.T) {
 // and can be taken.
 func TestRefusedRowsAndRetry(t *testing.T) {
 	c := newCore(t)
-	s := newService(t, "", "shop")
+	s := newService(t, "shop")
 	var want []string
 	for i := range 40 {
 		c.insert(kindDeposit, deposit("shop", fmt.Sprint("good-", i)))
@@ -86,7 +78,7 @@ func TestRefusedRowsAndRetry(t *testing.T) {
 		}
 	}
 	r := s.relay(c)
-	until(t, "everything is carried or refused", func() bool { return c.waiting() == "0" })
+	c.carried()
 	if diff := cmp.Diff(want, s.told("shop")); diff != "" {
 		t.Error(diff)
 	}
@@ -117,7 +109,7 @@ func TestRefusedRowsAndRetry(t *testing.T) {
 // service at all.
 func TestFailures(t *testing.T) {
 	c := newCore(t)
-	s := newService(t, "", "shop", "other")
+	s := newService(t, "shop", "other")
 	var calls atomic.Int64
 	problem := func(status int, retry string) func(http.ResponseWriter) {
 		return func(w http.ResponseWriter) {
@@ -158,7 +150,7 @@ func TestFailures(t *testing.T) {
 		was := next.Load()
 		until(t, "another fault", func() bool { return next.Load() > was || c.waiting() == "0" })
 	}
-	until(t, "everything is carried", func() bool { return c.waiting() == "0" })
+	c.carried()
 	if diff := cmp.Diff(want, s.told("shop")); diff != "" {
 		t.Error(diff)
 	}
@@ -170,7 +162,7 @@ func TestFailures(t *testing.T) {
 // A merchant whose rows fail holds up its own rows alone.
 func TestOneMerchantFails(t *testing.T) {
 	c := newCore(t)
-	s := newService(t, "", "bad", "shop")
+	s := newService(t, "bad", "shop")
 	s.set(func(w http.ResponseWriter, r *http.Request, body []byte) bool {
 		if !strings.Contains(string(body), "poison") {
 			return false
@@ -215,7 +207,7 @@ func TestSeveralRelaysKeepTheOrder(t *testing.T) {
 	}
 	c := newCore(t)
 	merchants := []string{"m0", "m1", "m2"}
-	s := newService(t, "", merchants...)
+	s := newService(t, merchants...)
 	var calls atomic.Int64
 	s.set(func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
 		if r.Method == http.MethodPost && calls.Add(1)%5 == 0 {
@@ -261,7 +253,7 @@ func TestSeveralRelaysKeepTheOrder(t *testing.T) {
 		})
 	}
 	writers.Wait()
-	until(t, "everything is carried", func() bool { return c.waiting() == "0" })
+	c.carried()
 	total := 0
 	for _, m := range merchants {
 		told := s.told(m)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -20,7 +21,7 @@ import (
 // alone, each withdrawal has its own permit, and what is about one keeps its order.
 func TestReportsTogether(t *testing.T) {
 	c := newCore(t)
-	s := newService(t, "")
+	s := newService(t)
 	shop := s.addConfirming("shop")
 	var together, alone atomic.Int64
 	s.set(func(_ http.ResponseWriter, r *http.Request, _ []byte) bool {
@@ -44,11 +45,20 @@ func TestReportsTogether(t *testing.T) {
 		c.decided(fmt.Sprint("w-", i), "confirmed")
 	}
 	r.stop()
+	// While the service is frozen rows that ask for permits wait, and hold up what is about their withdrawal alone.
+	must(s.admin.Freeze(t.Context(), "a test"))(t)
 	c.exec(`INSERT INTO countersign_outbox (kind, body) SELECT 'release', json_build_object('merchant', 'shop', 'callBackId', 'w-' || i, 'claim', 'e-' || i) FROM generate_series(0, $1::int - 1) i`, n)
 	c.about(kindRelease, "w-7", map[string]any{"claim": "another"})
 	c.about(kindRelease, "w-8", map[string]any{"claim": strings.Repeat("x", 201)})
 	c.about(kindRelease, "nothing", map[string]any{"claim": "e"})
+	c.about(kindCancel, "w-0", nil) // behind the release of its withdrawal
+	c.insert(kindDeposit, deposit("shop", "d-1"))
 	r = s.relay(c)
+	until(t, "the deposit goes on", func() bool { return c.one(`SELECT count(*) FROM countersign_outbox WHERE kind = 'deposit'`) == "0" })
+	if got := c.one(`SELECT count(*) FROM countersign_permits`); got != "0" {
+		t.Errorf("%s permits while it is frozen", got)
+	}
+	must(s.admin.Thaw(t.Context()))(t)
 	c.carried()
 	r.stop()
 	if got := c.one(`SELECT count(*) FROM countersign_permits WHERE claim = 'e' || substr(call_back_id, 2) AND body->'withdrawal'->>'callBackId' = call_back_id`); got != fmt.Sprint(n) {
@@ -57,7 +67,7 @@ func TestReportsTogether(t *testing.T) {
 	for i := range n {
 		s.proves(c, fmt.Sprint("w-", i), fmt.Sprint("e-", i))
 	}
-	if got := c.one(`SELECT string_agg(problem->>'status', ',' ORDER BY id) FROM countersign_outbox`); got != "409,422,404" {
+	if got := c.one(`SELECT string_agg(problem->>'status', ',' ORDER BY id) FROM countersign_outbox`); got != "409,422,404,409" {
 		t.Errorf("refused: %s: %s", got, c.one(`SELECT string_agg(problem::text, ' ' ORDER BY id) FROM countersign_outbox`))
 	}
 	if got := c.one(`SELECT string_agg(problem->'errors'->0->>'location', ',' ORDER BY id) FROM countersign_outbox`); got != "body.claim,body.claim,body.callBackId" {
@@ -147,5 +157,26 @@ func TestHoldEndsWhileRowsAreRead(t *testing.T) {
 	}
 	if turn := newTurn(r, []Row{release, cancel}, time.Now()); len(turn.waiting["shop"]) != 2 {
 		t.Errorf("once the hold is over, %d rows wait to be sent", len(turn.waiting["shop"]))
+	}
+}
+
+// A report that a withdrawal failed waits while the service is restored and not reconciled: the
+// service refuses it, and the withdrawal is still released. So does one at a node that does not know of
+// the decision or the release yet. One that has ended otherwise is refused.
+func TestRefusedOutcomeWaits(t *testing.T) {
+	state := ""
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"withdrawals":[{"id":"shop.1","merchant":"shop","callBackId":"order","state":%q}],"next":null}`, state)
+	}))
+	t.Cleanup(s.Close)
+	r := must(New(Config{From: "postgres://127.0.0.1:1/x", Nodes: []*client.Service{clientOf(t, s.URL, "t")}}))(t)
+	conflict := &client.Problem{Status: http.StatusConflict, Title: "Conflict", Detail: "a restore is not reconciled"}
+	row := Row{Kind: kindOutcome, Merchant: "shop", about: &about{callBackID: "order"}}
+	for is, want := range map[client.WithdrawalState]result{client.WithdrawalAwaiting: hold, client.WithdrawalConfirmed: hold, client.WithdrawalReleased: hold, client.WithdrawalExecuted: refused} {
+		state = string(is)
+		if got := (&turn{r: r}).judgeReport(t.Context(), row, conflict); got.result != want {
+			t.Errorf("%s: %v, want %v", is, got.result, want)
+		}
 	}
 }

@@ -5,18 +5,15 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
-
-	"countersign/client"
 )
 
 // TestRewrittenWhileCarried: the core writes a row anew while the relay carries what it read
 // before. The new content is not lost: it is carried, or refused where anybody can see it.
 func TestRewrittenWhileCarried(t *testing.T) {
 	c := newCore(t)
-	s := newService(t, "", "shop")
+	s := newService(t, "shop")
 	core := c.connect()
 	var rewrites atomic.Int64
 	rewrite := func(text string) {
@@ -48,33 +45,5 @@ func TestRewrittenWhileCarried(t *testing.T) {
 	}
 	if got := c.one(`SELECT string_agg(body->>'trackingId' || ' ' || (problem->>'status'), ', ') FROM countersign_outbox WHERE refused IS NOT NULL`); got != "amount-1 409" {
 		t.Errorf("refused: %s", got)
-	}
-}
-
-// TestTokenWithALimit: what does not fit into the hour of the relay's token waits; what fits
-// of a batch is carried.
-func TestTokenWithALimit(t *testing.T) {
-	c := newCore(t)
-	s := newService(t, "", "shop")
-	made, err := s.admin.CreateToken(t.Context(), client.NewToken{Name: "relay", Role: client.RoleIngest, Hourly: 5})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.token = made.Secret.Reveal()
-	var refused atomic.Int64
-	s.set(nil, func(_ *http.Request, _ []byte, status int, answer []byte) bool {
-		if status == http.StatusTooManyRequests && strings.Contains(string(answer), "0 are left until") {
-			refused.Add(1)
-		}
-		return true
-	})
-	for _, id := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
-		c.insert(kindDeposit, deposit("shop", id))
-	}
-	s.relay(c)
-	until(t, "the limit is reached", func() bool { return refused.Load() > 0 })
-	until(t, "five are carried", func() bool { return len(s.told("shop")) >= 5 })
-	if c.refused() != "0" {
-		t.Error("rows were refused")
 	}
 }

@@ -4,7 +4,6 @@ package relay
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"sync/atomic"
@@ -13,8 +12,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"countersign/internal/lab/dbtest"
 )
 
 // shortIdle is after what time the database ends the transaction of a stopped relay here.
@@ -25,7 +22,7 @@ const shortIdle = time.Second
 // change nothing, and it works again.
 func TestStopped(t *testing.T) {
 	c := newCore(t)
-	s := newService(t, "", "shop")
+	s := newService(t, "shop")
 	var want []string
 	insert := func(name string) {
 		for n := range 5 {
@@ -100,34 +97,5 @@ func signal(t *testing.T, p *os.Process, sig syscall.Signal) {
 	t.Helper()
 	if err := p.Signal(sig); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// Three relays, of which two stand still at any moment, for longer than the database waits, and one is
-// killed and started again: nothing is lost or told twice, and the order is kept.
-func TestStoppedAndKilledAtRandom(t *testing.T) {
-	c := newCore(t)
-	s := newService(t, "", "shop")
-	stop := insertSteadily(t, c.connect(), "s", 4*time.Millisecond)
-	var relays [3]*os.Process
-	var kills [3]func()
-	for i := range relays {
-		relays[i], kills[i] = s.spawnIdle(c, shortIdle)
-	}
-	for range dbtest.Times(4, 1) {
-		two := rand.Perm(3)[:2]
-		for _, i := range two {
-			time.Sleep(rand.N(100 * time.Millisecond))
-			signal(t, relays[i], syscall.SIGSTOP)
-		}
-		time.Sleep(shortIdle + rand.N(shortIdle))
-		kills[two[0]]()
-		relays[two[0]], kills[two[0]] = s.spawnIdle(c, shortIdle)
-		signal(t, relays[two[1]], syscall.SIGCONT)
-	}
-	want := stop()
-	until(t, "everything is carried", func() bool { return c.waiting() == "0" })
-	if diff := cmp.Diff(want, s.told("shop")); diff != "" {
-		t.Error(diff)
 	}
 }
