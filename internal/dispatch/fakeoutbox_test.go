@@ -27,9 +27,7 @@ type fakeOutbox struct {
 	withdrawals map[string]*outbox.Withdrawal
 	attempts    map[string][]outbox.Attempt
 	held        map[string]int
-	lanes       map[laneKey]*fakeLane
 	settled     []outbox.Settlement // applied ones
-	late        []outbox.Settlement
 	alarms      []client.AlarmKind
 	openFailed  map[string][]db.Millis
 	watchers    map[db.Topic][]chan struct{}
@@ -42,22 +40,12 @@ type fakeOutbox struct {
 	fault func(method string, done bool) bool
 }
 
-type laneKey struct {
-	merchant string
-	lane     countersign.Lane
-}
-
-type fakeLane struct {
-	failures  int
-	openUntil db.Millis
-}
-
 var errFault = errors.New("the database is away")
 
 func newFakeOutbox(t testing.TB, known ...outbox.Merchant) *fakeOutbox {
 	f := &fakeOutbox{
 		t: t, now: time.Now, merchants: make(map[string]outbox.Merchant), withdrawals: make(map[string]*outbox.Withdrawal),
-		attempts: make(map[string][]outbox.Attempt), held: make(map[string]int), lanes: make(map[laneKey]*fakeLane),
+		attempts: make(map[string][]outbox.Attempt), held: make(map[string]int),
 		openFailed: make(map[string][]db.Millis), watchers: make(map[db.Topic][]chan struct{}),
 		fault: func(string, bool) bool { return false },
 	}
@@ -81,14 +69,6 @@ func (f *fakeOutbox) call(method string, do func()) error {
 }
 
 func (f *fakeOutbox) ms() db.Millis { return db.MillisOf(f.now()) }
-
-func (f *fakeOutbox) lane(merchant string, l countersign.Lane) *fakeLane {
-	k := laneKey{merchant, l}
-	if f.lanes[k] == nil {
-		f.lanes[k] = new(fakeLane)
-	}
-	return f.lanes[k]
-}
 
 func (f *fakeOutbox) addDeposit(merchant string, n int) string {
 	c := depositPayload(f.t, n)
@@ -159,15 +139,12 @@ func (f *fakeOutbox) attemptsOf(id string) []outbox.Attempt {
 }
 
 // capacity is how many more of a merchant's lane can be claimed with that share.
-func (f *fakeOutbox) capacity(merchant string, l countersign.Lane, share int, now db.Millis) int {
-	m, lane := f.merchants[merchant], f.lane(merchant, l)
-	if m.State != client.MerchantActive || lane.openUntil > now {
+func (f *fakeOutbox) capacity(merchant string, l countersign.Lane, share int) int {
+	m := f.merchants[merchant]
+	if m.State != client.MerchantActive {
 		return 0
 	}
 	room := m.Concurrency
-	if lane.failures >= outbox.BreakerThreshold {
-		room = 1
-	}
 	if share > 0 {
 		room = min(room, share)
 	}
@@ -183,7 +160,7 @@ func (f *fakeOutbox) Claim(_ context.Context, r outbox.ClaimRequest) (claimed []
 	err = f.call("claim", func() {
 		for _, c := range f.callbacks {
 			if len(claimed) == r.Max || c.State != client.CallbackPending || c.Type.Lane() != r.Lane ||
-				c.Due > r.Now || c.Deadline <= r.Now || f.capacity(c.Merchant, r.Lane, r.Share, r.Now) <= 0 {
+				c.Due > r.Now || c.Deadline <= r.Now || f.capacity(c.Merchant, r.Lane, r.Share) <= 0 {
 				continue
 			}
 			c.State, c.LeaseUntil = client.CallbackSending, r.LeaseUntil
@@ -204,15 +181,9 @@ func (f *fakeOutbox) Claim(_ context.Context, r outbox.ClaimRequest) (claimed []
 
 func (f *fakeOutbox) NextDue(_ context.Context, l countersign.Lane, share int) (next db.Millis, err error) {
 	next = db.Never
-	now := f.ms()
 	err = f.call("nextdue", func() {
 		for _, c := range f.callbacks {
-			if c.State != client.CallbackPending || c.Type.Lane() != l || c.Due >= c.Deadline {
-				continue
-			}
-			if open := f.lane(c.Merchant, l).openUntil; open > now {
-				next = min(next, max(open, c.Due))
-			} else if f.capacity(c.Merchant, l, share, now) > 0 {
+			if c.State == client.CallbackPending && c.Type.Lane() == l && c.Due < c.Deadline && f.capacity(c.Merchant, l, share) > 0 {
 				next = min(next, c.Due)
 			}
 		}
@@ -245,7 +216,6 @@ func (f *fakeOutbox) settle(s outbox.Settlement, now db.Millis) outbox.Settled {
 		}
 	}
 	if c.State != client.CallbackSending || c.Attempt != s.Attempt.Number {
-		f.late = append(f.late, s)
 		return outbox.Settled{}
 	}
 	f.attempts[c.ID] = append(f.attempts[c.ID], s.Attempt)
@@ -261,12 +231,6 @@ func (f *fakeOutbox) settle(s outbox.Settlement, now db.Millis) outbox.Settled {
 	}
 	if s.Held {
 		f.held[c.ID]++
-	}
-	lane := f.lane(c.Merchant, c.Type.Lane())
-	if s.Reached {
-		*lane = fakeLane{}
-	} else if lane.failures++; lane.failures >= outbox.BreakerThreshold {
-		lane.openUntil = now + db.Millis(min(5000<<min(lane.failures-outbox.BreakerThreshold, 10), 60_000))
 	}
 	if s.Alarm != "" {
 		f.alarms = append(f.alarms, s.Alarm)

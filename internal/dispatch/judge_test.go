@@ -143,30 +143,13 @@ func everyWayToBeWrong(right string) []judgeRow {
 	quoted = quoted[:strings.Index(quoted, `,"errCode"`)]
 	rows := []judgeRow{
 		bodyRow("empty body", ``, client.ReasonResponseMalformed, ""),
-		bodyRow("text", `OK`, client.ReasonResponseMalformed, ""),
 		bodyRow("cut off", string(ok.Body[:len(ok.Body)-1]), client.ReasonResponseMalformed, ""),
-		bodyRow("two objects", string(ok.Body)+`{}`, client.ReasonResponseMalformed, ""),
-		bodyRow("array", `[`+string(ok.Body)+`]`, client.ReasonResponseMalformed, ""),
-		bodyRow("not UTF-8", "{\"apiKey\":\"\xff\"}", client.ReasonResponseMalformed, ""),
-		bodyRow("errCode as text", plain(`{"apiKey":%q,"data":%s,"errCode":"0","message":""}`, testKey.Reveal(), quoted), client.ReasonResponseMalformed, ""),
-		bodyRow("errCode 0.0", plain(`{"apiKey":%q,"data":%s,"errCode":0.0,"message":""}`, testKey.Reveal(), quoted), client.ReasonResponseMalformed, ""),
-		bodyRow("errCode -0", plain(`{"apiKey":%q,"data":%s,"errCode":-0,"message":""}`, testKey.Reveal(), quoted), client.ReasonResponseMalformed, ""),
-		bodyRow("errCode null", plain(`{"apiKey":%q,"data":%s,"errCode":null,"message":""}`, testKey.Reveal(), quoted), client.ReasonResponseMalformed, ""),
-		bodyRow("errCode false", plain(`{"apiKey":%q,"data":%s,"errCode":false,"message":""}`, testKey.Reveal(), quoted), client.ReasonResponseMalformed, ""),
 		bodyRow("errCode missing", plain(`{"apiKey":%q,"data":%s,"message":""}`, testKey.Reveal(), quoted), client.ReasonResponseMalformed, ""),
-		bodyRow("errCode twice", plain(`{"apiKey":%q,"data":%s,"errCode":500,"errCode":0,"message":""}`, testKey.Reveal(), quoted), client.ReasonResponseMalformed, ""),
-		bodyRow("errcode beside errCode", plain(`{"apiKey":%q,"data":%s,"errcode":500,"errCode":0,"message":""}`, testKey.Reveal(), quoted), client.ReasonResponseMalformed, ""),
-		bodyRow("errCode past int64", plain(`{"apiKey":%q,"data":%s,"errCode":18446744073709551616,"message":""}`, testKey.Reveal(), quoted), client.ReasonResponseMalformed, ""),
-		bodyRow("message missing", plain(`{"apiKey":%q,"data":%s,"errCode":0}`, testKey.Reveal(), quoted), client.ReasonResponseMalformed, ""),
-		bodyRow("code without message", plain(`{"apiKey":%q,"data":"","errCode":2001,"message":""}`, testKey.Reveal()), client.ReasonResponseMalformed, ""),
 		bodyRow("apiKey missing", plain(`{"data":%s,"errCode":0,"message":""}`, quoted), client.ReasonResponseMalformed, ""),
-		bodyRow("apiKey null", plain(`{"apiKey":null,"data":%s,"errCode":0,"message":""}`, quoted), client.ReasonResponseMalformed, ""),
 		bodyRow("apiKey empty", plain(`{"apiKey":"","data":%s,"errCode":0,"message":""}`, quoted), client.ReasonWrongAPIKey, client.AlarmAnswerUnusable),
 		bodyRow("apiKey in another case", plain(`{"apiKey":"THE-MERCHANT","data":%s,"errCode":0,"message":""}`, quoted), client.ReasonWrongAPIKey, client.AlarmAnswerUnusable),
 		bodyRow("another merchant's refusal", `{"apiKey":"other","data":"","errCode":2001,"message":"no"}`, client.ReasonWrongAPIKey, client.AlarmAnswerUnusable),
 		bodyRow("another merchant's hold", `{"apiKey":"other","data":"","errCode":3001,"message":"wait"}`, client.ReasonWrongAPIKey, client.AlarmAnswerUnusable),
-		bodyRow("data missing", plain(`{"apiKey":%q,"errCode":0,"message":""}`, testKey.Reveal()), client.ReasonDataNotSealed, ""),
-		bodyRow("data null", plain(`{"apiKey":%q,"data":null,"errCode":0,"message":""}`, testKey.Reveal()), client.ReasonDataNotSealed, ""),
 		bodyRow("data empty", plain(`{"apiKey":%q,"data":"","errCode":0,"message":""}`, testKey.Reveal()), client.ReasonDataNotSealed, ""),
 		bodyRow("data an object", plain(`{"apiKey":%q,"data":%s,"errCode":0,"message":""}`, testKey.Reveal(), right), client.ReasonDataNotSealed, ""),
 	}
@@ -268,27 +251,12 @@ func withdrawalRows() []judgeRow {
 		wrong("another user", `"user-1"`, `"user-2"`, client.ReasonOtherCallback, client.AlarmAnswerDiffers),
 		wrong("callBackId in another case", `"cb-1"`, `"CB-1"`, client.ReasonOtherCallback, client.AlarmAnswerDiffers),
 		wrong("type 1", `"type":2`, `"type":1`, client.ReasonOtherType, client.AlarmAnswerDiffers),
-		wrong("type 2.0", `"type":2`, `"type":2.0`, client.ReasonOtherType, client.AlarmAnswerDiffers),
-		wrong("type as name", `"type":2`, `"type":"NOTIFY_REQUEST_WITHDRAW"`, client.ReasonOtherType, client.AlarmAnswerDiffers),
 		wrong("type missing", `"type":2`, `"kind":2`, client.ReasonOtherType, client.AlarmAnswerDiffers),
 		wrong("no address", `"address":"0xab5801a7d398351b8be11c439e05c5b3259aec9b",`, ``, client.ReasonDataUnreadable, ""),
-		wrong("empty address", `"0xab5801a7d398351b8be11c439e05c5b3259aec9b"`, `""`, client.ReasonDataUnreadable, ""),
-		wrong("null address", `"0xab5801a7d398351b8be11c439e05c5b3259aec9b"`, `null`, client.ReasonDataUnreadable, ""),
-		wrong("no chainName", `"chainName":"ETH",`, ``, client.ReasonDataUnreadable, ""),
-		wrong("no symbol", `"symbol":"USDT",`, ``, client.ReasonDataUnreadable, ""),
 		wrong("no amount", `"amount":"2.5",`, ``, client.ReasonDataUnreadable, ""),
-		wrong("null amount", `"2.5"`, `null`, client.ReasonDataUnreadable, ""),
-		wrong("empty amount", `"2.5"`, `""`, client.ReasonDataUnreadable, ""),
 		wrong("amount 0", `"2.5"`, `"0.00"`, client.ReasonDataUnreadable, ""),
 		wrong("amount with exponent", `"2.5"`, `2.5e0`, client.ReasonDataUnreadable, ""),
-		wrong("amount with sign", `"2.5"`, `"+2.5"`, client.ReasonDataUnreadable, ""),
-		wrong("negative amount", `"2.5"`, `-2.5`, client.ReasonDataUnreadable, ""),
-		wrong("amount with leading zero", `"2.5"`, `"02.5"`, client.ReasonDataUnreadable, ""),
-		wrong("amount with space", `"2.5"`, `" 2.5"`, client.ReasonDataUnreadable, ""),
-		wrong("amount as list", `"2.5"`, `["2.5"]`, client.ReasonDataUnreadable, ""),
 		wrong("amount twice", `"amount":"2.5"`, `"amount":"9","amount":"2.5"`, client.ReasonDataUnreadable, ""),
-		wrong("Amount beside amount", `"amount":"2.5"`, `"Amount":"9","amount":"2.5"`, client.ReasonDataUnreadable, ""),
-		wrong("no user", `"tenantUserId":"user-1",`, ``, client.ReasonDataUnreadable, ""),
 		wrong("no callBackId", `"callBackId":"cb-1",`, ``, client.ReasonDataUnreadable, ""),
 		{name: "the deposit's answer", response: response(string(testKey), rightDeposit, 0),
 			outcome: client.AttemptRetry, reason: client.ReasonOtherType, alarm: client.AlarmAnswerDiffers},
@@ -392,68 +360,35 @@ func TestJudgeDeposit(t *testing.T) {
 }
 
 func TestJudgeNotices(t *testing.T) {
-	done := &countersign.WithdrawalDone{Head: countersign.Head{RequestUUID: testUUID, TrackingID: "t", TenantUserID: "u"}, CallBackID: "c", TxID: "x",
-		ChainName: "ETH", Symbol: "USDT", Amount: mustAmount("1"), ToAddress: "to"}
+	head := countersign.Head{RequestUUID: testUUID, TrackingID: "t", TenantUserID: "u"}
+	done := &countersign.WithdrawalDone{Head: head, CallBackID: "c", TxID: "x", ChainName: "ETH", Symbol: "USDT", Amount: mustAmount("1"), ToAddress: "to"}
 	change := &countersign.AddressChange{Head: countersign.Head{RequestUUID: testUUID, TenantUserID: "u"}, ToAddress: "old", NewAddress: "new"}
-	ended := &countersign.WithdrawalEnded{Head: countersign.Head{RequestUUID: testUUID, TrackingID: "t", TenantUserID: "u"}, CallBackID: "c", ToAddress: "to"}
-	short := &countersign.WithdrawalNotice{Type: countersign.TypeNotEnoughMoney, Head: countersign.Head{RequestUUID: testUUID, TrackingID: "t", TenantUserID: "u"}, CallBackID: "c"}
-	wrong := func(change func(*countersign.NoticeAnswer)) func(*countersign.NoticeAnswer) { return change }
-	for _, test := range []struct {
-		name   string
+	ended := &countersign.WithdrawalEnded{Head: head, CallBackID: "c", ToAddress: "to"}
+	short := &countersign.WithdrawalNotice{Type: countersign.TypeNotEnoughMoney, Head: head, CallBackID: "c"}
+	for _, c := range []struct {
 		sent   countersign.Callback
 		answer countersign.NoticeAnswer
-		wrong  []func(*countersign.NoticeAnswer)
+		wrong  func(*countersign.NoticeAnswer)
 	}{
-		{"done", done, done.Answer(), []func(*countersign.NoticeAnswer){
-			wrong(func(a *countersign.NoticeAnswer) { a.TxID = "y" }),
-			wrong(func(a *countersign.NoticeAnswer) { a.ChainName = "BSC" }),
-			wrong(func(a *countersign.NoticeAnswer) { a.Symbol = "USDC" }),
-			wrong(func(a *countersign.NoticeAnswer) { a.Amount = mustAmount("1.1") }),
-			wrong(func(a *countersign.NoticeAnswer) { a.ToAddress = "ot" }),
-			wrong(func(a *countersign.NoticeAnswer) { a.CallBackID = "d" }),
-			wrong(func(a *countersign.NoticeAnswer) { a.TrackingID = "s" }),
-		}},
-		{"address", change, change.Answer(), []func(*countersign.NoticeAnswer){
-			wrong(func(a *countersign.NoticeAnswer) { a.ToAddress = "third" }),
-			wrong(func(a *countersign.NoticeAnswer) { a.TenantUserID = "v" }),
-		}},
-		{"ended", ended, ended.Answer(), []func(*countersign.NoticeAnswer){
-			wrong(func(a *countersign.NoticeAnswer) { a.CallBackID = "d" }),
-			wrong(func(a *countersign.NoticeAnswer) { a.ToAddress = "ot" }),
-		}},
-		{"short", short, short.Answer(), []func(*countersign.NoticeAnswer){
-			wrong(func(a *countersign.NoticeAnswer) { a.CallBackID = "d" }),
-			wrong(func(a *countersign.NoticeAnswer) { a.Type = countersign.TypeNotEnoughHotMoney }),
-			wrong(func(a *countersign.NoticeAnswer) { a.RequestUUID = otherUUID }),
-		}},
+		{done, done.Answer(), func(a *countersign.NoticeAnswer) { a.TxID = "y" }},
+		{change, change.Answer(), func(a *countersign.NoticeAnswer) { a.ToAddress = "third" }},
+		{ended, ended.Answer(), func(a *countersign.NoticeAnswer) { a.CallBackID = "d" }},
+		{short, short.Answer(), func(a *countersign.NoticeAnswer) { a.RequestUUID = otherUUID }},
+		{short, short.Answer(), func(a *countersign.NoticeAnswer) { a.Type = countersign.TypeNotEnoughHotMoney }},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			judge := func(a countersign.NoticeAnswer) Verdict {
-				plaintext, err := a.Marshal()
-				if err != nil {
-					t.Fatal(err)
-				}
-				return Judge(Question{APIKey: testKey, Sent: test.sent}, response(string(testKey), string(plaintext), 0), openPlain)
+		judge := func(a countersign.NoticeAnswer) Verdict {
+			plaintext, err := a.Marshal()
+			if err != nil {
+				t.Fatal(err)
 			}
-			if v := judge(test.answer); v.Result != client.AttemptAccepted || v.Decision != "" {
-				t.Errorf("right answer: %+v", v)
-			}
-			for i, wrong := range test.wrong {
-				a := test.answer
-				wrong(&a)
-				if v := judge(a); v.Result != client.AttemptRetry || v.Alarm != client.AlarmAnswerDiffers {
-					t.Errorf("wrong answer %d: %+v", i, v)
-				}
-			}
-			// An address change is answered with the old address by some.
-			if test.sent == countersign.Callback(change) {
-				a := test.answer
-				a.ToAddress = "old"
-				if v := judge(a); v.Result != client.AttemptAccepted {
-					t.Errorf("old address: %+v", v)
-				}
-			}
-		})
+			return Judge(Question{APIKey: testKey, Sent: c.sent}, response(string(testKey), string(plaintext), 0), openPlain)
+		}
+		if v := judge(c.answer); v.Result != client.AttemptAccepted || v.Decision != "" {
+			t.Errorf("type %d, right answer: %+v", c.sent.CallbackType(), v)
+		}
+		if c.wrong(&c.answer); judge(c.answer).Alarm != client.AlarmAnswerDiffers || judge(c.answer).Result != client.AttemptRetry {
+			t.Errorf("type %d, wrong answer: %+v", c.sent.CallbackType(), judge(c.answer))
+		}
 	}
 }
 

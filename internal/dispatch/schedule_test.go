@@ -4,8 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
@@ -122,25 +120,6 @@ func TestDueAfter(t *testing.T) {
 	if due, more := dueAfter(5, 24*time.Hour, 0, db.Never); due != 86_400_005 || !more {
 		t.Errorf("no deadline: %d %v", due, more)
 	}
-}
-
-func TestPropertyDueAfter(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		now := db.Millis(rapid.Int64Range(0, 1<<45).Draw(t, "now"))
-		delay := time.Duration(rapid.Int64Range(0, int64(400*24*time.Hour)).Draw(t, "delay"))
-		jitter := rapid.Float64Range(0, 0.999999).Draw(t, "jitter")
-		end := now + db.Millis(rapid.Int64Range(-10_000, 1<<40).Draw(t, "left"))
-		due, more := dueAfter(now, delay, jitter, end)
-		if more && (due >= end || due < now) {
-			t.Fatalf("due %d outside %d to %d", due, now, end)
-		}
-		if !more && due != end {
-			t.Fatalf("no more, yet due %d", due)
-		}
-		if most := now + db.Millis((delay + delay/10).Milliseconds()) + 1; more && due > most {
-			t.Fatalf("due %d, after %d", due, most)
-		}
-	})
 }
 
 // TestSettlement: what becomes of a callback after each verdict, with its schedule, its holds and its deadline.

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"net"
-	"net/http"
 	"net/netip"
 	"strings"
 	"sync/atomic"
@@ -231,27 +230,6 @@ func TestNamesWithHostileAddressesAreDenied(t *testing.T) {
 	answer.Store(new([]netip.Addr))
 	if r := tr.post(t.Context(), request{url: u, body: []byte("x")}); r.Failure != client.ReasonResolve {
 		t.Errorf("no address: %+v", r)
-	}
-}
-
-// An address that was harmless when it was looked at is judged again for every
-// connection.
-func TestRebindingIsDenied(t *testing.T) {
-	var looked atomic.Int64
-	resolver := dnsServer(t, func() []netip.Addr {
-		looked.Add(1)
-		return []netip.Addr{netip.MustParseAddr("127.0.0.1")}
-	})
-	rt := roundTripper(TargetRules{}, nil, resolver)
-	defer rt.CloseIdleConnections()
-	req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://merchant.example/", nil)
-	for range 3 {
-		if _, err := rt.RoundTrip(req); !errors.Is(err, ssrf.ErrProhibitedIP) {
-			t.Errorf("got %v", err)
-		}
-	}
-	if n := looked.Load(); n < 3 {
-		t.Errorf("looked up %d times", n)
 	}
 }
 

@@ -43,14 +43,10 @@ func mustKey(bits int) *envelope.Key {
 type testMerchant struct {
 	key    *envelope.Key // public part
 	apiKey countersign.APIKey
-	orders func(callBackID string) countersign.Details
 }
 
 func newTestMerchant(pair *envelope.Key) *testMerchant {
-	return &testMerchant{
-		key: pair.Public(), apiKey: testKey,
-		orders: func(string) countersign.Details { return testDetails() },
-	}
+	return &testMerchant{key: pair.Public(), apiKey: testKey}
 }
 
 // open reads a request as a merchant must: bound, whole, known.
@@ -75,7 +71,7 @@ func (m *testMerchant) answer(cb countersign.Callback) ([]byte, error) {
 	case *countersign.Deposit:
 		return c.Answer().Marshal()
 	case *countersign.WithdrawalRequest:
-		b, _, err := c.Answer(m.orders(c.CallBackID)).MarshalBlocks(m.key.MaxChunk(envelope.PKCS1v15))
+		b, _, err := c.Answer(testDetails()).MarshalBlocks(m.key.MaxChunk(envelope.PKCS1v15))
 		return b, err
 	case *countersign.WithdrawalDone:
 		return c.Answer().Marshal()
