@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"countersign"
@@ -20,6 +19,11 @@ func testClaim(t *testing.T, s *Outbox) {
 	}
 	if due := must(s.NextDue(ctx, countersign.LaneNotify, 0))(t); due != 10 {
 		t.Errorf("next due at %d, want 10", due)
+	}
+	for i, l := range must(s.Stats(ctx))(t).Lanes {
+		if want := db.Millis(10); (l.OldestDue == want) != (i == 0) || (l.Count == 4) != (i == 0) {
+			t.Errorf("the oldest of %s %s is due at %d", l.Lane, l.State, l.OldestDue)
+		}
 	}
 	if got := claim(t, s, countersign.LaneNotify, 9, 10); len(got) != 0 {
 		t.Errorf("claimed %d before anything is due", len(got))
@@ -347,64 +351,6 @@ func testGiveBack(t *testing.T, s *Outbox) {
 	}
 	if err := s.GiveBack(ctx, nil, 1); err != nil {
 		t.Error(err)
-	}
-}
-
-// testNothingOverlooked lets ingests race with claims. Without a sweep, all
-// that was ingested is claimed in the end: no ingest is lost between a claim's
-// look and its commit.
-func testNothingOverlooked(t *testing.T, s *Outbox) {
-	addMerchants(t, s, 2, nil)
-	const callers, each = 4, 40
-	var ingests, claims sync.WaitGroup
-	stop := make(chan struct{})
-	var mu sync.Mutex
-	claimed := map[string]bool{}
-	for range 2 {
-		claims.Go(func() {
-			for {
-				got, err := s.Claim(ctx, ClaimRequest{Now: 10, LeaseUntil: 1000, Max: 3})
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				mu.Lock()
-				for _, c := range got {
-					claimed[c.ID] = true
-				}
-				mu.Unlock()
-				if len(got) > 0 {
-					continue
-				}
-				due, err := s.NextDue(ctx, countersign.LaneNotify, 0)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				select {
-				case <-stop:
-					if due > 10 {
-						return
-					}
-				default:
-				}
-			}
-		})
-	}
-	for c := range callers {
-		ingests.Go(func() {
-			for i := range each {
-				if _, err := s.Ingest(ctx, []NewCallback{deposit(fmt.Sprint("m", i%2), fmt.Sprint(c, "-", i), 10)}, 10); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	ingests.Wait()
-	close(stop)
-	claims.Wait()
-	if len(claimed) != callers*each {
-		t.Errorf("%d of %d were claimed", len(claimed), callers*each)
 	}
 }
 

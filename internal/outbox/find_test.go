@@ -82,6 +82,7 @@ func testFind(t *testing.T, s *Outbox) {
 		{client.WithdrawalFilter{TxID: "tx-done", TenantUserID: hostile}, nil, nil},
 		{client.WithdrawalFilter{Address: "taddress"}, nil, nil},
 		{client.WithdrawalFilter{TenantUserID: user, Until: 150}, []string{ordered.ID}, nil},
+		{client.WithdrawalFilter{TenantUserID: user, Since: 150}, []string{confirmed.ID}, nil},
 	} {
 		list, _, err := s.Withdrawals(ctx, x.of, x.f, 10, "")
 		var got []string

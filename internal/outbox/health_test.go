@@ -19,6 +19,8 @@ func TestHealth(t *testing.T) {
 			s := openAt(t, dialect.url(t))
 			addMerchants(t, s, 5, nil)
 			const start = 1000 * minute
+			const fact = ": errCode is not a whole number"
+			const m0, m1, m2, m4 = "m0 response_malformed" + fact, "m1 timeout" + fact, "m2 connect" + fact, "m4 tls" + fact
 			n := 0
 			// attempts makes one attempt for each merchant of list; those of reason "" are accepted.
 			attempts := func(now db.Millis, reason client.Reason, list ...string) {
@@ -67,59 +69,45 @@ func TestHealth(t *testing.T) {
 				t.Errorf("failing: %+v", h)
 			}
 			alarms(start + 10*minute)
-			alarms(start+11*minute, "m0 response_malformed: errCode is not a whole number")
-			alarms(start+14*minute, "m0 response_malformed: errCode is not a whole number")
+			alarms(start+11*minute, m0)
+			alarms(start+14*minute, m0)
 			if h := health("m0"); !h.Failing {
 				t.Errorf("the alarm is not noted: %+v", h)
 			}
 			attempts(start+15*minute, "", "m0")
-			alarms(start+16*minute, "m0 response_malformed: errCode is not a whole number ended")
+			alarms(start+16*minute, m0+" ended")
 			if h := health("m0"); h.Failing || h.FailingSince != 0 || h.LastAccepted != start+15*minute {
 				t.Errorf("well again: %+v", h)
 			}
-			// Half of twenty: the last one was accepted.
-			for range 10 {
-				attempts(start+20*minute, client.ReasonTimeout, "m1")
+			for _, step := range []struct {
+				at     db.Millis
+				reason client.Reason
+				of     string
+				times  int
+				want   []string // a minute later, beside m0's; nil: nothing looks
+			}{
+				{20, client.ReasonTimeout, "m1", 10, nil},
+				{20, "", "m1", 9, []string{}},
+				{21, "", "m1", 1, []string{m1}},  // half of twenty, though the last one was accepted
+				{22, "", "m1", 10, []string{m1}}, // a third: it would come and go
+				{23, "", "m1", 11, []string{m1 + " ended"}},
+				{25, client.ReasonConnect, "m2", 2, []string{m1 + " ended"}},
+				{26, client.ReasonConnect, "m2", 1, []string{m1 + " ended", m2}}, // three, and nothing was ever accepted
+				{28, "", "m2", 1, []string{m1 + " ended", m2 + " ended"}},
+				{31, "", "m4", 1, nil},
+				{42, client.ReasonTLS, "m4", 9, []string{m1 + " ended", m2 + " ended"}},
+				{43, client.ReasonTLS, "m4", 1, []string{m1 + " ended", m2 + " ended", m4}}, // ten of ten, of one that had accepted
+				{45, "", "m4", 1, []string{m1 + " ended", m2 + " ended", m4 + " ended"}},
+				{70, client.ReasonTLS, "m4", 5, nil}, // what failed long ago counts no more: half of ten
+				{70, "", "m4", 5, []string{m1 + " ended", m2 + " ended", m4 + " ended"}},
+			} {
+				for range step.times {
+					attempts(start+step.at*minute, step.reason, step.of)
+				}
+				if step.want != nil {
+					alarms(start+(step.at+1)*minute, append([]string{m0 + " ended"}, step.want...)...)
+				}
 			}
-			for range 9 {
-				attempts(start+20*minute, "", "m1")
-			}
-			alarms(start+21*minute, "m0 response_malformed: errCode is not a whole number ended")
-			attempts(start+21*minute, "", "m1")
-			alarms(start+22*minute, "m0 response_malformed: errCode is not a whole number ended", "m1 timeout: errCode is not a whole number")
-			for range 10 { // a third: it would come and go
-				attempts(start+22*minute, "", "m1")
-			}
-			alarms(start+23*minute, "m0 response_malformed: errCode is not a whole number ended", "m1 timeout: errCode is not a whole number")
-			for range 11 { // under a quarter
-				attempts(start+23*minute, "", "m1")
-			}
-			alarms(start+24*minute, "m0 response_malformed: errCode is not a whole number ended", "m1 timeout: errCode is not a whole number ended")
-			// Three failed, and nothing was ever accepted.
-			attempts(start+25*minute, client.ReasonConnect, "m2")
-			attempts(start+25*minute, client.ReasonConnect, "m2")
-			alarms(start+26*minute, "m0 response_malformed: errCode is not a whole number ended", "m1 timeout: errCode is not a whole number ended")
-			attempts(start+26*minute, client.ReasonConnect, "m2")
-			alarms(start+27*minute, "m0 response_malformed: errCode is not a whole number ended", "m1 timeout: errCode is not a whole number ended", "m2 connect: errCode is not a whole number")
-			attempts(start+28*minute, "", "m2")
-			alarms(start+29*minute, "m0 response_malformed: errCode is not a whole number ended", "m1 timeout: errCode is not a whole number ended", "m2 connect: errCode is not a whole number ended")
-			// Ten of ten failed, of one that had accepted; nine say nothing yet.
-			attempts(start+31*minute, "", "m4")
-			for range 9 {
-				attempts(start+42*minute, client.ReasonTLS, "m4")
-			}
-			alarms(start+43*minute, "m0 response_malformed: errCode is not a whole number ended", "m1 timeout: errCode is not a whole number ended", "m2 connect: errCode is not a whole number ended")
-			attempts(start+43*minute, client.ReasonTLS, "m4")
-			alarms(start+44*minute, "m0 response_malformed: errCode is not a whole number ended", "m1 timeout: errCode is not a whole number ended", "m2 connect: errCode is not a whole number ended",
-				"m4 tls: errCode is not a whole number")
-			attempts(start+45*minute, "", "m4")
-			alarms(start+46*minute, "m0 response_malformed: errCode is not a whole number ended", "m1 timeout: errCode is not a whole number ended", "m2 connect: errCode is not a whole number ended",
-				"m4 tls: errCode is not a whole number ended")
-			// What failed long ago counts no more: half of ten.
-			attempts(start+70*minute, client.ReasonTLS, "m4", "m4", "m4", "m4", "m4")
-			attempts(start+70*minute, "", "m4", "m4", "m4", "m4", "m4")
-			alarms(start+71*minute, "m0 response_malformed: errCode is not a whole number ended", "m1 timeout: errCode is not a whole number ended", "m2 connect: errCode is not a whole number ended",
-				"m4 tls: errCode is not a whole number ended")
 			if h := health("m3"); h.LastReached != 0 {
 				t.Errorf("never called: %+v", h)
 			}

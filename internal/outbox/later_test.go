@@ -15,7 +15,7 @@ import (
 // column to every table, with statements that were prepared before.
 func TestBesideALaterVersion(t *testing.T) {
 	for name, run := range map[string]func(*testing.T, *Outbox){
-		"merchants": testMerchants, "outcome": testOutcome, "resent": testResendMatching, "alarms": testAlarms,
+		"merchants": testMerchants, "outcome": testOutcome, "resent": testResendMatching,
 	} {
 		t.Run(name, func(t *testing.T) {
 			url := dialects[1].url(t)

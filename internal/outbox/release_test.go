@@ -66,48 +66,6 @@ func confirmedWithdrawal(t testing.TB, s *Outbox, callBackID string, now db.Mill
 	return must(s.Withdrawal(ctx, w.ID))(t), countersign.Details(*details)
 }
 
-// testForeignClaim: a claim that asks for what another holds raises an alarm,
-// which one row counts, and so does the same claim of another origin; the holder's own repetitions and
-// claims before the decision raise none.
-func testForeignClaim(t *testing.T, s *Outbox) {
-	addMerchants(t, s, 1, nil)
-	const hour = 3_600_000
-	w, _ := confirmedWithdrawal(t, s, "cb", 1000)
-	waits := addWithdrawal(t, s, newWithdrawal("waits", 50_000, nil), 1000)
-	release := func(id, claim string, now db.Millis, is error) {
-		t.Helper()
-		if _, err := s.Release(ctx, id, Holder{Claim: claim, Origin: "core"}, "p-"+claim, now); !errors.Is(err, is) {
-			t.Errorf("%s at %d: %v, want %v", claim, now, err, is)
-		}
-	}
-	alarms := func(want int) {
-		t.Helper()
-		list := must(ready.Alarms(ctx, s))(t)
-		n := 0
-		for _, a := range list {
-			if a.Kind == client.AlarmWalletDiffers && a.Merchant == "m0" && a.Subject == w.ID+foreignClaim {
-				n += int(a.Number)
-			}
-		}
-		if n != want || len(list) > 1 {
-			t.Errorf("alarms %+v, want %d of the foreign claim", list, want)
-		}
-	}
-	release(waits.ID, "a", 2000, db.ErrConflict)
-	release(w.ID, "a", 2000, nil)
-	release(w.ID, "a", 2001, nil)
-	alarms(0)
-	release(w.ID, "b", 2002, db.ErrConflict)
-	alarms(1)
-	release(w.ID, "c", 2003+hour/2, db.ErrConflict)
-	alarms(2)
-	if p, err := s.Release(ctx, w.ID, Holder{Claim: "a", Origin: "another"}, "p", 2002+hour); !errors.Is(err, db.ErrConflict) {
-		t.Errorf("the same claim of another origin gets %+v, %v", p, err)
-	}
-	alarms(3)
-	release(w.ID, "a", 2003+hour, nil)
-}
-
 func testOutcome(t *testing.T, s *Outbox) {
 	addMerchants(t, s, 1, nil)
 	executed, _ := confirmedWithdrawal(t, s, "ok", 1000)

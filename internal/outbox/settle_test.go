@@ -3,7 +3,6 @@ package outbox
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"reflect"
 	"strings"
 	"testing"
@@ -129,9 +128,9 @@ func testSettleGuarded(t *testing.T, s *Outbox) {
 	ahead.Attempt.Number = 7
 	nobody := settlementOf(good)
 	nobody.CallbackID = "m0." + strings.Repeat("0", 26)
-	// The one that lost its lease comes first, the right ones after it.
-	done := must(s.Settle(ctx, []Settlement{settlementOf(lost), ahead, nobody, settlementOf(good), settlementOf(second)}, 1170))(t)
-	for i, applied := range []bool{false, false, false, true, true} {
+	// The one that lost its lease comes first, the right ones after it, and one of them twice.
+	done := must(s.Settle(ctx, []Settlement{settlementOf(lost), ahead, nobody, settlementOf(good), settlementOf(second), settlementOf(second)}, 1170))(t)
+	for i, applied := range []bool{false, false, false, true, true, false} {
 		if done[i] != (Settled{Applied: applied}) {
 			t.Errorf("settlement %d: %+v", i, done[i])
 		}
@@ -262,84 +261,5 @@ func testOpenFailures(t *testing.T, s *Outbox) {
 	settleAll(t, s, claim(t, s, countersign.LaneNotify, now, 10), now)
 	if got := fail(); got.Paused {
 		t.Error("paused again by the first failure after it was resumed")
-	}
-}
-
-// TestSettleMany: what becomes of each of a batch does not depend on its
-// neighbours, whatever is put into one statement.
-func TestSettleMany(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			s := openAt(t, d.url(t))
-			addMerchants(t, s, 2, nil)
-			var items []NewCallback
-			for i := range 24 {
-				items = append(items, deposit([]string{"m0", "m0", "m1"}[i%3], fmt.Sprint(i), 1))
-			}
-			must(s.Ingest(ctx, items, 1))(t)
-			claimed := claim(t, s, countersign.LaneNotify, 5, 24)
-			settled := map[string]bool{}
-			var again []Settlement
-			for i, c := range claimed { // every fourth gets a second attempt
-				if i%4 == 0 {
-					n := settlementOf(c)
-					n.State, n.Due, n.Counts = client.CallbackPending, 6, true
-					again = append(again, n)
-				}
-			}
-			must(s.Settle(ctx, again, 6))(t)
-			now := claim(t, s, countersign.LaneNotify, 7, 24)
-			if len(claimed) != 24 || len(now) != 6 {
-				t.Fatalf("claimed %d, then %d", len(claimed), len(now))
-			}
-			var batch []Settlement
-			var want []bool
-			for i, c := range append(claimed, now...) {
-				n := settlementOf(c)
-				lost := i < len(claimed) && i%4 == 0 // its first attempt is over
-				switch i % 5 {
-				case 1:
-					n.State = client.CallbackRefused
-				case 3:
-					n.Attempt.Number += 7 // never made
-					lost = true
-				}
-				batch, want = append(batch, n), append(want, !lost || i%5 != 3)
-				if !lost {
-					settled[n.CallbackID] = true
-				}
-				if i%6 == 0 && !lost { // the same twice in one batch
-					batch, want = append(batch, n), append(want, true)
-				}
-			}
-			rand.Shuffle(len(batch), func(i, j int) {
-				batch[i], batch[j] = batch[j], batch[i]
-				want[i], want[j] = want[j], want[i]
-			})
-			seen := map[string]bool{}
-			for i, done := range must(s.Settle(ctx, batch, 8))(t) {
-				key := fmt.Sprint(batch[i].CallbackID, batch[i].Attempt.Number)
-				if done.Applied != (want[i] && !seen[key]) {
-					t.Errorf("%s, attempt %d, %s: applied %v", batch[i].CallbackID, batch[i].Attempt.Number, batch[i].State, done.Applied)
-				}
-				seen[key] = true
-			}
-			for _, c := range claimed {
-				if got := must(s.Callback(ctx, c.ID))(t); (got.Settled == 8) != settled[c.ID] {
-					t.Errorf("%s is %s, settled at %d", c.ID, got.State, got.Settled)
-				}
-			}
-			pending, final := 0, int64(0)
-			for _, n := range must(s.Stats(ctx))(t).Lanes {
-				if n.State == client.CallbackPending || n.State == client.CallbackSending {
-					pending += int(n.Count)
-				} else {
-					final += n.Count
-				}
-			}
-			if final != int64(len(settled)) || pending != 24-len(settled) {
-				t.Errorf("%d are final, %d are not; %d were settled", final, pending, len(settled))
-			}
-		})
 	}
 }

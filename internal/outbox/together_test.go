@@ -300,8 +300,8 @@ func checkCounts(t *testing.T, s *Outbox, now db.Millis) {
 		}
 	}
 	total := finals(t, s, countersign.LaneNotify)[0] + finals(t, s, countersign.LaneWithdraw)[0]
-	if n := count(`SELECT COUNT(*) FROM callbacks`) - count(`SELECT COUNT(*) FROM outbox`); n != total || n != count(`SELECT COUNT(*) FROM attempts WHERE accepted = 1`) {
-		t.Errorf("%d callbacks are accepted, %d were counted", n, total)
+	if n := count(`SELECT COUNT(*) FROM attempts WHERE accepted = 1`); n != total {
+		t.Errorf("%d attempts were accepted, %d callbacks counted", n, total)
 	}
 	decided, inFeed := count(`SELECT COUNT(*) FROM withdrawals WHERE state <> 'awaiting'`), count(`SELECT COUNT(DISTINCT withdrawal) FROM decisions`)
 	rows, last := count(`SELECT COUNT(*) FROM decisions`), count(`SELECT last_seq FROM feeds WHERE name = 'decisions'`)

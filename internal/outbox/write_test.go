@@ -1,33 +1,11 @@
 package outbox
 
 import (
-	"context"
-	"errors"
 	"testing"
 
 	"countersign"
-	"countersign/client"
 	"countersign/internal/lab/dbtest"
 )
-
-// TestCallerGone: a caller that gives up while others are at work has changed
-// nothing.
-func TestCallerGone(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			s := openAt(t, d.url(t))
-			addMerchants(t, s, 1, nil)
-			gone, leave := context.WithCancel(ctx)
-			leave()
-			if _, err := s.Ingest(gone, []NewCallback{deposit("m0", "a", 1)}, 1); !errors.Is(err, context.Canceled) {
-				t.Errorf("got %v", err)
-			}
-			if list, _, err := s.Callbacks(ctx, nil, client.CallbackFilter{}, 10, ""); err != nil || len(list) != 0 {
-				t.Errorf("%d are there, %v", len(list), err)
-			}
-		})
-	}
-}
 
 // TestSynced: everything waits for the disk but claims of the notify lane.
 func TestSynced(t *testing.T) {
