@@ -38,17 +38,21 @@ func (f wireFlags) keys() (apiKey, callbackAPIKey countersign.APIKey, sign *enve
 	return countersign.APIKey(own), countersign.APIKey(callbacks), sign, err
 }
 
-// played returns the file of --in with a key that no flag gives. The API key comes from there too, unless a flag has it.
-func (f *wireFlags) played(key string) (string, error) {
-	path, apiKey := filepath.Join(f.In, key), filepath.Join(f.In, apiKeyFile)
-	if _, err := os.Stat(path); err != nil {
-		return "", &hintedError{fmt.Errorf("--key is missing: %w", err), []string{
+// played sets key, if no flag has it, to a file of --in. The API key comes from there too, unless a flag has it.
+func (f *wireFlags) played(key *string, name string) error {
+	if *key != "" {
+		return nil
+	}
+	*key = filepath.Join(f.In, name)
+	if _, err := os.Stat(*key); err != nil {
+		return &hintedError{fmt.Errorf("--key is missing: %w", err), []string{
 			"countersign keys new --api-key --out " + f.In + " makes a pair and an API key. Give the merchant public.b64 and api.key."}}
 	}
+	apiKey := filepath.Join(f.In, apiKeyFile)
 	if _, err := os.Stat(apiKey); err == nil && f.APIKey == "" {
 		f.APIKey = secret("@" + apiKey)
 	}
-	return path, nil
+	return nil
 }
 
 // serviceFlags are the flags of check and send as a service.
@@ -79,11 +83,9 @@ func (f *serviceFlags) validate() error {
 
 // asService returns the configuration that the flags define.
 func (f *serviceFlags) asService(std streams) (conformance.Config, error) {
-	var err error
-	if f.Key == "" {
-		if f.Key, err = f.played(privateFile); err != nil {
-			return conformance.Config{}, err
-		}
+	err := f.played(&f.Key, privateFile)
+	if err != nil {
+		return conformance.Config{}, err
 	}
 	config := conformance.Config{Other: f.Provider == "other", Ordered: f.Ordered, AllowPublic: f.YesPublic, Timeout: f.Timeout, APIKeyHeader: f.APIKeyHeader}
 	if config.APIKey, config.CallbackAPIKey, config.Sign, err = f.keys(); err != nil {

@@ -17,15 +17,12 @@ type healthCmd struct {
 	Ready bool   `help:"Ask whether it can work now, with its database."`
 }
 
-// healthTime bounds the wait for the answer: a daemon that takes longer does not work.
-const healthTime = 5 * time.Second
-
 func (c *healthCmd) Run(std streams) error {
 	web, err := c.web(daemon.Address{})
 	if err != nil {
 		return err
 	}
-	web.Timeout = healthTime
+	web.Timeout = 5 * time.Second // a daemon that takes longer does not work
 	path := "/healthz"
 	if c.Ready {
 		path = "/readyz"

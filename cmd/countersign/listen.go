@@ -58,12 +58,8 @@ func (c *listenCmd) Validate() error {
 }
 
 func (c *listenCmd) Run(std streams) error {
-	if c.Key == "" {
-		key, err := c.played(publicFile)
-		if err != nil {
-			return err
-		}
-		c.Key = key
+	if err := c.played(&c.Key, publicFile); err != nil {
+		return err
 	}
 	config, err := c.config(std)
 	if err != nil {

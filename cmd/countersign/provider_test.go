@@ -6,14 +6,19 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/alecthomas/kong"
+
+	"countersign/internal/daemon"
 	"countersign/internal/lab/dbtest"
 	"countersign/merchant"
 )
@@ -326,54 +331,46 @@ func TestLearn(t *testing.T) {
 	}
 }
 
-// TestNewDataDirectory: a daemon does not begin with an empty database where one was used with
-// the same settings file, unless it is told to. Before, a gateway that was started from
-// another directory took known deposits for new.
+// TestNewDataDirectory: a daemon does not begin with an empty database where one was used with the same settings file,
+// unless it is told to. Before, a gateway that was started from another directory took known deposits for new.
 func TestNewDataDirectory(t *testing.T) {
-	dbtest.Whole(t, "this test starts many processes")
-	s := newOtherService(t)
-	for end, settings := range map[string]string{"serve": "[serve]\nlisten = \"127.0.0.1:0\"\n",
-		"gateway": "[gateway]\nlisten = \"127.0.0.1:0\"\napi-listen = \"127.0.0.1:0\"\napi-key = \"k\"\n"} {
-		dir := t.TempDir()
-		config, pub := filepath.Join(dir, "settings.toml"), filepath.Join(dir, "provider.pub")
-		if end == "gateway" {
-			settings += fmt.Sprintf("service-key = %q\n", pub)
-		}
-		for file, text := range map[string]string{config: settings, pub: s.publicKey()} {
-			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		first, second := filepath.Join(dir, "first"), filepath.Join(dir, "second")
-		run := func(args ...string) {
+	dir := t.TempDir()
+	config := kong.ConfigFlag(filepath.Join(dir, "settings.toml"))
+	if err := os.WriteFile(string(config), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, end := range []string{"serve", "gateway"} {
+		first, second := filepath.Join(dir, end, "first"), filepath.Join(dir, end, "second")
+		start := func(data string, anew bool) {
 			t.Helper()
-			d := startDaemon(t, append([]string{end, "--config", config}, args...)...)
-			if code := d.stop(t); code != exitDone {
-				t.Fatalf("%v: exit status %d\n%s", args, code, d.output)
+			used, err := (&daemonFlags{New: anew}).begins(streams{settings: &config}, end, data, slog.New(slog.DiscardHandler))
+			if err := errors.Join(err, os.MkdirAll(data, 0o700), os.WriteFile(filepath.Join(data, daemon.DatabaseFile), nil, 0o600)); err != nil {
+				t.Fatalf("%s in %s: %v", end, data, err)
 			}
+			used()
 		}
-		refused := func(dir, known string, args ...string) {
+		refused := func(dir, known string) {
 			t.Helper()
-			status, _, errOut := shell(t, "", append([]string{end, "--config", config, "--data", dir}, args...)...)
-			if status != exitFailed || !strings.Contains(errOut, "--data: "+dir+" has no database, and "+config+" was used with the one in "+known) ||
+			args := []string{end, "--config", string(config), "--data", dir, "--service-key", secretFile(t, newOtherService(t).publicKey()), "--api-key", "k", "--check"}
+			if end == "serve" {
+				args = append(args[:5], "--check")
+			}
+			status, _, errOut := shell(t, "", args...)
+			if status != exitFailed || !strings.Contains(errOut, "--data: "+dir+" has no database, and "+string(config)+" was used with the one in "+known) ||
 				!strings.Contains(errOut, "give --data "+known) || !strings.Contains(errOut, "--new") {
 				t.Fatalf("%s: %d %s", end, status, errOut)
 			}
-			if _, err := os.Stat(dir); err == nil {
-				t.Errorf("%s: %s was made", end, dir)
-			}
 		}
-		run("--data", first)
-		run("--data", first)
-		refused(second, first, "--check") // first, since it ends whatever it finds
+		start(first, false)
+		start(first, false)
 		refused(second, first)
-		run("--data", second, "--new")
-		run("--data", first)
-		run("--data", second)
+		start(second, true)
+		start(first, false)
+		start(second, false)
 		if err := os.RemoveAll(second); err != nil { // as a disk that is not mounted
 			t.Fatal(err)
 		}
-		refused(second, second, "--check")
+		refused(second, second)
 	}
 }
 
