@@ -177,16 +177,14 @@ func (e *agreeEnd) exec(t interface{ Fatal(...any) }, text string, args ...any) 
 type (
 	holder struct {
 		api.Token
-		with  client.Secret
-		maker int // -1: nobody
-		ended bool
+		with client.Secret
 	}
 	thing struct {
 		n             int
 		task, subject string
 		by            int
 		small, over   bool
-		said          []int // who approved it
+		votes         []db.Vote
 	}
 	agreeRun struct {
 		*agreeEnd
@@ -196,90 +194,32 @@ type (
 	}
 )
 
-func (r *agreeRun) from(a, b int) bool {
-	for m := a; m >= 0; m = r.people[m].maker {
-		if m == b {
-			return true
-		}
+// agreed judges the approvals of a thing by the rule, to which TestAgree of package api holds People.Agree. enough is
+// also true where nobody has to agree.
+func (r *agreeRun) agreed(x *thing) (a api.Agreed, enough bool) {
+	var tokens []api.Token
+	for _, p := range r.people {
+		tokens = append(tokens, p.Token)
 	}
-	return false
-}
-
-// one reports whether one person may hold both.
-func (r *agreeRun) one(a, b int) bool {
-	return r.people[a].Root == r.people[b].Root || r.from(a, b) || r.from(b, a)
-}
-
-func (r *agreeRun) may(x *thing, who int) bool {
-	p := r.people[who]
-	return !p.ended && (p.Role == client.RoleApprover || p.Role == client.RoleAdmin) && !r.one(who, x.by)
-}
-
-// apart is those of a list that cannot be the same person as one.
-func (r *agreeRun) apart(list []int, one int) []int {
-	return slices.DeleteFunc(slices.Clone(list), func(b int) bool { return r.one(one, b) })
-}
-
-// best is how many persons a list is, in hundreds, and how many of those that said something may be
-// among them, by trying all choices.
-func (r *agreeRun) best(list, said []int) int {
-	if len(list) == 0 {
-		return 0
-	}
-	is := 100
-	if slices.Contains(said, list[0]) {
-		is++
-	}
-	return max(r.best(list[1:], said), is+r.best(r.apart(list[1:], list[0]), said))
-}
-
-func (r *agreeRun) most(list []int) int { return r.best(list, nil) / 100 }
-
-// helps reports whether one more adds something: at once, or as one of the most that there can be with
-// the most of those that said something.
-func (r *agreeRun) helps(x *thing, who int, able []int) bool {
-	all := slices.Clone(able)
-	for i := range r.people {
-		if r.may(x, i) && !slices.Contains(able, i) {
-			all = append(all, i)
-		}
-	}
-	return r.most(append(slices.Clone(able), who)) > r.most(able) || r.most(able) < r.most(all) && 100+r.best(r.apart(all, who), able) == r.best(all, able)
-}
-
-// rule is the rule: how many count, how many there can be, and how many are needed.
-func (r *agreeRun) rule(x *thing) (counts, reach, needed int, able []int) {
-	for _, who := range x.said {
-		if r.may(x, who) {
-			able = append(able, who)
-		}
-	}
-	all := slices.Clone(able)
-	for who := range r.people {
-		if r.may(x, who) && !slices.Contains(able, who) {
-			all = append(all, who)
-		}
-	}
-	needed = r.other
+	needed := r.other
 	if x.small {
 		needed = r.small
 	}
-	return r.most(able), r.most(all), needed, able
+	a = api.NewPeople(tokens).Agree(api.Asked{Needed: needed, By: []string{r.people[x.by].ID}, At: r.now()}, x.votes)
+	return a, needed == 0 || a.Enough()
 }
 
 // look holds a thing and its task, as each sees it, and its alarm to the rule. It returns who is
 // offered it.
 func (r *agreeRun) look(t *rapid.T, x *thing, alarms []string) (offered []int) {
 	ctx := context.Background()
-	counts, reach, needed, able := r.rule(x)
-	missing := max(needed-counts, 0)
-	open := missing > 0 && !x.over
-	nobody, void := open && reach < needed, open && len(able) < len(x.said)
-	if slices.Contains(alarms, x.subject) != (nobody || void) {
-		t.Fatalf("%s: %d of %d, %d can be reached, %d of %d are void: the alarms are %q", x.task, counts, needed, reach, len(x.said)-len(able), len(x.said), alarms)
+	a, enough := r.agreed(x)
+	open := !enough && !x.over
+	if slices.Contains(alarms, x.subject) != (open && a.TellNow()) {
+		t.Fatalf("%s: %s, nobody %q: the alarms are %q", x.task, a.Short(), a.Nobody(), alarms)
 	}
 	for who, p := range r.people {
-		if p.ended || p.Role != client.RoleApprover && p.Role != client.RoleAdmin { // these are offered nothing
+		if p.Revoked != 0 || !slices.Contains(api.Approvers, p.Role) { // these are offered nothing
 			continue
 		}
 		c := r.as(p.with)
@@ -287,12 +227,12 @@ func (r *agreeRun) look(t *rapid.T, x *thing, alarms []string) (offered []int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if (task.State == client.TaskOpen) != open || open && (task.Missing != missing || task.Needs != needed) || (task.Nobody != "") != nobody {
-			t.Fatalf("%d of %d count, %d can be reached; the task is %+v", counts, needed, reach, task)
+		if (task.State == client.TaskOpen) != open || open && (task.Missing != a.Missing() || task.Needs != a.Needed) || (task.Nobody != "") != (open && a.Nobody() != "") {
+			t.Fatalf("%s, nobody %q; the task is %+v", a.Short(), a.Nobody(), task)
 		}
 		offer := slices.Contains(task.May, "approve")
-		if offer != (task.MayNot == "") || offer && !open {
-			t.Fatalf("%s is offered: %v, and told %q", p.Name, offer, task.MayNot)
+		if offer != (open && slices.Contains(a.Could(), p.Name)) || offer != (task.MayNot == "") || open && offer != slices.Contains(task.Could, p.Name) {
+			t.Fatalf("%s is offered: %v, and told %q; those who could are %q, and %q in %+v", p.Name, offer, task.MayNot, a.Could(), task.Could, task)
 		}
 		page, err := c.Tasks(ctx, client.TaskFilter{Awaits: "me"}, client.PageOptions{Limit: 1000})
 		if err != nil || slices.ContainsFunc(page.Tasks, func(k client.Task) bool { return k.ID == x.task }) != offer {
@@ -301,50 +241,36 @@ func (r *agreeRun) look(t *rapid.T, x *thing, alarms []string) (offered []int) {
 		if offer {
 			offered = append(offered, who)
 		}
-		if offer != slices.Contains(task.Could, p.Name) && open {
-			t.Fatalf("%s is offered: %v; those who could are %q", p.Name, offer, task.Could)
-		}
-		if offer != (open && r.may(x, who) && !slices.Contains(able, who) && r.helps(x, who, able)) {
-			t.Fatalf("%s is offered: %v; may: %v; those who approved and may are %v: %+v", p.Name, offer, r.may(x, who), able, task)
-		}
-	}
-	if open && !nobody && len(offered) == 0 {
-		t.Fatalf("%s: %d of %d count and %d can be reached, but nobody is offered", x.task, counts, needed, reach)
 	}
 	return offered
 }
 
 func (r *agreeRun) approve(t *rapid.T, x *thing, who int, offered []int) {
-	ctx := context.Background()
-	before, _, needed, able := r.rule(x)
-	task, err := r.as(r.people[who].with).ApproveTask(ctx, x.task, "")
+	a, enough := r.agreed(x)
+	p := r.people[who]
+	task, err := r.as(p.with).ApproveTask(context.Background(), x.task, "")
 	offer := slices.Contains(offered, who)
 	switch {
-	case err == nil && (before >= needed || x.over): // one more is nothing or is kept
-		x.said = nil
+	case err == nil && (enough || x.over): // one more is nothing or is kept
+		x.votes = nil
 		for _, v := range task.Votes {
-			x.said = append(x.said, slices.IndexFunc(r.people, func(p *holder) bool { return p.ID == v.Actor }))
+			x.votes = append(x.votes, db.Vote{Token: v.Actor, At: r.now()})
 		}
 	case offer && err != nil:
-		t.Fatalf("%s is offered: %v", r.people[who].Name, err)
-	case !offer && err == nil && !slices.Contains(able, who):
-		t.Fatalf("%s is not offered, and was taken: %+v", r.people[who].Name, task)
+		t.Fatalf("%s is offered: %v", p.Name, err)
+	case !offer && err == nil && !a.Approved(p.ID):
+		t.Fatalf("%s is not offered, and was taken: %+v", p.Name, task)
 	case !offer && err != nil && !errors.Is(err, client.ErrForbidden) && !errors.Is(err, client.ErrConflict) && !errors.Is(err, client.ErrUnauthorized):
 		t.Fatal(err)
 	}
 	if offer {
-		x.said = append(slices.DeleteFunc(x.said, func(i int) bool { return i == who }), who)
-	}
-	if after, _, _, _ := r.rule(x); after < before {
-		t.Fatalf("%d counted, and %d after one more", before, after)
+		x.votes = append(slices.DeleteFunc(x.votes, func(v db.Vote) bool { return v.Token == p.ID }), db.Vote{Token: p.ID, At: r.now()})
 	}
 }
 
 // TestTasksAgreeWithTheRule: over random people, tokens, the tokens that made them, roles and
-// thresholds that change in between, at both ends, the rule is: an origin counts once, that of whoever
-// asked does not, what does not count is refused, and a task is open until it is satisfied. The count,
-// what each is offered, what an approval does, what the task says, the alarm and what is confirmed or
-// released agree with it after every step; and those who are offered can always end it.
+// thresholds that change in between, at both ends, what each is offered, what an approval does, what the
+// task says, the alarm and what is confirmed or released agree with the rule after every step.
 func TestTasksAgreeWithTheRule(t *testing.T) {
 	kinds := map[string]func(*testing.T) *agreeEnd{}
 	for _, d := range dialects {
@@ -372,13 +298,13 @@ func (e *agreeEnd) run(t *rapid.T, n *int) {
 	person := func() {
 		*n++
 		i := len(r.people)
-		p := &holder{Token: api.NewStoreToken(fmt.Sprint("p", *n), rapid.SampledFrom(roles).Draw(t, "role"), e.now()), maker: rapid.IntRange(-1, i-1).Draw(t, "maker")}
+		p := &holder{Token: api.NewStoreToken(fmt.Sprint("p", *n), rapid.SampledFrom(roles).Draw(t, "role"), e.now())}
 		if i == 0 {
 			p.Role = e.asks
 		}
-		if p.maker >= 0 {
-			if p.Maker = r.people[p.maker].ID; rapid.Bool().Draw(t, "of its origin") {
-				p.Root = r.people[p.maker].Root
+		if maker := rapid.IntRange(-1, i-1).Draw(t, "maker"); maker >= 0 {
+			if p.Maker = r.people[maker].ID; rapid.Bool().Draw(t, "of its origin") {
+				p.Root = r.people[maker].Root
 			}
 		}
 		p.with = e.keep(t, p.Token)
@@ -388,7 +314,7 @@ func (e *agreeEnd) run(t *rapid.T, n *int) {
 	add := func() {
 		var may []int
 		for i, p := range r.people {
-			if !p.ended && (p.Role == e.asks || p.Role == client.RoleAdmin) {
+			if p.Revoked == 0 && (p.Role == e.asks || p.Role == client.RoleAdmin) {
 				may = append(may, i)
 			}
 		}
@@ -420,10 +346,10 @@ func (e *agreeEnd) run(t *rapid.T, n *int) {
 		return offers
 	}
 	ask := func(x *thing) {
-		counts, _, needed, _ := r.rule(x)
+		a, enough := r.agreed(x)
 		given := e.ask(t, r.people[x.by].with, x)
-		if !x.over && given != (counts >= needed) {
-			t.Fatalf("%s: %d of %d count, and it is given: %v", x.task, counts, needed, given)
+		if !x.over && given != enough {
+			t.Fatalf("%s: %s, and it is given: %v", x.task, a.Short(), given)
 		}
 		x.over = x.over || given
 	}
@@ -444,8 +370,8 @@ func (e *agreeEnd) run(t *rapid.T, n *int) {
 			}
 		case "revoke":
 			p := rapid.SampledFrom(r.people).Draw(t, "whom")
-			p.ended = true
-			e.exec(t, `UPDATE tokens SET revoked = $2 WHERE id = $1`, p.ID, int64(e.now()))
+			p.Revoked = e.now()
+			e.exec(t, `UPDATE tokens SET revoked = $2 WHERE id = $1`, p.ID, int64(p.Revoked))
 		case "role":
 			p := rapid.SampledFrom(r.people).Draw(t, "whose")
 			p.Role = client.RoleViewer
@@ -457,7 +383,7 @@ func (e *agreeEnd) run(t *rapid.T, n *int) {
 				add()
 			}
 		case "ask":
-			if x := some(r.things); !r.people[x.by].ended && r.people[x.by].Role != client.RoleViewer {
+			if x := some(r.things); r.people[x.by].Revoked == 0 && r.people[x.by].Role != client.RoleViewer {
 				ask(x)
 			}
 		}
@@ -473,7 +399,7 @@ func (e *agreeEnd) run(t *rapid.T, n *int) {
 	}
 	r.small, r.other = e.threshold(t)
 	for _, x := range r.things {
-		if !r.people[x.by].ended && r.people[x.by].Role != client.RoleViewer {
+		if r.people[x.by].Revoked == 0 && r.people[x.by].Role != client.RoleViewer {
 			ask(x)
 		}
 	}

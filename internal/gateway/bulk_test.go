@@ -1,14 +1,12 @@
 package gateway
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"countersign/client"
 	"countersign/countersigntest"
-	"countersign/merchant"
 )
 
 // TestManyDeposits: held deposits are decided many at once, first counted, each with its own result;
@@ -63,64 +61,6 @@ func TestManyDeposits(t *testing.T) {
 			states = append(states, string(d.State))
 		}
 		if want := []string{"rejected", "rejected", "rejected", "credited", "credited", "credited", "held"}; !slices.Equal(states, want) {
-			t.Errorf("%q, want %q", states, want)
-		}
-	})
-}
-
-// TestRefusedTogether: refused callbacks are tried again together after the setting is changed,
-// each booked once, and the rest dismissed; questions are left alone.
-func TestRefusedTogether(t *testing.T) {
-	eachUnbound(t, func(c *Config) { c.Callbacks.Profile.Binding = merchant.BindingRequired }, func(t *testing.T, strict *rig) {
-		ctx := t.Context()
-		for n := range 5 {
-			strict.deliver(countersigntest.Deposit(n + 1))
-		}
-		strict.deliver(countersigntest.Withdrawal(1))
-		strict.allRefused(6)
-		all := client.DecideTasks{IDs: strict.client.open(t, client.TaskRefused), DryRun: true}
-		slices.Reverse(all.IDs) // the first that came first
-		dry, err := strict.client.ApproveTasks(ctx, all)
-		if err != nil || dry.Done != 5 || !dry.DryRun || !strings.Contains(dry.Tasks[5].Why, "asks about a withdrawal") {
-			t.Fatalf("%+v, %v", dry, err)
-		}
-		// Under the setting that refused them they are refused again, each with the reason.
-		all.DryRun = false
-		got, err := strict.client.ApproveTasks(ctx, all)
-		if err != nil || got.Done != 0 || !strings.Contains(got.Tasks[0].Why, "refused again: not_bound") || len(strict.client.open(t, client.TaskRefused)) != 6 {
-			t.Fatalf("%+v, %v", got, err)
-		}
-		lax := newRigOn(t, strict.db, strict.service, func(c *Config) { c.Callbacks.Profile.Binding = merchant.BindingOff })
-		got, err = lax.client.ApproveTasks(ctx, client.DecideTasks{IDs: all.IDs[1:3], Reason: "mended"})
-		if err != nil || got.Done != 2 {
-			t.Fatalf("%+v, %v", got, err)
-		}
-		if list := lax.allDeposits(); len(list) != 2 || list[0].TrackingID != countersigntest.Deposit(2).TrackingID {
-			t.Errorf("%+v", list)
-		}
-		if got, err = lax.client.ApproveTasks(ctx, all); err != nil || got.Done != 3 {
-			t.Fatalf("%+v, %v", got, err)
-		}
-		if list := lax.allDeposits(); len(list) != 5 {
-			t.Errorf("%+v", list)
-		}
-		if got, err = lax.client.ApproveTasks(ctx, all); err != nil || got.Done != 0 || len(lax.allDeposits()) != 5 {
-			t.Errorf("again: %+v, %v", got, err)
-		}
-		all.DryRun = true
-		left, err := lax.client.DeclineTasks(ctx, all)
-		if err != nil || left.Done != 1 {
-			t.Fatalf("%+v, %v", left, err)
-		}
-		all.DryRun, all.Reason = false, "not ours"
-		if left, err = lax.client.DeclineTasks(ctx, all); err != nil || left.Done != 1 {
-			t.Fatalf("%+v, %v", left, err)
-		}
-		var states []string
-		for _, x := range lax.allRefused(6) {
-			states = append(states, fmt.Sprint(x.State, " ", x.Note))
-		}
-		if want := []string{"dismissed not ours", "taken ", "taken ", "taken mended", "taken mended", "taken "}; !slices.Equal(states, want) {
 			t.Errorf("%q, want %q", states, want)
 		}
 	})

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -74,19 +73,6 @@ func TestHoldWaits(t *testing.T) {
 				t.Errorf("after the stop: errCode %d", code)
 			}
 		})
-	}
-}
-
-// TestOnHeldSeesAllChanges: it returns for an order that changed before it looked.
-func TestOnHeldSeesAllChanges(t *testing.T) {
-	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), nil)
-	r.order(1)
-	r.onHeld(t.Context(), *countersigntest.Withdrawal(1)) // or the test hangs
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	r.onHeld(ctx, *countersigntest.Withdrawal(2))
-	if _, err := r.book.Order(t.Context(), countersigntest.Withdrawal(2).CallBackID); err == nil {
-		t.Error("an order came from nowhere")
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
-	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/policy"
 )
@@ -20,35 +19,6 @@ func twoNodes(t *testing.T, service *countersigntest.Service, change func(*Confi
 	t.Helper()
 	url := dialects[1].url(t)
 	return newRig(t, url, service, change), newRig(t, url, service, change)
-}
-
-// TestOtherNodesAreWoken: what one node commits wakes those who wait on another,
-// by a notification and not by a look from time to time.
-func TestOtherNodesAreWoken(t *testing.T) {
-	a, b := twoNodes(t, newService(t, countersigntest.ServiceConfig{}), func(c *Config) {
-		c.Forward = Forwarding{URL: "http://127.0.0.1:1/in", Secret: testSecret}
-	})
-	for topic, do := range map[db.Topic]func(){
-		book.TopicDeposits: func() { a.deliver(countersigntest.Deposit(1)) },
-		book.TopicForwards: func() { a.deliver(countersigntest.Deposit(2)) },
-		book.TopicEvents:   func() { a.order(3); a.confirmed(3) },
-	} {
-		wake, stop := b.db.Watch(topic)
-		defer stop()
-		for drained := false; !drained; { // of what was said when the node began to listen
-			select {
-			case <-wake:
-			case <-time.After(50 * time.Millisecond):
-				drained = true
-			}
-		}
-		do()
-		select {
-		case <-wake:
-		case <-time.After(time.Minute):
-			t.Errorf("nobody was woken for topic %d", topic)
-		}
-	}
 }
 
 // TestTwoWorkOnOneQuestion: a lease on a question may end while it is worked on.

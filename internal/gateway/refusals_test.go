@@ -90,28 +90,6 @@ func TestRefusalsAlarm(t *testing.T) {
 	}
 }
 
-// TestManyRefused: 400 wrong deposits are one row of each of their kinds, with examples.
-func TestManyRefused(t *testing.T) {
-	service := newService(t, countersigntest.ServiceConfig{Unbound: true})
-	r := newRig(t, dialects[0].url(t), service, func(c *Config) { c.Callbacks.Profile.Binding = merchant.BindingRequired })
-	for n := range 400 {
-		r.deliver(countersigntest.Deposit(n + 1))
-	}
-	if err := r.refusals.raise(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	r.wantAlarms(client.AlarmDepositRefused, client.AlarmRequestSuspect, client.AlarmAllRefused)
-	for kind, want := range map[client.AlarmKind]int64{client.AlarmDepositRefused: 400, client.AlarmRequestSuspect: 400} {
-		if list, err := r.client.Alarms(t.Context(), client.AlarmFilter{Kind: kind}, client.PageOptions{}); err != nil || len(list.Alarms) != 1 || list.Alarms[0].Number != want {
-			t.Errorf("%s: %+v, %v", kind, list, err)
-		}
-	}
-	list, err := r.client.Alarms(t.Context(), client.AlarmFilter{Kind: client.AlarmRequestSuspect}, client.PageOptions{})
-	if err != nil || len(list.Alarms[0].Examples) != 5 || list.Alarms[0].Subject != countersigntest.Deposit(400).TrackingID+" (not_bound)" {
-		t.Errorf("%+v, %v", list, err)
-	}
-}
-
 // TestRefusalReasons: every reason of package merchant is either counted as a
 // refusal or one of a callback that was acted on.
 func TestRefusalReasons(t *testing.T) {

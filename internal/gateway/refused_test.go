@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -221,24 +220,4 @@ func TestRefusedFlood(t *testing.T) {
 		t.Errorf("%+v", x)
 	}
 	r.wantAlarms(client.AlarmDepositRefused)
-}
-
-// TestRefusedAllNodes: two nodes keep the same callback as one row.
-func TestRefusedAllNodes(t *testing.T) {
-	service := newService(t, countersigntest.ServiceConfig{Unbound: true})
-	url := dialects[1].url(t)
-	strict := func(c *Config) { c.Callbacks.Profile.Binding = merchant.BindingRequired }
-	nodes := []*rig{newRig(t, url, service, strict), newRig(t, url, service, strict)}
-	var both sync.WaitGroup
-	for _, r := range nodes {
-		both.Go(func() {
-			for range 20 {
-				service.Deliver(context.Background(), r.to, countersigntest.Deposit(1))
-			}
-		})
-	}
-	both.Wait()
-	if x := nodes[0].allRefused(1)[0]; x.Number != 40 {
-		t.Errorf("%+v", x)
-	}
 }
