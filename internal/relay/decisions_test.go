@@ -69,10 +69,7 @@ func (f *feed) serve(w http.ResponseWriter, r *http.Request, _ []byte) bool {
 			lost = lost || end < after && after < base
 		}
 		if after > last || lost {
-			w.Header().Set("Content-Type", "application/problem+json")
-			w.WriteHeader(http.StatusConflict)
-			fmt.Fprintf(w, `{"status":409,"title":"Conflict","detail":"after is beyond the end of the feed, which is %d"}`, last)
-			break
+			return fails(w, http.StatusConflict, fmt.Sprint("after is beyond the end of the feed, which is ", last))
 		}
 		_ = json.NewEncoder(w).Encode(out)
 	default:

@@ -3,53 +3,19 @@ package relay
 import (
 	"context"
 	"fmt"
-	"io"
-	"net"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"countersign/internal/lab/dbtest"
 )
-
-// network makes a server that has only a socket listen on a port of this machine: Java's
-// driver knows no sockets.
-func network(t *testing.T, rawURL string) (host, database string) {
-	t.Helper()
-	c := must(pgconn.ParseConfig(rawURL))(t)
-	_, socket := pgconn.NetworkAddress(c.Host, c.Port)
-	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			in, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer in.Close()
-				out, err := net.Dial("unix", socket)
-				if err != nil {
-					return
-				}
-				defer out.Close()
-				go func() {
-					_, _ = io.Copy(out, in)
-					out.Close()
-				}()
-				_, _ = io.Copy(in, out)
-			}()
-		}
-	}()
-	return l.Addr().String(), c.Database
-}
 
 // Each insert of docs/provider/relay.md and beside it, run as it stands there, books a deposit and has it told,
 // once; a second run fails, and books and tells nothing.
@@ -57,42 +23,24 @@ func TestInsertsOfTheDocument(t *testing.T) {
 	page := must(os.ReadFile("../../docs/provider/relay.md"))(t)
 	_, section, _ := strings.Cut(string(page), "\n## The insert\n")
 	section, _, _ = strings.Cut(section, "\n## ")
-	c := newCore(t)
+	pair := dbtest.NewPair(t) // its servers listen on ports: Java's driver knows no sockets
+	addr, database := pair.Primary.Addr, "postgres"
+	c := newCoreAt(t, pair.URL(addr))
 	s := newService(t, "shop")
 	c.exec(`CREATE TABLE booked (tracking_id text PRIMARY KEY, amount numeric NOT NULL)`)
-	addr, database := network(t, c.url)
 	env := append(os.Environ(), "CORE_URL="+(&url.URL{Scheme: "postgres", User: url.User("postgres"), Host: addr, Path: "/" + database, RawQuery: "sslmode=disable"}).String(),
 		"CORE_JDBC_URL=jdbc:postgresql://"+addr+"/"+database+"?user=postgres", "NODE_PATH="+nodePath())
-	const driver = "/usr/share/java/postgresql.jar"
+	const driver, python = "/usr/share/java/postgresql.jar", "/usr/bin/python3" // of Debian, with Debian's psycopg2
 	languages := map[string]struct {
 		file    string
-		lacking func() string // what is not installed; empty: nothing
-		command func(file string) []string
+		needs   string // a command of sh, which fails where something is not installed
+		command []string
 	}{
-		"sql": {"book.sql", program("psql"), func(f string) []string {
-			return []string{"psql", "-q", "-v", "ON_ERROR_STOP=1", "-f", f, "postgres://postgres@" + addr + "/" + database}
-		}},
-		"go": {"book.go", program("go"), func(f string) []string { return []string{"go", "run", f} }},
-		"java": {"Book.java", func() string {
-			if _, err := os.Stat(driver); err != nil {
-				return driver
-			}
-			return program("javac")()
-		}, func(f string) []string { return []string{"java", "-cp", driver, f} }},
-		"python": {"book.py", func() string {
-			if exec.Command(python, "-c", "import psycopg2").Run() != nil {
-				return "psycopg2 of " + python
-			}
-			return ""
-		}, func(f string) []string { return []string{python, f} }},
-		"js": {"book.js", func() string {
-			cmd := exec.Command("node", "-e", `require("pg")`)
-			cmd.Env, cmd.Dir = env, t.TempDir()
-			if cmd.Run() != nil {
-				return "node with pg"
-			}
-			return ""
-		}, func(f string) []string { return []string{"node", f} }},
+		"sql":    {"book.sql", "command -v psql", []string{"psql", "-q", "-v", "ON_ERROR_STOP=1", "postgres://postgres@" + addr + "/" + database, "-f"}},
+		"go":     {"book.go", "command -v go", []string{"go", "run"}},
+		"java":   {"Book.java", "test -e " + driver + " && command -v javac", []string{"java", "-cp", driver}},
+		"python": {"book.py", python + " -c 'import psycopg2'", []string{python}},
+		"js":     {"book.js", `cd / && node -e 'require("pg")'`, []string{"node"}},
 	}
 	blocks := regexp.MustCompile("(?s)```(\\w+)\n(.*?)```").FindAllStringSubmatch(section, -1)
 	for _, language := range []string{"go", "java", "python", "js"} {
@@ -116,17 +64,18 @@ func TestInsertsOfTheDocument(t *testing.T) {
 			if b[1] != "sql" {
 				dbtest.NotRaced(t, "other languages are processes of their own")
 			}
-			if lacking := l.lacking(); lacking != "" {
+			needs := exec.CommandContext(t.Context(), "sh", "-c", l.needs)
+			needs.Env = env
+			if needs.Run() != nil {
 				if os.Getenv("CI") == "true" {
-					t.Fatalf("not installed: %s", lacking)
+					t.Fatalf("not installed: %s", l.needs)
 				}
-				t.Skipf("skipped: not installed: %s", lacking)
+				t.Skipf("skipped: not installed: %s", l.needs)
 			}
-			file := filepath.Join(t.TempDir(), l.file)
-			if err := os.WriteFile(file, []byte(b[2]), 0o600); err != nil {
+			args := append(slices.Clone(l.command), filepath.Join(t.TempDir(), l.file))
+			if err := os.WriteFile(args[len(args)-1], []byte(b[2]), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			args := l.command(file)
 			for n := range 2 {
 				cmd := exec.CommandContext(context.Background(), args[0], args[1:]...)
 				cmd.Env = env
@@ -156,9 +105,6 @@ func TestInsertsOfTheDocument(t *testing.T) {
 	}
 }
 
-// python is Debian's, for which Debian's psycopg2 is installed.
-const python = "/usr/bin/python3"
-
 // nodePath is where .ci/run puts pg, if the environment does not say where it is.
 func nodePath() string {
 	if p := os.Getenv("NODE_PATH"); p != "" {
@@ -169,13 +115,4 @@ func nodePath() string {
 		return ""
 	}
 	return filepath.Join(dir, "countersign-node", "node_modules")
-}
-
-func program(name string) func() string {
-	return func() string {
-		if _, err := exec.LookPath(name); err != nil {
-			return name
-		}
-		return ""
-	}
 }

@@ -1,19 +1,20 @@
 package relay
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/jackc/pgx/v5"
 
 	"countersign/client"
 	"countersign/internal/lab/dbtest"
@@ -154,14 +155,10 @@ func TestDatabaseGoesAway(t *testing.T) {
 	name := c.one(`SELECT current_database()`)
 	server := must(url.Parse(c.url))(t)
 	server.Path = "/postgres"
-	outside := must(pgx.Connect(t.Context(), server.String()))(t)
-	defer outside.Close(context.Background())
-	control := func(text string, args ...any) {
-		t.Helper()
-		must(outside.Exec(context.Background(), text, args...))(t)
-	}
+	outside := &core{t: t, url: server.String()}
+	outside.conn = outside.connect()
 	cut := func() {
-		control(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1 AND application_name = 'countersign relay'`, name)
+		outside.exec(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1 AND application_name = 'countersign relay'`, name)
 	}
 	var once atomic.Bool
 	s.set(nil, func(r *http.Request, body []byte, _ int, _ []byte) bool {
@@ -177,13 +174,13 @@ func TestDatabaseGoesAway(t *testing.T) {
 		c.insert(kindDeposit, deposit("shop", want[i]))
 	}
 	c.carried()
-	control(`ALTER DATABASE ` + name + ` ALLOW_CONNECTIONS false`)
+	outside.exec(`ALTER DATABASE ` + name + ` ALLOW_CONNECTIONS false`)
 	cut()
 	until(t, "it is told", func() bool {
 		return strings.Contains(r.log.String(), "part=core") && status(r.Handler(), "/readyz") == http.StatusServiceUnavailable
 	})
 	c.insert(kindDeposit, deposit("shop", "d-10")) // by a connection of before
-	control(`ALTER DATABASE ` + name + ` ALLOW_CONNECTIONS true`)
+	outside.exec(`ALTER DATABASE ` + name + ` ALLOW_CONNECTIONS true`)
 	until(t, "it goes on", func() bool { return c.waiting() == "0" && status(r.Handler(), "/readyz") == http.StatusOK })
 	if diff := cmp.Diff(append(want, "d-10"), s.told("shop")); diff != "" {
 		t.Error(diff)
@@ -260,16 +257,52 @@ func TestRights(t *testing.T) {
 		return u.String()
 	}
 	start(t, Config{From: as(name), Nodes: []*client.Service{clientOf(t, s.front.URL, s.token)}, Decisions: true})
-	conn := must(pgx.Connect(t.Context(), as("core_"+name)))(t)
-	defer conn.Close(context.Background())
+	conn := (&core{t: t, url: as("core_" + name)}).connect()
 	must(conn.Exec(t.Context(), `INSERT INTO countersign_outbox (kind, body) VALUES ('deposit', $1), ('deposit', '{}'), ('withdrawal', $2)`, deposit("shop", "d-1"), withdrawal("shop", "w-1")))(t)
 	until(t, "everything is carried or refused", func() bool { return c.waiting() == "0" && c.refused() == "1" })
 	list := must(s.admin.Withdrawals(t.Context(), client.WithdrawalFilter{}, client.PageOptions{}))(t)
 	must(s.admin.CancelWithdrawal(t.Context(), list.Withdrawals[0].ID))(t)
 	until(t, "the decision", func() bool { return c.one(`SELECT count(*) FROM countersign_decisions`) == "1" })
-	relay := must(pgx.Connect(t.Context(), as(name)))(t)
-	defer relay.Close(context.Background())
-	if tag, err := relay.Exec(t.Context(), anewDecisionSQL, 9, "shop", "w-1", "shop.again", "{}"); err != nil || tag.RowsAffected() != 1 {
+	if tag, err := (&core{t: t, url: as(name)}).connect().Exec(t.Context(), anewDecisionSQL, 9, "shop", "w-1", "shop.again", "{}"); err != nil || tag.RowsAffected() != 1 {
 		t.Errorf("giving it another id: %v, %v", tag, err)
+	}
+}
+
+// TestRewrittenWhileCarried: the core writes a row anew while the relay carries what it read
+// before. The new content is not lost: it is carried, or refused where anybody can see it.
+func TestRewrittenWhileCarried(t *testing.T) {
+	c := newCore(t)
+	s := newService(t, "shop")
+	core := c.connect()
+	var rewrites atomic.Int64
+	rewrite := func(text string) {
+		if _, err := core.Exec(context.Background(), text); err != nil {
+			t.Error(err)
+		}
+		rewrites.Add(1)
+	}
+	s.set(nil, func(_ *http.Request, body []byte, _ int, _ []byte) bool {
+		switch n := rewrites.Load(); {
+		case n == 0 && bytes.Contains(body, []byte("moved-1")): // acknowledged, and not what the core means any more
+			rewrite(`UPDATE countersign_outbox SET body = replace(body::text, 'moved-1', 'moved-2')::json WHERE body::text LIKE '%moved-1%'`)
+		case n == 1 && bytes.Contains(body, []byte("nobody")): // refused, and mended
+			rewrite(`UPDATE countersign_outbox SET body = replace(body::text, 'nobody', 'shop')::json WHERE body::text LIKE '%nobody%'`)
+		case n == 2 && bytes.Contains(body, []byte("amount-1")): // another amount under the same trackingId
+			rewrite(`UPDATE countersign_outbox SET body = replace(body::text, '"amount":"', '"amount":"9')::json WHERE body::text LIKE '%amount-1%'`)
+		}
+		return true
+	})
+	s.relay(c)
+	for i, d := range []any{deposit("shop", "moved-1"), deposit("nobody", "mended-1"), deposit("shop", "amount-1")} {
+		c.insert(kindDeposit, d)
+		until(t, "the row was written anew, and is settled", func() bool { return rewrites.Load() == int64(i+1) && c.waiting() == "0" })
+	}
+	told := s.told("shop")
+	slices.Sort(told)
+	if want := []string{"amount-1", "mended-1", "moved-1", "moved-2"}; !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
+	}
+	if got := c.one(`SELECT string_agg(body->>'trackingId' || ' ' || (problem->>'status'), ', ') FROM countersign_outbox WHERE refused IS NOT NULL`); got != "amount-1 409" {
+		t.Errorf("refused: %s", got)
 	}
 }

@@ -39,15 +39,8 @@ func child() bool {
 	return true
 }
 
-// spawn starts a relay as a process. kill ends it at once, and waits for its end.
-func (s *service) spawn(c *core) (kill func()) {
-	s.t.Helper()
-	_, kill = s.spawnIdle(c, 0)
-	return kill
-}
-
-// spawnIdle is spawn with a Config.idle, and gives the process.
-func (s *service) spawnIdle(c *core, idle time.Duration) (p *os.Process, kill func()) {
+// spawn starts a relay as a process, with a Config.idle. kill ends it at once, and waits for its end.
+func (s *service) spawn(c *core, idle time.Duration) (p *os.Process, kill func()) {
 	s.t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), childFrom+"="+c.url, childTo+"="+s.front.URL, childToken+"="+s.token, childIdle+"="+idle.String())

@@ -228,33 +228,31 @@ func TestOutcomeIsNotLost(t *testing.T) {
 		is := func(r *http.Request) bool {
 			return r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/"+kind)
 		}
+		set := func(before func(http.ResponseWriter, *http.Request, []byte) bool, after func(*http.Request, []byte, int, []byte) bool) (end func()) {
+			s.set(before, after)
+			return func() { s.set(nil, nil) }
+		}
+		hangs := func(r *http.Request) bool {
+			if is(r) {
+				hang(r)
+			}
+			return is(r)
+		}
 		for _, step := range []struct {
 			name  string
 			begin func() (end func())
 		}{
 			{"the request has not arrived", func() func() {
-				s.set(func(_ http.ResponseWriter, r *http.Request, _ []byte) bool {
-					if is(r) {
-						hang(r)
-					}
-					return is(r)
-				}, nil)
-				return func() { s.set(nil, nil) }
+				return set(func(_ http.ResponseWriter, r *http.Request, _ []byte) bool { return hangs(r) }, nil)
 			}},
 			{"the service has committed and not answered", func() func() {
-				s.set(nil, func(r *http.Request, _ []byte, _ int, _ []byte) bool {
-					if is(r) {
-						hang(r)
-					}
-					return true
-				})
-				return func() { s.set(nil, nil) }
+				return set(nil, func(r *http.Request, _ []byte, _ int, _ []byte) bool { return !hangs(r) })
 			}},
 			{"the row is being deleted", func() func() { return c.gate("NOT DEFERRABLE", reached) }},
 			{"the deletion is being committed", func() func() { return c.gate("DEFERRABLE INITIALLY DEFERRED", reached) }},
 		} {
 			t.Run(kind+": "+step.name, func(t *testing.T) {
-				kill := s.spawn(c)
+				_, kill := s.spawn(c, 0)
 				var ids []string
 				for range 3 {
 					n++
@@ -265,28 +263,25 @@ func TestOutcomeIsNotLost(t *testing.T) {
 					c.decided(id, "confirmed")
 				}
 				c.carried()
-				ask := func() {
+				together := func(kind string, members func(id string) map[string]any) {
 					c.exec(`BEGIN`)
 					for _, id := range ids {
-						c.about(kindRelease, id, map[string]any{"claim": id})
+						c.about(kind, id, members(id))
 					}
 					c.exec(`COMMIT`)
 				}
+				ask := func() { together(kindRelease, func(id string) map[string]any { return map[string]any{"claim": id} }) }
 				tell := func() {
+					permits := map[string]string{}
 					for _, id := range ids {
-						c.permit(id)
+						permits[id] = c.permit(id)
 					}
-					c.exec(`BEGIN`)
-					for _, id := range ids {
-						c.about(kindOutcome, id, map[string]any{"permit": c.permit(id), "executed": map[string]any{"txId": "0x" + id}})
-					}
-					c.exec(`COMMIT`)
+					together(kindOutcome, func(id string) map[string]any {
+						return map[string]any{"permit": permits[id], "executed": map[string]any{"txId": "0x" + id}}
+					})
 				}
 				if kind == kindOutcome {
 					ask()
-					for _, id := range ids {
-						c.permit(id)
-					}
 					c.carried()
 				}
 				end := step.begin()
@@ -298,7 +293,8 @@ func TestOutcomeIsNotLost(t *testing.T) {
 				<-reached
 				kill()
 				end()
-				defer s.spawn(c)() // else it would work in place of the next one that is to be killed
+				_, stop := s.spawn(c, 0)
+				defer stop() // else it would work in place of the next one that is to be killed
 				if kind == kindRelease {
 					tell()
 				}
@@ -389,7 +385,7 @@ func TestOneRelayWorks(t *testing.T) {
 		}
 		return false
 	}, nil)
-	kill := s.spawn(c)
+	_, kill := s.spawn(c, 0)
 	c.insert(kindDeposit, deposit("shop", "d-1"))
 	<-reached
 	second := must(New(Config{From: c.url, Nodes: []*client.Service{s.admin}}))(t)

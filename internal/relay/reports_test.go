@@ -108,9 +108,7 @@ func TestForeignResults(t *testing.T) {
 	permit := func(id string) string {
 		return `{"issued":{"permit":"cpt_` + id + `","withdrawal":{"merchant":"shop","callBackId":"` + id + `"}}}`
 	}
-	ended := func(id string) string {
-		return `{"ended":{"merchant":"shop","callBackId":"` + id + `"}}`
-	}
+	ended := func(id string) string { return `{"ended":{"merchant":"shop","callBackId":"` + id + `"}}` }
 	refused := `{"error":{"title":"Conflict","status":409}}`
 	for answer, good := range map[string]string{
 		`{"releases":[` + permit("w-1") + `,` + permit("w-2") + `]}`:                                      kindRelease,

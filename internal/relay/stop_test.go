@@ -35,7 +35,6 @@ func TestStopped(t *testing.T) {
 			}
 		}
 	}
-	carried := func(what string) { t.Helper(); until(t, what, func() bool { return c.waiting() == "0" }) }
 	for _, late := range []string{"request", "answer"} {
 		t.Run("its "+late+" is late", func(t *testing.T) {
 			reached, on, passed := make(chan struct{}), make(chan struct{}), make(chan struct{})
@@ -65,22 +64,22 @@ func TestStopped(t *testing.T) {
 					return true
 				})
 			}
-			stopped, kill := s.spawnIdle(c, shortIdle)
+			stopped, kill := s.spawn(c, shortIdle)
 			insert(late)
 			<-reached
 			signal(t, stopped, syscall.SIGSTOP)
-			_, killOther := s.spawnIdle(c, shortIdle)
-			carried("another relay carries")
+			_, killOther := s.spawn(c, shortIdle)
+			c.carried() // another relay carries
 			insert(late + "-meanwhile")
-			carried("another relay goes on")
+			c.carried() // another relay goes on
 			close(on)
 			<-passed
 			signal(t, stopped, syscall.SIGCONT)
 			insert(late + "-again")
-			carried("both carry")
+			c.carried() // both carry
 			killOther()
 			insert(late + "-alone")
-			carried("it carries alone")
+			c.carried() // it carries alone
 			kill()
 			s.set(nil, nil)
 			if diff := cmp.Diff(want, s.told("shop")); diff != "" {
