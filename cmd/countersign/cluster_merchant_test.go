@@ -143,6 +143,13 @@ func (m *recorder) knows(events map[string]bool) bool {
 	return true
 }
 
+// known is how many events the merchant got something of.
+func (m *recorder) known() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.counts)
+}
+
 // change makes the merchant another one.
 func (m *recorder) change(f func()) {
 	m.mu.Lock()

@@ -26,14 +26,13 @@ type gwLoad struct {
 	mu        sync.Mutex
 	deposited int
 	ordered   int
-	lost      []int                                   // orders without a final answer
-	untaken   []int                                   // deposits likewise
-	taken     map[string]bool                         // trackingId
-	cancelled map[int]bool                            // acknowledged as taken back
-	outcomes  map[int]gwOutcome                       // final answers
-	acks      map[*gwNode][]time.Time                 // when a deposit was acknowledged
-	codes     map[*gwNode]map[countersign.ErrCode]int // answers
-	feed      []gwDeposit                             // as it was read, from the first on
+	lost      []int                   // orders without a final answer
+	untaken   []int                   // deposits likewise
+	taken     map[string]bool         // trackingId
+	cancelled map[int]bool            // acknowledged as taken back
+	outcomes  map[int]gwOutcome       // final answers
+	acks      map[*gwNode][]time.Time // when a deposit was acknowledged
+	feed      []gwDeposit             // as it was read, from the first on
 }
 
 // gwOutcome is what the service was told for good.
@@ -44,11 +43,8 @@ type gwOutcome struct {
 
 func newGwLoad(c *gwNodes) *gwLoad {
 	l := &gwLoad{gwNodes: c, taken: map[string]bool{}, cancelled: map[int]bool{}, outcomes: map[int]gwOutcome{},
-		acks: map[*gwNode][]time.Time{}, codes: map[*gwNode]map[countersign.ErrCode]int{}}
+		acks: map[*gwNode][]time.Time{}}
 	l.ctx, l.stop = context.WithCancel(c.t.Context())
-	for _, n := range c.nodes {
-		l.codes[n] = map[countersign.ErrCode]int{}
-	}
 	for _, n := range c.nodes { // each works with all of them
 		for range 2 {
 			l.repeat(func() { l.deposit(n) })
@@ -85,19 +81,13 @@ func (l *gwLoad) next(n *int, lost *[]int) int {
 	return *n
 }
 
-// ask delivers cb and counts the answer.
+// ask delivers cb, and reports whether there was an answer.
 func (l *gwLoad) ask(n *gwNode, cb countersign.Callback) (r countersigntest.Result, answered bool) {
 	_, to := n.process()
 	// What the service has begun it finishes.
 	r = l.service.Deliver(context.WithoutCancel(l.ctx), to, cb)
 	var refused *countersigntest.Refusal
-	answered = r.Err == nil || errors.As(r.Err, &refused)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if answered {
-		l.codes[n][r.Code()]++
-	}
-	return r, answered
+	return r, r.Err == nil || errors.As(r.Err, &refused)
 }
 
 func (l *gwLoad) deposit(n *gwNode) {
@@ -219,11 +209,7 @@ func (l *gwLoad) read() {
 // until waits for ok, which needs the load to go on.
 func (l *gwLoad) until(what string, ok func() bool) {
 	l.t.Helper()
-	for deadline := time.Now().Add(wholeRun(l.t)); !ok(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			l.t.Fatalf("%s: it does not happen", what)
-		}
-	}
+	waitUntil(l.t, what, func() string { return "" }, ok)
 }
 
 // acked returns when n first acknowledged a deposit after a moment.
@@ -325,7 +311,6 @@ func (l *gwLoad) finish() {
 	}
 	t.Logf("%d deposits in the feed, %d orders, %d answered for good, %d taken back; the reader had %d", len(feed), l.ordered, len(l.outcomes), len(l.cancelled), len(l.feed))
 	for _, n := range l.nodes {
-		t.Logf("node %s: answers by errCode %v", n.name, l.codes[n])
 		if d, _ := n.process(); d.stop(t) != 0 {
 			t.Errorf("node %s did not stop as it should:\n%s", n.name, d.output)
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -125,23 +126,7 @@ type gwDeposit struct {
 	State      string
 }
 
-// deposits reads the feed at n to its end and holds it to having no gap.
-func (c *gwNodes) deposits(n *gwNode) (all []gwDeposit) {
-	c.t.Helper()
-	for {
-		var page struct{ Deposits []gwDeposit }
-		c.must(n, "GET", fmt.Sprintf("/v1/deposits?limit=1000&after=%d", len(all)), nil, &page)
-		if len(page.Deposits) == 0 {
-			return all
-		}
-		for _, d := range page.Deposits {
-			if d.Seq != int64(len(all)+1) {
-				c.t.Fatalf("node %s has deposit %d where %d was due", n.name, d.Seq, len(all)+1)
-			}
-			all = append(all, d)
-		}
-	}
-}
+func (d gwDeposit) seq() int64 { return d.Seq }
 
 type gwEvent struct {
 	Seq        int64
@@ -149,23 +134,32 @@ type gwEvent struct {
 	CallBackID string
 }
 
-// events is deposits for the other feed.
-func (c *gwNodes) events(n *gwNode) (all []gwEvent) {
+func (e gwEvent) seq() int64 { return e.Seq }
+
+// readFeed reads a feed at n to its end and holds it to having no gap.
+func readFeed[T interface{ seq() int64 }](c *gwNodes, n *gwNode, name string) (all []T) {
 	c.t.Helper()
 	for {
-		var page struct{ Events []gwEvent }
-		c.must(n, "GET", fmt.Sprintf("/v1/events?limit=1000&after=%d", len(all)), nil, &page)
-		if len(page.Events) == 0 {
+		var page map[string]json.RawMessage
+		c.must(n, "GET", fmt.Sprintf("/v1/%s?limit=1000&after=%d", name, len(all)), nil, &page)
+		var list []T
+		if err := json.Unmarshal(page[name], &list); err != nil {
+			c.t.Fatal(err)
+		}
+		if len(list) == 0 {
 			return all
 		}
-		for _, e := range page.Events {
-			if e.Seq != int64(len(all)+1) {
-				c.t.Fatalf("node %s has event %d where %d was due", n.name, e.Seq, len(all)+1)
+		for _, e := range list {
+			if e.seq() != int64(len(all)+1) {
+				c.t.Fatalf("node %s has %d of %s where %d was due", n.name, e.seq(), name, len(all)+1)
 			}
 			all = append(all, e)
 		}
 	}
 }
+
+func (c *gwNodes) deposits(n *gwNode) []gwDeposit { return readFeed[gwDeposit](c, n, "deposits") }
+func (c *gwNodes) events(n *gwNode) []gwEvent     { return readFeed[gwEvent](c, n, "events") }
 
 // gwOrder is the order that countersigntest.Withdrawal(n) asks for.
 func gwOrder(n int) map[string]any {

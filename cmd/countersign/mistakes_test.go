@@ -59,6 +59,9 @@ func TestFirstMistakes(t *testing.T) {
 		}
 		for _, m := range mistakes {
 			kind := command.Target.Type().String() + m.name
+			if flags["api"] != nil && flags["token"] != nil && m.flag != "" {
+				kind = "a call: " + m.name
+			}
 			if m.flag != "" && flags[m.flag] == nil || tried[kind] {
 				continue
 			}

@@ -3,14 +3,10 @@
 package main
 
 import (
-	"io"
 	"math/rand/v2"
-	"net/http"
 	"net/url"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -109,10 +105,11 @@ func TestNodes(t *testing.T) {
 	c.stop()
 }
 
-// burst returns n work for a merchant that takes much at once, until it has
-// claimed more than it sends in a moment.
+// burst gives n work for a merchant that takes much at once, until the merchant hears of it: n has then claimed more than
+// it sends in a moment.
 func (c *cluster) burst(n *clusterNode) {
 	c.t.Helper()
+	before := c.wide.known()
 	c.until("the node has its hands full", func() bool {
 		var list []map[string]any
 		for range 300 {
@@ -123,7 +120,7 @@ func (c *cluster) burst(n *clusterNode) {
 		if err := c.insist(c.t.Context(), n, "POST", "/v1/deposits", list, nil); err != nil {
 			c.t.Fatal(err)
 		}
-		return c.metric(n, "countersign_in_flight") >= 100
+		return c.wide.known() >= before+100
 	})
 }
 
@@ -183,38 +180,4 @@ func (c *cluster) checkOnce() {
 			t.Errorf("the merchant had %d requests of one lane at once, want 1 to %d", n, c.concurrency)
 		}
 	}
-}
-
-// metrics returns what n says of itself.
-func (c *cluster) metrics(n *clusterNode) string {
-	req, err := http.NewRequestWithContext(c.t.Context(), "GET", n.daemon().url+"/metrics", nil)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+c.token)
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return string(body)
-}
-
-// metric returns the sum of all series of a metric of n.
-func (c *cluster) metric(n *clusterNode, name string) int {
-	sum := 0.0
-	for line := range strings.Lines(c.metrics(n)) {
-		if rest, ok := strings.CutPrefix(line, name+"{"); ok {
-			value, err := strconv.ParseFloat(strings.TrimSpace(rest[strings.LastIndexByte(strings.TrimSpace(rest), ' ')+1:]), 64)
-			if err != nil {
-				c.t.Fatal(err)
-			}
-			sum += value
-		}
-	}
-	return int(sum)
 }

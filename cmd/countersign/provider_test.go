@@ -224,27 +224,6 @@ func testOtherProvider(t *testing.T, database []string) {
 	}
 }
 
-// TestProfileInSettings: what the provider does is read from the file, and flags come before it.
-func TestProfileInSettings(t *testing.T) {
-	s, dir := newOtherService(t), t.TempDir()
-	settings := secretFile(t, "[gateway]\nservice-key = "+fmt.Sprintf("%q", secretFile(t, s.publicKey()))+"\napi-key = \"k\"\n"+
-		"provider = \"other\"\nlenient = false\nretry-code = 9\nhold-wait = \"5m\"\n")
-	start := func(args ...string) string {
-		_, _, errOut := shell(t, "", append([]string{"--config", settings, "gateway", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0",
-			"--api-listen", "127.0.0.1:0"}, args...)...)
-		return errOut
-	}
-	if got := start(); !strings.Contains(got, "Wait is not between 0 and 1m30s") {
-		t.Errorf("from the file: %s", got)
-	}
-	if got := start("--hold-wait", "5s", "--api-key-header", "a b"); !strings.Contains(got, "Profile.Header is not the name of a header") {
-		t.Errorf("a flag before the file: %s", got)
-	}
-	if got := start("--hold-wait", "5s", "--hold", "sometimes"); !strings.Contains(got, "--hold") {
-		t.Errorf("--hold sometimes: %s", got)
-	}
-}
-
 // TestProviderFlags: what each provider is, and what flags change of it.
 func TestProviderFlags(t *testing.T) {
 	no := false
@@ -371,27 +350,6 @@ func TestNewDataDirectory(t *testing.T) {
 			t.Fatal(err)
 		}
 		refused(second, second)
-	}
-}
-
-// TestHoldWarning: the start says that a policy can hold what this provider may take
-// for refused, unless the settings say that it asks again.
-func TestHoldWarning(t *testing.T) {
-	policy := filepath.Join(t.TempDir(), "policy.toml")
-	if err := os.WriteFile(policy, []byte("default = \"ask\"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	const warning = "the policy or --verify-url can have this provider told to ask again"
-	s := newOtherService(t)
-	for _, c := range []struct {
-		args  []string
-		warns bool
-	}{{[]string{"--policy", policy}, true}, {[]string{"--policy", policy, "--hold-code", "7"}, false}} {
-		m := startOtherMerchant(t, s, c.args...)
-		if strings.Contains(m.d.output.String(), warning) != c.warns {
-			t.Errorf("%v:\n%s", c.args, m.d.output)
-		}
-		m.d.kill()
 	}
 }
 

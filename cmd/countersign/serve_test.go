@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"countersign/internal/daemon"
 	"countersign/internal/lab/dbtest"
@@ -88,11 +87,7 @@ func theService(t *testing.T) *sharedService {
 // await polls until ok, for what another process does in its own time.
 func await(t *testing.T, d *process, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(wholeRun(t)); !ok(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("it does not happen:\n%s", d.output)
-		}
-	}
+	waitUntil(t, "what another process does in its own time", d.output.String, ok)
 }
 
 // TestStartRefuses: what cannot work is said at the start, by name.
