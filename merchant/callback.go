@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"runtime/debug"
+	"strconv"
 	"time"
 
 	"countersign"
@@ -14,13 +16,13 @@ import (
 	"countersign/internal/bodies"
 )
 
-// A request is admitted, opened, claimed in the Inbox, decided by the merchant's function, settled in the Inbox, and
-// answered. link.go verifies its signature, verify.go checks deposits, and refused.go records what is refused.
+// A request is admitted, opened, claimed in the Inbox (work), decided by the merchant's function (run), settled in the
+// Inbox, and answered. link.go verifies its signature, verify.go checks deposits, and refused.go records what is refused.
 
 func (h *Handler) serve(at countersign.Lane, w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	rep, link := h.admit(at, w, r)
-	h.write(w, link, &rep)
+	h.answer(w, link, &rep)
 	h.record(r, began, rep)
 }
 
@@ -452,4 +454,63 @@ func (h *Handler) sealed(r reply) reply {
 	}
 	// The effect is recorded; the next attempt gets its answer.
 	return r.end(failed(ReasonSeal, err))
+}
+
+// answer sends r with the provider's codes. If r cannot be sent, answer sends a
+// failure. It changes r to what was sent.
+func (h *Handler) answer(w http.ResponseWriter, link *linked, r *reply) {
+	header := w.Header()
+	r.Code = h.c.Profile.code(r.Code)
+	switch r.status {
+	case http.StatusMethodNotAllowed:
+		header.Set("Allow", http.MethodPost)
+		plain(w, r.status, "only POST")
+		return
+	case http.StatusUnauthorized:
+		header.Set("WWW-Authenticate", `ApiKey realm="callbacks"`)
+		plain(w, r.status, "wrong "+h.c.Profile.Header)
+		return
+	}
+	switch r.reason {
+	case ReasonTooLarge, ReasonBodySlow, ReasonBodyCut, ReasonBodyConsumed:
+		header.Set("Connection", "close") // the rest of the body is not read
+	}
+	if r.reason == ReasonOverload {
+		header.Set("Retry-After", retryAfter)
+	}
+	body, err := h.body(r)
+	if err != nil {
+		r.cause = errors.Join(r.cause, err)
+		r.Reply, r.data, r.reason = failure, "", ReasonSeal
+		r.Code = h.c.Profile.code(r.Code)
+		body, err = h.body(r)
+	}
+	if err != nil { // an APIKey that is not UTF-8
+		r.status, r.cause = http.StatusInternalServerError, errors.Join(r.cause, err)
+		plain(w, r.status, "no response")
+		return
+	}
+	signed := http.Header(nil)
+	if link != nil {
+		signed = link.response
+	}
+	if signed == nil || r.reason == ReasonSeal {
+		if signed, err = h.signResponse(link, body, r); err != nil {
+			r.cause = errors.Join(r.cause, err) // a service that demands it asks again
+		}
+	}
+	maps.Copy(header, signed)
+	header.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(r.status)
+	_, _ = w.Write(body) // a failed write has no remedy; the service asks again
+}
+
+// body returns the JSON of a response.
+func (h *Handler) body(r *reply) ([]byte, error) {
+	return countersign.Response{APIKey: h.apiKey(), Data: r.data, ErrCode: r.Code, Message: r.Message}.Marshal()
+}
+
+func plain(w http.ResponseWriter, status int, word string) {
+	w.Header().Set("Connection", "close")
+	http.Error(w, word, status)
 }

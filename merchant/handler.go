@@ -4,12 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
-	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/http"
-	"strconv"
 	"sync"
 	"time"
 
@@ -148,63 +145,4 @@ func keyCheck(accepted []countersign.APIKey) func(values []string) bool {
 		}
 		return known == 1
 	}
-}
-
-// write sends r with the provider's codes. If r cannot be sent, write sends a
-// failure. It changes r to what was sent.
-func (h *Handler) write(w http.ResponseWriter, link *linked, r *reply) {
-	header := w.Header()
-	r.Code = h.c.Profile.code(r.Code)
-	switch r.status {
-	case http.StatusMethodNotAllowed:
-		header.Set("Allow", http.MethodPost)
-		plain(w, r.status, "only POST")
-		return
-	case http.StatusUnauthorized:
-		header.Set("WWW-Authenticate", `ApiKey realm="callbacks"`)
-		plain(w, r.status, "wrong "+h.c.Profile.Header)
-		return
-	}
-	switch r.reason {
-	case ReasonTooLarge, ReasonBodySlow, ReasonBodyCut, ReasonBodyConsumed:
-		header.Set("Connection", "close") // the rest of the body is not read
-	}
-	if r.reason == ReasonOverload {
-		header.Set("Retry-After", retryAfter)
-	}
-	body, err := h.body(r)
-	if err != nil {
-		r.cause = errors.Join(r.cause, err)
-		r.Reply, r.data, r.reason = failure, "", ReasonSeal
-		r.Code = h.c.Profile.code(r.Code)
-		body, err = h.body(r)
-	}
-	if err != nil { // an APIKey that is not UTF-8
-		r.status, r.cause = http.StatusInternalServerError, errors.Join(r.cause, err)
-		plain(w, r.status, "no response")
-		return
-	}
-	signed := http.Header(nil)
-	if link != nil {
-		signed = link.response
-	}
-	if signed == nil || r.reason == ReasonSeal {
-		if signed, err = h.signResponse(link, body, r); err != nil {
-			r.cause = errors.Join(r.cause, err) // a service that demands it asks again
-		}
-	}
-	maps.Copy(header, signed)
-	header.Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(r.status)
-	_, _ = w.Write(body) // a failed write has no remedy; the service asks again
-}
-
-// body returns the JSON of a response.
-func (h *Handler) body(r *reply) ([]byte, error) {
-	return countersign.Response{APIKey: h.apiKey(), Data: r.data, ErrCode: r.Code, Message: r.Message}.Marshal()
-}
-
-func plain(w http.ResponseWriter, status int, word string) {
-	w.Header().Set("Connection", "close")
-	http.Error(w, word, status)
 }

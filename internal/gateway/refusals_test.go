@@ -11,7 +11,6 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
-	"countersign/internal/api"
 	"countersign/internal/signed"
 	"countersign/merchant"
 )
@@ -121,62 +120,48 @@ func TestRefusalReasons(t *testing.T) {
 // TestAllRefused: three callbacks that were refused, or ten minutes of them, raise one alarm that names the commonest reason. One that is answered, here or at another
 // node, prevents it, and strangers do not cause it.
 func TestAllRefused(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			service := newService(t, countersigntest.ServiceConfig{Unbound: true})
-			url := d.url(t)
-			strict := newRig(t, url, service, func(c *Config) { c.Callbacks.Profile.Binding = merchant.BindingRequired })
-			other := secondNode(t, strict, service)
-			keep := func(after time.Duration) {
-				t.Helper()
-				strict.clock.advance(after)
-				if err := strict.refusals.raise(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+	required := func(c *Config) { c.Callbacks.Profile.Binding = merchant.BindingRequired }
+	eachUnbound(t, required, func(t *testing.T, strict *rig) {
+		service := strict.service
+		other := newRigOn(t, strict.db, service, func(c *Config) { c.Now = strict.clock.now }).to
+		keep := func(after time.Duration) {
+			t.Helper()
+			strict.clock.advance(after)
+			if err := strict.refusals.raise(t.Context()); err != nil {
+				t.Fatal(err)
 			}
-			refuse := func() { strict.deliver(countersigntest.Deposit(1)) }
+		}
+		refuse := func() { strict.deliver(countersigntest.Deposit(1)) }
 
-			service.Post(t.Context(), strict.to, merchant.DefaultNotifyPath, []byte("garbage"))
-			keep(10 * time.Minute)
-			strict.wantAlarms() // a single one may be a stranger's
+		service.Post(t.Context(), strict.to, merchant.DefaultNotifyPath, []byte("garbage"))
+		keep(10 * time.Minute)
+		strict.wantAlarms() // a single one may be a stranger's
 
-			refuse()
-			keep(5 * time.Minute)
-			refuse()
-			keep(4 * time.Minute)
-			strict.wantAlarms(client.AlarmDepositRefused, client.AlarmRequestSuspect)
-			if result := service.Deliver(t.Context(), other, countersigntest.Deposit(2)); result.Err != nil {
-				t.Fatal(result.Err)
-			}
-			keep(2 * time.Minute)
-			strict.wantAlarms(client.AlarmDepositRefused, client.AlarmRequestSuspect) // another node took one
+		refuse()
+		keep(5 * time.Minute)
+		refuse()
+		keep(4 * time.Minute)
+		strict.wantAlarms(client.AlarmDepositRefused, client.AlarmRequestSuspect)
+		if result := service.Deliver(t.Context(), other, countersigntest.Deposit(2)); result.Err != nil {
+			t.Fatal(result.Err)
+		}
+		keep(2 * time.Minute)
+		strict.wantAlarms(client.AlarmDepositRefused, client.AlarmRequestSuspect) // another node took one
 
-			refuse()
-			service.Post(t.Context(), strict.to, merchant.DefaultNotifyPath, []byte("garbage"))
-			keep(time.Second)
-			strict.wantAlarms(client.AlarmDepositRefused, client.AlarmRequestSuspect) // of two, the second may be a stranger's
-			refuse()
-			keep(time.Second)
-			strict.wantAlarms(client.AlarmDepositRefused, client.AlarmRequestSuspect, client.AlarmAllRefused)
-			list, err := strict.client.Alarms(t.Context(), client.AlarmFilter{}, client.PageOptions{})
-			if a := list.Alarms[0]; err != nil || a.Subject != "not_bound" || !strings.Contains(a.Text, "--learn") {
-				t.Errorf("%+v, %v", a, err)
-			}
-			keep(10 * time.Minute)
-			strict.wantAlarms(client.AlarmDepositRefused, client.AlarmRequestSuspect, client.AlarmAllRefused) // nothing came
-		})
-	}
-}
-
-// secondNode is the endpoint of a second gateway on the database of r, which takes requests
-// that are not bound.
-func secondNode(t *testing.T, r *rig, service *countersigntest.Service) countersigntest.Endpoint {
-	t.Helper()
-	g, err := New(Config{Process: api.Process{Now: r.clock.now}, DB: r.db, Callbacks: service.MerchantConfig()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return countersigntest.ToHandler(g.Callbacks())
+		refuse()
+		service.Post(t.Context(), strict.to, merchant.DefaultNotifyPath, []byte("garbage"))
+		keep(time.Second)
+		strict.wantAlarms(client.AlarmDepositRefused, client.AlarmRequestSuspect) // of two, the second may be a stranger's
+		refuse()
+		keep(time.Second)
+		strict.wantAlarms(client.AlarmDepositRefused, client.AlarmRequestSuspect, client.AlarmAllRefused)
+		list, err := strict.client.Alarms(t.Context(), client.AlarmFilter{}, client.PageOptions{})
+		if a := list.Alarms[0]; err != nil || a.Subject != "not_bound" || !strings.Contains(a.Text, "--learn") {
+			t.Errorf("%+v, %v", a, err)
+		}
+		keep(10 * time.Minute)
+		strict.wantAlarms(client.AlarmDepositRefused, client.AlarmRequestSuspect, client.AlarmAllRefused) // nothing came
+	})
 }
 
 // refusedRequests counts refused requests by reason.

@@ -52,14 +52,11 @@ func TestSelfApproval(t *testing.T) {
 // TestOrders follows orders through what can become of them, on both
 // databases.
 func TestOrders(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			rules := &wordPolicy{effect: policy.Allow}
-			service := newService(t, countersigntest.ServiceConfig{})
-			r := newRig(t, d.url(t), service, func(c *Config) { rules.use(c) })
-			testOrders(t, r, rules)
-		})
-	}
+	rules := &wordPolicy{}
+	eachRig(t, rules.use, func(t *testing.T, r *rig) {
+		*rules = wordPolicy{effect: policy.Allow}
+		testOrders(t, r, rules)
+	})
 }
 
 func testOrders(t *testing.T, r *rig, rules *wordPolicy) {
@@ -204,26 +201,24 @@ func testOrders(t *testing.T, r *rig, rules *wordPolicy) {
 
 // TestOrderEdges lets the order change between the look at it and the decision.
 func TestOrderChangesMeanwhile(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			rules := &wordPolicy{effect: policy.Allow}
-			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { rules.use(c) })
-			r.order(1)
-			first := true
-			rules.look = func(ctx context.Context, _ policy.Request) {
-				if first {
-					first = false
-					if _, err := r.client.CancelOrder(ctx, countersigntest.Withdrawal(1).CallBackID, "meanwhile"); err != nil {
-						t.Error(err)
-					}
+	rules := &wordPolicy{}
+	eachRig(t, rules.use, func(t *testing.T, r *rig) {
+		*rules = wordPolicy{effect: policy.Allow}
+		r.order(1)
+		first := true
+		rules.look = func(ctx context.Context, _ policy.Request) {
+			if first {
+				first = false
+				if _, err := r.client.CancelOrder(ctx, countersigntest.Withdrawal(1).CallBackID, "meanwhile"); err != nil {
+					t.Error(err)
 				}
 			}
-			if got := r.deliver(countersigntest.Withdrawal(1)); got != countersign.CodeOrderCancelled {
-				t.Fatalf("errCode %d", got)
-			}
-			r.state(1, client.OrderCancelled)
-		})
-	}
+		}
+		if got := r.deliver(countersigntest.Withdrawal(1)); got != countersign.CodeOrderCancelled {
+			t.Fatalf("errCode %d", got)
+		}
+		r.state(1, client.OrderCancelled)
+	})
 }
 
 // TestLimitsAreCeilings: the limits of a ruling are conditions of the change, which the book holds exactly
@@ -258,32 +253,28 @@ func TestNotices(t *testing.T) {
 		{"3 after 5", true, []countersign.Type{ended, done}, client.OrderEnded, "", []client.AlarmKind{client.AlarmExecutedTwice}},
 		{"executed without confirmation", false, []countersign.Type{done}, client.OrderExecuted, "", []client.AlarmKind{client.AlarmExecutedDiffers}},
 	}
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			url, service := d.url(t), newService(t, countersigntest.ServiceConfig{})
-			r := newRig(t, url, service, nil)
-			var alarms []client.AlarmKind
-			for n, c := range cases {
-				r.order(n)
-				if c.confirm {
-					r.confirmed(n)
-				}
-				for _, typ := range c.notices {
-					for range 2 { // repeated, it does nothing more
-						if got := r.deliver(countersigntest.Notice(typ, n)); got != countersign.CodeAccepted {
-							t.Fatalf("%s: type %d: errCode %d", c.name, typ, got)
-						}
+	eachRig(t, nil, func(t *testing.T, r *rig) {
+		var alarms []client.AlarmKind
+		for n, c := range cases {
+			r.order(n)
+			if c.confirm {
+				r.confirmed(n)
+			}
+			for _, typ := range c.notices {
+				for range 2 { // repeated, it does nothing more
+					if got := r.deliver(countersigntest.Notice(typ, n)); got != countersign.CodeAccepted {
+						t.Fatalf("%s: type %d: errCode %d", c.name, typ, got)
 					}
 				}
-				if o := r.state(n, c.want); o.Waiting != c.waiting {
-					t.Fatalf("%s: waiting is %q", c.name, o.Waiting)
-				}
-				alarms = append(alarms, c.alarms...)
-				r.wantAlarms(alarms...)
 			}
-			testNoticesThatDiffer(t, r, alarms)
-		})
-	}
+			if o := r.state(n, c.want); o.Waiting != c.waiting {
+				t.Fatalf("%s: waiting is %q", c.name, o.Waiting)
+			}
+			alarms = append(alarms, c.alarms...)
+			r.wantAlarms(alarms...)
+		}
+		testNoticesThatDiffer(t, r, alarms)
+	})
 }
 
 func testNoticesThatDiffer(t *testing.T, r *rig, alarms []client.AlarmKind) {
