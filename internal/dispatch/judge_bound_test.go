@@ -2,15 +2,12 @@ package dispatch
 
 import (
 	"bytes"
-	"context"
 	"encoding/base64"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -81,52 +78,6 @@ func TestSplicedAnswerDoesNotConfirm(t *testing.T) {
 	if v := judge(func(q *Question) { q.Ordered = &d }); v.Decision != countersign.DecisionDeclined {
 		t.Errorf("with the order: %+v", v)
 	}
-}
-
-// A withdrawal of which the service knows no details stays open while its answers
-// are not bound, and is confirmed by the first one that is.
-func TestUnboundAnswerIsAskedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil)
-		asked := 0
-		r.d.post = func(ctx context.Context, q request) Response {
-			if asked++; asked > 2 {
-				return r.merchant.post(ctx, q)
-			}
-			cb, err := r.merchant.open(q.body)
-			if err != nil {
-				t.Error(err)
-				return Response{}
-			}
-			plaintext, err := cb.(*countersign.WithdrawalRequest).Answer(testDetails()).Marshal()
-			if err != nil {
-				t.Error(err)
-			}
-			body, err := r.merchant.seal(plaintext)
-			if err != nil {
-				t.Error(err)
-			}
-			return Response{Status: 200, Body: body}
-		}
-		id := r.addWithdrawal("m1", 1, time.Hour, false)
-		r.start(t)
-		time.Sleep(time.Minute)
-		r.stop()
-		if c := r.callback(id); c.State != client.CallbackAccepted || asked != 3 {
-			t.Errorf("%+v after %d questions", c, asked)
-		}
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		for i, s := range r.settled {
-			unbound := s.Attempt.Reason == client.ReasonAnswerUnbound && s.Alarm == client.AlarmAnswerUnusable && s.Counts && s.Decision == "" && !s.OpenFailure
-			if unbound != (i < 2) || i == 2 && s.Decision != countersign.DecisionConfirmed {
-				t.Errorf("attempt %d: %+v", i+1, s)
-			}
-		}
-		if n := strings.Count(r.log.String(), "kind=answer_unusable"); n != 2 {
-			t.Errorf("the log has %d alarms", n)
-		}
-	})
 }
 
 func TestJudgeBound(t *testing.T) {

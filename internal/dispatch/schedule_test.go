@@ -10,31 +10,6 @@ import (
 	"countersign/internal/outbox"
 )
 
-func TestDefaultSchedules(t *testing.T) {
-	hours := func(n int) time.Duration { return time.Duration(n) * time.Hour }
-	want := []time.Duration{0, 5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute,
-		hours(1), hours(2), hours(4), hours(8), hours(12), hours(24)}
-	s := ScheduleFor(countersign.LaneNotify, nil)
-	for failed, d := range want {
-		if got, more := s.Delay(failed); got != d || !more {
-			t.Errorf("notify after %d: %v %v", failed, got, more)
-		}
-	}
-	if _, more := s.Delay(len(want)); more {
-		t.Error("the notify schedule never ends")
-	}
-
-	s = ScheduleFor(countersign.LaneWithdraw, ownSchedule(0)) // nothing set
-	for failed, seconds := range []int{0, 2, 5, 10, 20, 40, 60, 60, 60} {
-		if got, more := s.Delay(failed); got != time.Duration(seconds)*time.Second || !more {
-			t.Errorf("withdraw after %d: %v %v", failed, got, more)
-		}
-	}
-	if got, more := s.Delay(1 << 30); got != time.Minute || !more {
-		t.Errorf("withdraw after very many: %v %v", got, more)
-	}
-}
-
 func TestOwnSchedule(t *testing.T) {
 	s := ScheduleFor(countersign.LaneNotify, &client.Schedule{Delays: []client.Duration{client.Duration(10 * time.Millisecond), -5, 1 << 62}})
 	for failed, want := range []time.Duration{10 * time.Millisecond, 0, 365 * 24 * time.Hour} {

@@ -70,24 +70,3 @@ func TestNoMerchantFillsALane(t *testing.T) {
 		}
 	})
 }
-
-// The more slow merchants there are, the less each has, and alone one has the quarter.
-func TestSharesShrink(t *testing.T) {
-	for _, test := range []struct{ width, slow, each int }{
-		{5000, 1, 1093}, {5000, 2, 875}, {5000, 9, 364}, {5000, 500, 8}, {512, 1, 112}, {64, 2, 11},
-	} {
-		l := &stuck{width: test.width, has: make([]int, test.slow)}
-		for range 20_000 { // one place for each in turn
-			for m := range l.has {
-				if most, share := l.places(); most > 0 && l.has[m] < share {
-					l.has[m]++
-				}
-			}
-		}
-		for m, n := range l.has {
-			if n < test.each-1 || n > test.each+1 {
-				t.Errorf("%d of %d slow merchants has %d of %d places, want %d", m, test.slow, n, test.width, test.each)
-			}
-		}
-	}
-}
