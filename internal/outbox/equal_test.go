@@ -10,9 +10,9 @@ import (
 	"countersign/internal/db"
 )
 
-// TestEqualIsEqual: a deposit that says the same in another spelling is a repetition, before and
+// testEqualIsEqual: a deposit that says the same in another spelling is a repetition, before and
 // after the first was purged; another amount is not.
-func TestEqualIsEqual(t *testing.T) {
+func testEqualIsEqual(t *testing.T, s *Outbox) {
 	payload := func(amount, to string) []byte {
 		d := countersign.Deposit{Head: countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: "t-1", TenantUserID: "u"},
 			TxID: "0xab", ChainName: "ETH", Symbol: "USDC", Amount: must(countersign.ParseAmount(amount))(t), FromAddress: "f", ToAddress: to, NewAddress: to, TxIndex: 1}
@@ -21,67 +21,61 @@ func TestEqualIsEqual(t *testing.T) {
 	const lower, mixed = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed", "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
 	first := payload("7.4", mixed)
 	kept := purgedRow{digest: purgedArgs(nil, purgedKey{}, "", first)[4].([]byte)}
-	for _, d := range dialects {
-		s := openAt(t, d.url(t))
-		addMerchants(t, s, 1, nil)
-		add := func(p []byte) (client.Accepted, error) {
-			done, err := s.Ingest(t.Context(), []NewCallback{{Merchant: "m0", Type: countersign.TypeDeposited, EventID: "t-1", TrackingID: "t-1", Payload: p, Due: 1}}, 1)
-			if err != nil {
-				return client.Accepted{}, err
-			}
-			return done[0], nil
+	addMerchants(t, s, 1, nil)
+	add := func(p []byte) (client.Accepted, error) {
+		done, err := s.Ingest(t.Context(), []NewCallback{{Merchant: "m0", Type: countersign.TypeDeposited, EventID: "t-1", TrackingID: "t-1", Payload: p, Due: 1}}, 1)
+		if err != nil {
+			return client.Accepted{}, err
 		}
-		if got, err := add(first); err != nil || got.Duplicate {
-			t.Fatalf("%+v, %v", got, err)
+		return done[0], nil
+	}
+	if got, err := add(first); err != nil || got.Duplicate {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	for name, p := range map[string][]byte{"another scale": payload("7.400", mixed), "another case": payload("7.4", lower), "both": payload("7.40", lower)} {
+		if got, err := add(p); err != nil || !got.Duplicate {
+			t.Errorf("%s: %+v, %v", name, got, err)
 		}
-		for name, p := range map[string][]byte{"another scale": payload("7.400", mixed), "another case": payload("7.4", lower), "both": payload("7.40", lower)} {
-			if got, err := add(p); err != nil || !got.Duplicate {
-				t.Errorf("%s: %+v, %v", name, got, err)
-			}
-			if !kept.Same(p) {
-				t.Errorf("%s: it is another one once the first is purged", name)
-			}
+		if !kept.Same(p) {
+			t.Errorf("%s: it is another one once the first is purged", name)
 		}
-		if _, err := add(payload("7.41", mixed)); !errors.Is(err, db.ErrConflict) || !strings.Contains(err.Error(), `another amount: "7.4" is known, and "7.41" came`) || kept.Same(payload("7.41", mixed)) {
-			t.Errorf("another amount: %v", err)
-		}
+	}
+	if _, err := add(payload("7.41", mixed)); !errors.Is(err, db.ErrConflict) || !strings.Contains(err.Error(), `another amount: "7.4" is known, and "7.41" came`) || kept.Same(payload("7.41", mixed)) {
+		t.Errorf("another amount: %v", err)
 	}
 }
 
-// TestOneTrackingIDOneWithdrawal: a second withdrawal with the trackingId of another is refused.
-func TestOneTrackingIDOneWithdrawal(t *testing.T) {
-	for _, d := range dialects {
-		s := openAt(t, d.url(t))
-		addMerchants(t, s, 1, nil)
-		one, two := newWithdrawal("one", 1000, nil), newWithdrawal("two", 1000, nil)
-		two.TrackingID = one.TrackingID
-		if _, _, err := s.CreateWithdrawal(t.Context(), one, 1); err != nil {
-			t.Fatal(err)
-		}
-		var conflict *db.ConflictError
-		if _, _, err := s.CreateWithdrawal(t.Context(), two, 1); !errors.As(err, &conflict) || conflict.Member != "trackingId" {
-			t.Errorf("%v", err)
-		}
-		if _, err := s.WithdrawalByCallBackID(t.Context(), "m0", "two"); !errors.Is(err, db.ErrNotFound) {
-			t.Errorf("%v: it is kept all the same", err)
-		}
-		dearer := one
-		dearer.Details = &client.Details{Address: "a", ChainName: "ETH", Symbol: "USDC", Amount: must(countersign.ParseAmount("3"))(t)}
-		if _, _, err := s.CreateWithdrawal(t.Context(), dearer, 1); !errors.As(err, &conflict) || !strings.Contains(conflict.Reason, "details: there were none") {
-			t.Errorf("%v", err)
-		}
-		known := newWithdrawal("three", 1000, dearer.Details)
-		if _, _, err := s.CreateWithdrawal(t.Context(), known, 1); err != nil {
-			t.Fatal(err)
-		}
-		other := *known.Details
-		other.Amount, known.Details = must(countersign.ParseAmount("4"))(t), &other
-		if _, _, err := s.CreateWithdrawal(t.Context(), known, 1); !errors.As(err, &conflict) || !strings.Contains(conflict.Reason, `amount: "3" is known, and "4" came`) {
-			t.Errorf("%v", err)
-		}
-		if _, again, err := s.CreateWithdrawal(t.Context(), one, 1); err != nil || !again {
-			t.Errorf("%v, %v", again, err)
-		}
+// testOneTrackingID: a second withdrawal with the trackingId of another is refused.
+func testOneTrackingID(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 1, nil)
+	one, two := newWithdrawal("one", 1000, nil), newWithdrawal("two", 1000, nil)
+	two.TrackingID = one.TrackingID
+	if _, _, err := s.CreateWithdrawal(t.Context(), one, 1); err != nil {
+		t.Fatal(err)
+	}
+	var conflict *db.ConflictError
+	if _, _, err := s.CreateWithdrawal(t.Context(), two, 1); !errors.As(err, &conflict) || conflict.Member != "trackingId" {
+		t.Errorf("%v", err)
+	}
+	if _, err := s.WithdrawalByCallBackID(t.Context(), "m0", "two"); !errors.Is(err, db.ErrNotFound) {
+		t.Errorf("%v: it is kept all the same", err)
+	}
+	dearer := one
+	dearer.Details = &client.Details{Address: "a", ChainName: "ETH", Symbol: "USDC", Amount: must(countersign.ParseAmount("3"))(t)}
+	if _, _, err := s.CreateWithdrawal(t.Context(), dearer, 1); !errors.As(err, &conflict) || !strings.Contains(conflict.Reason, "details: there were none") {
+		t.Errorf("%v", err)
+	}
+	known := newWithdrawal("three", 1000, dearer.Details)
+	if _, _, err := s.CreateWithdrawal(t.Context(), known, 1); err != nil {
+		t.Fatal(err)
+	}
+	other := *known.Details
+	other.Amount, known.Details = must(countersign.ParseAmount("4"))(t), &other
+	if _, _, err := s.CreateWithdrawal(t.Context(), known, 1); !errors.As(err, &conflict) || !strings.Contains(conflict.Reason, `amount: "3" is known, and "4" came`) {
+		t.Errorf("%v", err)
+	}
+	if _, again, err := s.CreateWithdrawal(t.Context(), one, 1); err != nil || !again {
+		t.Errorf("%v, %v", again, err)
 	}
 }
 

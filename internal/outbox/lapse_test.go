@@ -135,6 +135,11 @@ func testEndsAreTold(t *testing.T, s *Outbox) {
 		if got := must(s.Withdrawal(ctx, w.ID))(t); got.State != c.to {
 			t.Errorf("%s: it is %s", c.name, got.State)
 		}
+		// To cancel it again changes nothing, and what ended otherwise is not cancelled.
+		got, err := s.CancelWithdrawal(ctx, w.ID, 9000)
+		if is := c.to == client.WithdrawalCancelled; is != (err == nil) || !is && !errors.Is(err, db.ErrConflict) || is && (got.Decided != 1100 || got.Reason != client.ReasonCancelled) {
+			t.Errorf("%s, then cancelled: %+v, %v", c.name, got, err)
+		}
 		list, _, err := s.Callbacks(ctx, nil, client.CallbackFilter{CallBackID: id, Type: countersign.TypeInvalidAddress}, 10, "")
 		if err != nil || len(list) != 1 || list[0].State != client.CallbackPending {
 			t.Errorf("%s: the merchant is told %+v, %v", c.name, list, err)
@@ -149,6 +154,9 @@ func testEndsAreTold(t *testing.T, s *Outbox) {
 		}
 	}
 	// No attempt has begun: the merchant knows nothing of these.
+	if _, err := s.CancelWithdrawal(ctx, "m0."+strings.Repeat("0", 26), 6000); !errors.Is(err, db.ErrNotFound) {
+		t.Errorf("cancelling nothing gives %v", err)
+	}
 	cancelled := addWithdrawal(t, s, newWithdrawal("not asked", 8000, nil), 6000)
 	expired := addWithdrawal(t, s, newWithdrawal("not asked either", 8000, nil), 6000)
 	must(s.CancelWithdrawal(ctx, cancelled.ID, 6100))(t)

@@ -14,46 +14,6 @@ import (
 	"countersign/internal/lab/dbtest/ready"
 )
 
-func testCancel(t *testing.T, s *Outbox) {
-	addMerchants(t, s, 1, nil)
-	w := addWithdrawal(t, s, newWithdrawal("pending", 5000, nil), 100)
-	got := must(s.CancelWithdrawal(ctx, w.ID, 200))(t)
-	if got.State != client.WithdrawalCancelled || got.Decision != countersign.DecisionCancelled || got.Reason != client.ReasonCancelled || got.Decided != 200 {
-		t.Errorf("cancelled %+v", got)
-	}
-	if again := must(s.CancelWithdrawal(ctx, w.ID, 300))(t); !reflect.DeepEqual(again, got) {
-		t.Errorf("again %+v", again)
-	}
-	if c := must(s.Callback(ctx, w.ID))(t); c.State != client.CallbackCancelled || c.Settled != 200 || c.LastReason != client.ReasonCancelled {
-		t.Errorf("its callback %+v", c)
-	}
-	if got := claim(t, s, countersign.LaneWithdraw, 300, 10); len(got) != 0 {
-		t.Errorf("claimed %+v", got)
-	}
-	// While an attempt is on its way, too: its answer is late.
-	w, one := asked(t, s, "sending", 5000, 400)
-	must(s.CancelWithdrawal(ctx, w.ID, 500))(t)
-	done := must(s.Settle(ctx, []Settlement{answer(one, countersign.DecisionConfirmed, someDetails(t, "1"))}, 600))(t)[0]
-	if done != (Settled{Late: true}) {
-		t.Errorf("an answer after it gives %+v", done)
-	}
-	if n := finals(t, s, countersign.LaneWithdraw); n[3] != 2 || lanesOf(t, s)[1].InFlight != 0 {
-		t.Errorf("ended: %v", n)
-	}
-	if got := must(s.Decisions(ctx, 0, 10))(t); len(got) != 2 || got[1].Withdrawal.ID != w.ID {
-		t.Errorf("the feed has %+v", got)
-	}
-	// Neither what is decided nor what does not exist.
-	confirmed, _ := confirmedWithdrawal(t, s, "confirmed", 700)
-	var conflict *db.ConflictError
-	if _, err := s.CancelWithdrawal(ctx, confirmed.ID, 800); !errors.As(err, &conflict) || !strings.Contains(conflict.Reason, "confirmed") {
-		t.Errorf("cancelling a confirmed one gives %v", err)
-	}
-	if _, err := s.CancelWithdrawal(ctx, "m0."+strings.Repeat("0", 26), 800); !errors.Is(err, db.ErrNotFound) {
-		t.Errorf("cancelling nothing gives %v", err)
-	}
-}
-
 // confirmedWithdrawal is confirmed at now+1.
 func confirmedWithdrawal(t testing.TB, s *Outbox, callBackID string, now db.Millis) (Withdrawal, countersign.Details) {
 	t.Helper()
