@@ -1,3 +1,9 @@
+// Package db is an open database, SQLite or PostgreSQL behind one interface: transactions, migrations, the clock and
+// the wake-ups that its nodes share, and secrets sealed at rest.
+//
+// One SQL text serves both kinds; Dialect holds their differences. When Write returns nil, the change is durable. A
+// call that fails because its context ended or the connection broke may or may not have changed the database, so every
+// change must be safe to repeat.
 package db
 
 import (
@@ -47,12 +53,12 @@ type End struct {
 // transaction.
 type DB struct {
 	backend
+	*hub
 	end End
 	key *MasterKey
 	schema
 	log     *slog.Logger
 	dialect *Dialect
-	hub     *hub
 	health  *health
 	world   World
 }

@@ -35,8 +35,8 @@ type Dialect struct {
 	// choose another plan while t is small and keep that plan when t has grown.
 	marks *strings.Replacer
 	table string // query that finds a table by its name
-	// list returns strings as the argument for "{in}$n{end}".
-	list func([]string) any
+	// List returns strings as the argument for "{in}$n{end}" and "{list}$n{as w}".
+	List func([]string) any
 	// numbered says that numbered placeholders cost nothing.
 	numbered bool
 
@@ -54,7 +54,7 @@ func newSQLiteDialect() *Dialect {
 			"{int}", "INTEGER", "{real}", "REAL", "{bytes}", "BLOB", "{text}", "TEXT",
 			"{strict}", " STRICT", "{clustered}", " STRICT, WITHOUT ROWID", "{sqlite}", "", "{postgres}", "--"),
 		table: `SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = $1`,
-		list:  func(l []string) any { b, _ := json.Marshal(l); return string(b) },
+		List:  func(l []string) any { b, _ := json.Marshal(l); return string(b) },
 	}
 }
 
@@ -68,13 +68,10 @@ func newPostgresDialect() *Dialect {
 			"{int}", "BIGINT", "{real}", "DOUBLE PRECISION", "{bytes}", "BYTEA", "{text}", `TEXT COLLATE "C"`,
 			"{strict}", "", "{clustered}", "", "{sqlite}", "--", "{postgres}", ""),
 		table:    `SELECT 1 WHERE to_regclass($1) IS NOT NULL`,
-		list:     func(l []string) any { return l },
+		List:     func(l []string) any { return l },
 		numbered: true,
 	}
 }
-
-// List returns strings as the argument for "{in}$n{end}" and "{list}$n{as w}".
-func (d *Dialect) List(l []string) any { return d.list(l) }
 
 // sql returns text in this database's SQL. The Querier methods call it themselves.
 func (d *Dialect) sql(text string) string {

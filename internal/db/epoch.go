@@ -109,17 +109,6 @@ func (es Epochs) Between(feed string, from, to int64) int64 {
 	return n
 }
 
-// lost returns 0 unless after lies in the gap before an epoch, so that another epoch or none assigned it. Then it
-// returns the number to continue after.
-func (es Epochs) lost(feed string, after int64) int64 {
-	for _, e := range es {
-		if end, ok := e.Ends[feed]; ok && end < after && after < e.Base() {
-			return e.Base()
-		}
-	}
-	return 0
-}
-
 // CheckPage returns a *ConflictError if a reader of a feed cannot be at number after, because after is beyond the end
 // or belongs to an epoch that this database does not know. With an empty page such a reader would wait for ever.
 // first is the number of the first entry of the page that was read after it, or 0 for an empty page. If first is the
@@ -139,8 +128,10 @@ func (d *DB) CheckPage(ctx context.Context, feed string, after, first int64) err
 	if err != nil {
 		return err
 	}
-	if base := es.lost(feed, after); base > 0 {
-		return &ConflictError{Reason: fmt.Sprintf("after is of another epoch: the database was restored since, and does not have that entry; go on after %d", base)}
+	for _, e := range es {
+		if end, ok := e.Ends[feed]; ok && end < after && after < e.Base() { // in the gap before an epoch: another one assigned it
+			return &ConflictError{Reason: fmt.Sprintf("after is of another epoch: the database was restored since, and does not have that entry; go on after %d", e.Base())}
+		}
 	}
 	return nil
 }

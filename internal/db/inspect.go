@@ -3,7 +3,6 @@ package db
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -94,13 +93,10 @@ func (s *Seen) read(ctx context.Context, end End) (err error) {
 	if err := checkVersion(s.Schema, s.Oldest, s.Knows); err != nil {
 		return err
 	}
-	var name, mark []byte
-	if _, err := One(ctx, s, readMetaSQL, []any{endName}, &name); err != nil {
+	if s.End, err = checkEnd(ctx, s, end, s.Schema); err != nil {
 		return err
 	}
-	if s.End = string(name); s.End != "" && s.End != end.Name {
-		return fmt.Errorf("%w: it belongs to the %s, this is the %s", ErrOtherEnd, name, end.Name)
-	}
+	var mark []byte
 	s.Backup, err = One(ctx, s, readMetaSQL, []any{metaBackup}, &mark)
 	return err
 }

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
+	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -17,9 +20,9 @@ import (
 
 // postgresDB is a connection pool, and a bell that notifies nodes of each other's commits.
 type postgresDB struct {
+	poolReads
 	d     *Dialect
 	end   End
-	pool  *pgxpool.Pool
 	lists *pgxpool.Pool // of DB.ForLists
 	log   *slog.Logger
 	hub   *hub
@@ -151,7 +154,9 @@ func connectPostgres(ctx context.Context, url string, end End, log *slog.Logger,
 		pool.Close()
 		return nil, fmt.Errorf("connecting to the database: %w", ExplainConnect(url, err))
 	}
-	return &postgresDB{d: newPostgresDialect(), end: end, hub: h, pool: pool, link: l, log: log, damage: &damage{log: log}}, nil
+	db := &postgresDB{d: newPostgresDialect(), end: end, hub: h, link: l, log: log, damage: &damage{log: log}}
+	db.poolReads = poolReads{db, pool}
+	return db, nil
 }
 
 func (db *postgresDB) Ping(ctx context.Context) error {
@@ -189,18 +194,14 @@ func (db *postgresDB) Write(ctx context.Context, fn func(context.Context, *Tx) e
 		t, err := db.try(ctx, fn)
 		if err == nil {
 			runLater(ctx, t.later)
-			t.here.every(db.hub.wake)
+			t.here.every(db.hub.WakeHere)
 			db.bell.ring(t.abroad)
 			return nil
 		}
 		if n == retries || !retryable(err) {
 			return err
 		}
-		pause := time.NewTimer(rand.N(min(4*time.Millisecond<<n, longestPause)))
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			pause.Stop()
+		if !sleep(ctx, rand.N(min(4*time.Millisecond<<n, longestPause))) {
 			return err
 		}
 	}
@@ -231,11 +232,12 @@ func (db *postgresDB) try(ctx context.Context, fn func(context.Context, *Tx) err
 		}
 		return nil, db.explain(err)
 	}
-	forgetWarning(conn.Conn().PgConn())
+	data := conn.Conn().PgConn().CustomData()
+	delete(data, warned)
 	if err := begun.Commit(ctx); err != nil {
 		return nil, fmt.Errorf("committing: %w", db.explain(err))
 	}
-	if warning := commitWarning(conn.Conn().PgConn()); warning != "" {
+	if warning, _ := data[warned].(string); warning != "" {
 		// The server was made to stop waiting for its standby. It reports the transaction as committed, but a
 		// failover would undo it.
 		return nil, fmt.Errorf("committing: %w: %s", ErrUnavailable, warning)
@@ -295,20 +297,7 @@ type poolReads struct {
 	pool *pgxpool.Pool
 }
 
-func (db *postgresDB) reads() poolReads { return poolReads{db, db.pool} }
-func (db *postgresDB) views() Querier   { return poolReads{db, db.lists} }
-
-func (db *postgresDB) Exec(ctx context.Context, text string, args ...any) (int64, error) {
-	return db.reads().Exec(ctx, text, args...)
-}
-
-func (db *postgresDB) Query(ctx context.Context, text string, args ...any) (Rows, error) {
-	return db.reads().Query(ctx, text, args...)
-}
-
-func (db *postgresDB) Batch(ctx context.Context, list []Statement) error {
-	return db.reads().Batch(ctx, list)
-}
+func (db *postgresDB) views() Querier { return poolReads{db, db.lists} }
 
 func (r poolReads) Exec(ctx context.Context, text string, args ...any) (int64, error) {
 	n, err := pgQuerier{r.db.d, r.pool}.Exec(ctx, text, args...)
@@ -320,22 +309,12 @@ func (r poolReads) Query(ctx context.Context, text string, args ...any) (Rows, e
 	if err != nil {
 		return nil, r.db.explain(err)
 	}
-	return explainedRows{rows, r.db}, nil
+	return outsideRows{rows, r.db.explain, func() {}}, nil
 }
 
 func (r poolReads) Batch(ctx context.Context, list []Statement) error {
 	return r.db.explain(pgQuerier{r.db.d, r.pool}.Batch(ctx, list))
 }
-
-// explainedRows are rows that are read outside a transaction. They explain the error that ends the reading, because
-// no other code does.
-type explainedRows struct {
-	Rows
-	db *postgresDB
-}
-
-func (r explainedRows) Err() error   { return r.db.explain(r.Rows.Err()) }
-func (r explainedRows) Close() error { return r.db.explain(r.Rows.Close()) }
 
 // pgConn is a pool or a transaction.
 type pgConn interface {
@@ -404,4 +383,70 @@ type pgRows struct{ pgx.Rows }
 func (r pgRows) Close() error {
 	r.Rows.Close()
 	return r.Rows.Err()
+}
+
+// explain maps errors of the server: to ErrUnavailable if it cannot be reached or does not work, to ErrFull if its
+// disk has no room, and to ErrClosed if the database was closed.
+func (db *postgresDB) explain(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case db.closed.Load():
+		return fmt.Errorf("%w: %w", ErrClosed, err)
+	case slices.Contains(damagedCodes, code(err)):
+		if !errors.Is(err, ErrBroken) {
+			err = fmt.Errorf("%w: %w: %w", ErrUnavailable, ErrBroken, err)
+		}
+		return db.damage.explain(err)
+	case code(err) == diskFull && !errors.Is(err, ErrFull):
+		return fmt.Errorf("%w: %w", ErrFull, err)
+	case unreachable(err) && !errors.Is(err, ErrUnavailable):
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return err
+}
+
+func unreachable(err error) bool {
+	var connecting *pgconn.ConnectError
+	var network net.Error
+	c := code(err)
+	switch {
+	case errors.As(err, &connecting):
+		// Connecting failed for some reason. This check comes first, because the error of connect_timeout is the same
+		// as that of the caller's context.
+		return true
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return false // the caller's own
+	case c != "":
+		// These are connection exceptions, a server that stops or starts, no memory or connection left, failures of
+		// its disk, damaged data, rights that were revoked, and a session that was idle in its transaction.
+		return slices.ContainsFunc([]string{"08", "53", "58", "XX", "57P"}, func(class string) bool { return strings.HasPrefix(c, class) }) ||
+			c == "42501" || c == "25P03" || c == readOnly
+	}
+	return errors.As(err, &network) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || pgconn.SafeToRetry(err)
+}
+
+// retryable reports whether err is a serialization failure, including one at the commit, a deadlock, or a write to a
+// server that stopped taking writes while the connection was open.
+func retryable(err error) bool {
+	c := code(err)
+	return c == "40001" || c == "40P01" || c == readOnly
+}
+
+const (
+	readOnly = "25006" // a write to a server that no longer takes writes
+	diskFull = "53100"
+)
+
+// damagedCodes are the codes of a damaged page and a damaged index.
+var damagedCodes = []string{"XX001", "XX002"}
+
+// code returns PostgreSQL's error code. It returns "" for any other error.
+func code(err error) string {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return pg.Code
+	}
+	return ""
 }

@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -106,7 +107,7 @@ func (b *bell) listen(ctx context.Context) {
 		}, func(n *pgconn.Notification) {
 			topic, sender, _ := strings.Cut(n.Payload, " ")
 			if t, err := strconv.Atoi(topic); err == nil && sender != b.self {
-				b.hub.wake(Topic(t))
+				b.hub.WakeHere(Topic(t))
 			}
 		})
 		b.start()
@@ -135,5 +136,111 @@ func sleep(ctx context.Context, d time.Duration) bool {
 		return true
 	case <-ctx.Done():
 		return false
+	}
+}
+
+// beginListening is the time limit of connecting and the first LISTEN.
+const beginListening = 20 * time.Second
+
+// Listen calls notified for each notification on a channel until ctx ends or its connection breaks. That connection
+// is outside the pool. A broken connection does not report itself, so if nothing came for the time check, Listen
+// tests it and waits as long for the answer. Listen calls begun once it listens; earlier notifications were missed.
+// listened reports whether it called begun.
+func (l *Links) Listen(ctx context.Context, channel string, check time.Duration, begun func(), notified func(*pgconn.Notification)) (listened bool, err error) {
+	start, cancel := context.WithTimeout(ctx, beginListening)
+	defer cancel()
+	conn, err := l.connect(start, true)
+	if err != nil {
+		return false, err
+	}
+	defer func() {
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = conn.Close(end)
+	}()
+	listen := `LISTEN ` + channel
+	if _, err := conn.Exec(start, listen); err != nil {
+		return false, err
+	}
+	begun()
+	for {
+		wait, cancel := context.WithTimeout(ctx, check)
+		n, err := conn.WaitForNotification(wait)
+		cancel()
+		switch {
+		case err == nil:
+			notified(n)
+			continue
+		case ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded):
+			return true, err
+		}
+		test, cancel := context.WithTimeout(ctx, check)
+		_, err = conn.Exec(test, listen) // repeating it is harmless
+		cancel()
+		if err != nil {
+			return true, err
+		}
+	}
+}
+
+// Topic is what a watcher can wait for, a number from 0 to 63. Each end defines its topics. Nodes of one database
+// that differ in version must agree on them.
+type Topic int
+
+// topicSet is a set of topics.
+type topicSet uint64
+
+func (s *topicSet) add(t Topic) { *s |= 1 << t }
+
+// every calls fn for each topic in the set.
+func (s topicSet) every(fn func(Topic)) {
+	for t := Topic(0); s != 0; t, s = t+1, s>>1 {
+		if s&1 != 0 {
+			fn(t)
+		}
+	}
+}
+
+// hub passes wake-ups to the watchers of this process.
+type hub struct {
+	mu       sync.Mutex
+	watchers map[chan struct{}]Topic
+}
+
+// Watch returns a channel that gets a value soon after a commit woke topic, on this node or, with PostgreSQL, on
+// another. Several wake-ups may give one value, and a broken connection may lose them, so callers must also poll
+// slowly. stop ends the watch.
+func (h *hub) Watch(topic Topic) (wake <-chan struct{}, stop func()) {
+	c := make(chan struct{}, 1)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.watchers == nil {
+		h.watchers = map[chan struct{}]Topic{}
+	}
+	h.watchers[c] = topic
+	return c, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.watchers, c)
+	}
+}
+
+// WakeHere wakes the watchers of topic on this node, outside a transaction.
+func (h *hub) WakeHere(topic Topic) { h.notify(func(t Topic) bool { return t == topic }) }
+
+// wakeAll wakes the watchers of every topic.
+func (h *hub) wakeAll() { h.notify(func(Topic) bool { return true }) }
+
+func (h *hub) notify(of func(Topic) bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for c, topic := range h.watchers {
+		if !of(topic) {
+			continue
+		}
+		select {
+		case c <- struct{}{}:
+		default: // a value is waiting already
+		}
 	}
 }

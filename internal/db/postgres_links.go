@@ -2,11 +2,16 @@ package db
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
+	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -73,14 +78,13 @@ var startOfClock = time.Now()
 // newLinks returns the Links of a pool with the configuration c, and completes c. Each connection of the pool must go
 // through BeforeConnect.
 func newLinks(c *pgx.ConnConfig, log *slog.Logger) *Links {
-	l := &Links{
+	return &Links{
 		config: c, log: log, open: map[*serverLink]bool{},
 		dialer: net.Dialer{
 			KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3},
 			Control:         limitSilence,
 		},
 	}
-	return l
 }
 
 // connectTimeout returns how long one attempt to connect to a server of c may take, if the URL has no connect_timeout.
@@ -226,18 +230,8 @@ func (l *Links) accept(k *serverLink, is timeline) error {
 	return nil
 }
 
-// warned is the key of a connection's last warning.
+// warned is the key of a connection's last warning. A COMMIT with a warning did not wait for the standby.
 const warned = "warned"
-
-// commitWarning returns the last warning that the server sent on a connection since forgetWarning. It returns "" if there
-// was none. A COMMIT with a warning did not wait for the standby.
-func commitWarning(conn *pgconn.PgConn) string {
-	w, _ := conn.CustomData()[warned].(string)
-	return w
-}
-
-// forgetWarning deletes the last warning of a connection.
-func forgetWarning(conn *pgconn.PgConn) { delete(conn.CustomData(), warned) }
 
 func (k *serverLink) Write(p []byte) (int, error) {
 	k.asked.CompareAndSwap(0, max(1, int64(time.Since(startOfClock))))
@@ -297,4 +291,61 @@ func (l *Links) silent() bool {
 		}
 	}
 	return false
+}
+
+// saysTLS reports whether a database URL itself sets its use of TLS. Settings in the environment do not count,
+// because a reader of the URL does not see them.
+func saysTLS(raw string) bool {
+	raw, _, _ = strings.Cut(raw, "#")
+	_, query, _ := strings.Cut(raw, "?")
+	values, err := url.ParseQuery(query)
+	said := append(values["sslmode"], values["ssl"]...)
+	return err == nil && len(said) > 0 && !slices.Contains(said, "")
+}
+
+// verifyRemote makes every server of c that is not on this machine prove the name in the URL by a certificate, as
+// sslmode=verify-full does. pgx's own default falls back to no TLS at all, so an attacker on the network could read
+// everything and answer for the server.
+func verifyRemote(c *pgx.ConnConfig) {
+	hosts := append([]*pgconn.FallbackConfig{{Host: c.Host, Port: c.Port, TLSConfig: c.TLSConfig}}, c.Fallbacks...)
+	asked := &tls.Config{} // with the URL's authorities and certificates, the same for all hosts
+	for _, h := range hosts {
+		if h.TLSConfig != nil {
+			asked = h.TLSConfig
+			break
+		}
+	}
+	var kept []*pgconn.FallbackConfig
+	for _, h := range hosts {
+		if !onThisMachine(h) {
+			if slices.ContainsFunc(kept, func(k *pgconn.FallbackConfig) bool { return k.Host == h.Host && k.Port == h.Port }) {
+				continue // pgx lists a server twice, with TLS and without
+			}
+			t := asked.Clone()
+			t.InsecureSkipVerify, t.VerifyPeerCertificate, t.VerifyConnection = false, nil, nil
+			t.ServerName = h.Host
+			h = &pgconn.FallbackConfig{Host: h.Host, Port: h.Port, TLSConfig: t}
+		}
+		kept = append(kept, h)
+	}
+	c.Host, c.Port, c.TLSConfig, c.Fallbacks = kept[0].Host, kept[0].Port, kept[0].TLSConfig, kept[1:]
+}
+
+// onThisMachine reports whether h is reached by a socket or a loopback address.
+func onThisMachine(h *pgconn.FallbackConfig) bool {
+	if network, _ := pgconn.NetworkAddress(h.Host, h.Port); network == "unix" {
+		return true
+	}
+	ip, err := netip.ParseAddr(h.Host)
+	return err == nil && ip.Unmap().IsLoopback() || strings.EqualFold(h.Host, "localhost")
+}
+
+// explainTLS adds to err what to write in the URL, if verifyRemote is why a server cannot be reached.
+func explainTLS(err error) error {
+	// pgx has no type for a server that refuses TLS. Errors of package tls begin with these texts.
+	if text := err.Error(); !strings.Contains(text, "tls error") && !strings.Contains(text, "tls: ") {
+		return err
+	}
+	return fmt.Errorf("%w\nthe database URL has no sslmode, so servers off this machine must prove their names: write sslrootcert=FILE where "+
+		"an authority of your own signed their certificates, or sslmode=disable where the network between is trusted", err)
 }

@@ -193,10 +193,7 @@ func createPrivate(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := f.Chmod(0o600); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	if err := syncParent(path); err != nil {
+	if err := errors.Join(f.Chmod(0o600), syncParent(path)); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
@@ -341,7 +338,7 @@ func (db *sqliteDB) try(group []*writeRequest, several, savepoints bool) (errs [
 		_ = db.conn.control(ctx, "ROLLBACK")
 		return errs, err
 	}
-	all.here.every(db.hub.wake)
+	all.here.every(db.hub.WakeHere)
 	return errs, nil
 }
 

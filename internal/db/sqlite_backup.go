@@ -82,27 +82,19 @@ func markBackup(ctx context.Context, d *Dialect, path string) (h Held, err error
 		return h, err
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
-	if _, err := c.Exec(ctx, setMetaSQL, metaBackup, []byte("1")); err != nil {
-		return h, err
+	into := func(v any) func(Rows) error { return func(r Rows) error { return r.Scan(v) } }
+	err = c.Batch(ctx, []Statement{
+		{SQL: setMetaSQL, Args: []any{metaBackup, []byte("1")}}, {SQL: dropMetaSQL, Args: []any{metaIncomplete}},
+		{SQL: readMetaSQL, Args: []any{endName}, Row: into(&h.End)},
+		{SQL: newestEpochSQL, Row: into(&h.Epoch)}, // without the key
+		{SQL: auditSizeSQL, Row: into(&h.Records)},
+	})
+	if err == nil {
+		h.Feeds, err = LastSeqs(ctx, c)
 	}
-	if _, err := c.Exec(ctx, dropMetaSQL, metaIncomplete); err != nil {
-		return h, err
+	if err == nil {
+		h.Rows, err = Counts(ctx, c)
 	}
-	var end []byte
-	if _, err := One(ctx, c, readMetaSQL, []any{endName}, &end); err != nil {
-		return h, err
-	}
-	if _, err := One(ctx, c, newestEpochSQL, nil, &h.Epoch); err != nil { // without the key
-		return h, err
-	}
-	h.End = string(end)
-	if _, err := One(ctx, c, auditSizeSQL, nil, &h.Records); err != nil {
-		return h, err
-	}
-	if h.Feeds, err = LastSeqs(ctx, c); err != nil {
-		return h, err
-	}
-	h.Rows, err = Counts(ctx, c)
 	return h, err
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"regexp"
 	"strings"
 	"time"
 
@@ -36,8 +35,8 @@ func (c *sqliteConn) quickCheck(ctx context.Context, file *os.File, log *slog.Lo
 	return nil
 }
 
-// checkPages reads the whole of a SQLite database. It returns ErrBroken with the names of the damaged tables, indexes
-// and pages.
+// checkPages reads the whole of a SQLite database. It returns ErrBroken with the numbers of the damaged
+// pages.
 func checkPages(ctx context.Context, q Querier) error {
 	var faults []string
 	err := Each(ctx, q, `PRAGMA quick_check(5)`, nil, func(r Rows) error {
@@ -49,30 +48,10 @@ func checkPages(ctx context.Context, q Querier) error {
 		return err
 	})
 	if len(faults) > 0 {
-		return fmt.Errorf("%w: %s", ErrBroken, nameTrees(ctx, q, strings.Join(faults, "; ")))
+		return fmt.Errorf("%w: %s", ErrBroken, strings.Join(faults, "; "))
 	}
 	return explainSQLite(err)
 }
-
-// nameTrees replaces the numbers by which SQLite names trees, those of their first pages, with the names of their
-// tables and indexes. If the schema cannot be read, the numbers stay.
-func nameTrees(ctx context.Context, q Querier, faults string) string {
-	names := map[string]string{}
-	_ = Each(ctx, q, `SELECT type || ' ' || name, rootpage FROM sqlite_schema WHERE rootpage > 0`, nil, func(r Rows) error {
-		var name, root string
-		err := r.Scan(&name, &root)
-		names[root] = name
-		return err
-	})
-	return treeText.ReplaceAllStringFunc(faults, func(tree string) string {
-		if name := names[strings.TrimPrefix(tree, "Tree ")]; name != "" {
-			return name
-		}
-		return tree
-	})
-}
-
-var treeText = regexp.MustCompile(`Tree \d+`)
 
 // broken turns SQLite's error about a damaged file into ErrBroken.
 func broken(err error, file *os.File) error {
@@ -107,14 +86,14 @@ func (c *sqliteConn) checkComplete(ctx context.Context, path string, logged, res
 		return err
 	}
 	var mark []byte
-	if found, err := One(ctx, c, readMetaSQL, []any{metaBackup}, &mark); err != nil {
+	backup, err1 := One(ctx, c, readMetaSQL, []any{metaBackup}, &mark)
+	incomplete, err2 := One(ctx, c, readMetaSQL, []any{metaIncomplete}, &mark)
+	switch err := errors.Join(err1, err2); {
+	case err != nil:
 		return err
-	} else if found && !restoring {
+	case backup && !restoring:
 		return fmt.Errorf("%w: %s is a backup", ErrOlder, path)
-	}
-	if found, err := One(ctx, c, readMetaSQL, []any{metaIncomplete}, &mark); err != nil {
-		return err
-	} else if found && !logged {
+	case incomplete && !logged:
 		return fmt.Errorf("%w: %s was copied while it was in use, without its log %s-wal, which has the newest rows: copy both", ErrBroken, path, path)
 	}
 	return nil

@@ -146,7 +146,7 @@ func TestDamagedPage(t *testing.T) {
 	var page int64 // of a table that neither opening reads nor the log has
 	must(One(ctx, d, `SELECT rootpage FROM sqlite_schema WHERE name = 'votes'`, nil, &page))(t)
 	spoilPage(t, left, page)
-	want := fmt.Sprintf("table votes page %d", page)
+	want := fmt.Sprintf("Tree %d page %[1]d", page)
 	err := Look(ctx, left, testEnd, d.Log(), func(s Seen) error { return s.CheckPages(ctx) })
 	if !errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), want) {
 		t.Errorf("a look says %v, want %s", err, want)

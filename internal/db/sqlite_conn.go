@@ -4,10 +4,15 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
+	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"modernc.org/sqlite"
 	_ "modernc.org/sqlite" // the driver
+	sqlite3 "modernc.org/sqlite/lib"
 )
 
 // sqliteReaders is a pool of connections that only read, with their prepared statements.
@@ -60,7 +65,7 @@ func (r *sqliteReaders) Query(ctx context.Context, text string, args ...any) (Ro
 		cancel()
 		return nil, r.damage.explain(err)
 	}
-	return sqliteRows{rows, cancel, r.damage}, nil
+	return outsideRows{rows, r.damage.explain, cancel}, nil
 }
 
 func (r *sqliteReaders) Exec(context.Context, string, ...any) (int64, error) {
@@ -176,4 +181,74 @@ func inTurn(ctx context.Context, q Querier, list []Statement) error {
 		}
 	}
 	return nil
+}
+
+// explainSQLite maps the errors of a full disk to ErrFull, and those of a file that cannot be read or written to
+// ErrUnavailable. Damaged pages are also ErrBroken.
+func explainSQLite(err error) error {
+	if errors.Is(err, ErrFull) || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrBroken) {
+		return err
+	}
+	var e *sqlite.Error
+	if errors.As(err, &e) && e.Code() == sqlite3.SQLITE_IOERR_SHMSIZE { // the file beside the log cannot grow
+		return fmt.Errorf("%w: %w", ErrFull, err)
+	}
+	switch sqliteCode(err) {
+	case sqlite3.SQLITE_FULL:
+		return fmt.Errorf("%w: %w", ErrFull, err)
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		return fmt.Errorf("%w: %w: %w", ErrUnavailable, ErrBroken, err)
+	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_BUSY,
+		sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_NOMEM:
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return err
+}
+
+// damage remembers that pages of an open file are damaged. Most calls do not read those pages and succeed, so without
+// it the daemon would stay ready.
+type damage struct {
+	log *slog.Logger
+	met atomic.Pointer[error]
+}
+
+// explain is explainSQLite, and also remembers damaged pages.
+func (d *damage) explain(err error) error {
+	err = explainSQLite(err)
+	if errors.Is(err, ErrBroken) && d.met.CompareAndSwap(nil, &err) {
+		d.log.Error("pages of the database are damaged; restore a backup", "error", err.Error())
+	}
+	return err
+}
+
+// seen returns the error about damaged pages. It returns nil if explain saw none.
+func (d *damage) seen() error {
+	if err := d.met.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// sqliteCode returns SQLite's primary code of err. It returns 0 for any other error.
+func sqliteCode(err error) int {
+	var e *sqlite.Error
+	if !errors.As(err, &e) {
+		return 0
+	}
+	return e.Code() & 0xff
+}
+
+// outsideRows are rows that are read outside a transaction. They explain the error that ends the reading, because no
+// other code does, and call end.
+type outsideRows struct {
+	Rows
+	explain func(error) error
+	end     func()
+}
+
+func (r outsideRows) Err() error { return r.explain(r.Rows.Err()) }
+
+func (r outsideRows) Close() error {
+	defer r.end()
+	return r.explain(r.Rows.Close())
 }

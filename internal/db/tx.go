@@ -2,6 +2,10 @@ package db
 
 import (
 	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
 )
 
 // Rows are the rows of a query: the methods that database/sql and pgx share.
@@ -31,7 +35,12 @@ type Statement struct {
 
 // backend is an open database of one kind.
 type backend interface {
-	Querier                                                                     // reads outside a transaction
+	Querier // reads outside a transaction
+	work
+}
+
+// work is all of a backend but its reads.
+type work interface {
 	Write(ctx context.Context, fn func(ctx context.Context, t *Tx) error) error // see DB.Write
 	WriteUnsynced(ctx context.Context, fn func(ctx context.Context, t *Tx) error) error
 	// views returns reads with separate connections; see DB.ForLists.
@@ -154,23 +163,52 @@ const listConns = 4
 // use the connections of d.
 func (d *DB) ForLists() *DB {
 	a := *d
-	a.backend = listBackend{d.backend, d.backend.views()}
+	a.backend = struct {
+		Querier
+		work
+	}{d.backend.views(), d.backend}
 	return &a
 }
 
-type listBackend struct {
-	backend
-	reads Querier
+// Insert inserts many rows with few statements, because a statement costs more than a row. It has one prepared
+// statement for each size.
+type Insert struct {
+	params int // of a row
+	sizes  []int
+	texts  func() []string // by size
 }
 
-func (a listBackend) Query(ctx context.Context, sql string, args ...any) (Rows, error) {
-	return a.reads.Query(ctx, sql, args...)
+// NewInsert returns an Insert for text, an INSERT of one row whose parameters are all in VALUES, in order. sizes are
+// the other numbers of rows that one statement inserts, the largest first. The texts are made when rows are first
+// inserted, so a command that inserts nothing starts without them.
+func NewInsert(text string, sizes ...int) *Insert {
+	head, tail, _ := strings.Cut(text, "VALUES ")
+	row, tail, _ := strings.Cut(tail, ")")
+	in := &Insert{params: strings.Count(row, "$"), sizes: append(slices.Clone(sizes), 1)}
+	in.texts = sync.OnceValue(func() (texts []string) {
+		for _, size := range in.sizes {
+			rows := make([]string, size)
+			for i := range rows {
+				rows[i] = placeholder.ReplaceAllStringFunc(row, func(p string) string {
+					k, _ := strconv.Atoi(p[1:])
+					return "$" + strconv.Itoa(i*in.params+k)
+				}) + ")"
+			}
+			texts = append(texts, head+"VALUES "+strings.Join(rows, ", ")+tail)
+		}
+		return texts
+	})
+	return in
 }
 
-func (a listBackend) Exec(ctx context.Context, sql string, args ...any) (int64, error) {
-	return a.reads.Exec(ctx, sql, args...)
-}
-
-func (a listBackend) Batch(ctx context.Context, statements []Statement) error {
-	return a.reads.Batch(ctx, statements)
+// Statements returns as few statements as the sizes allow that insert the rows. args holds the parameters of all
+// rows, one row after another.
+func (in *Insert) Statements(args []any, row func(Rows) error) []Statement {
+	var list []Statement
+	for at, size := range in.sizes {
+		for k := size * in.params; len(args) >= k; args = args[k:] {
+			list = append(list, Statement{SQL: in.texts()[at], Args: args[:k:k], Row: row})
+		}
+	}
+	return list
 }

@@ -44,7 +44,7 @@ CREATE TABLE alarms (
   -- When and why it ended by itself; 0: it has not.
   ended      {int} NOT NULL DEFAULT 0,
   ended_text TEXT NOT NULL DEFAULT '',
-  -- What is posted of it; see db/alarm_posts.go.
+  -- What is posted of it; see db/alarms.go.
   due        {int} NOT NULL,
   posted     {int} NOT NULL DEFAULT 0,
   attempts   {int} NOT NULL DEFAULT 0

@@ -2,7 +2,20 @@
 
 package db
 
-import "os"
+import (
+	"os"
+	"syscall"
+	"time"
+)
+
+// sinceBoot returns a monotonic clock.
+func sinceBoot() func() time.Duration {
+	start := time.Now()
+	return func() time.Duration { return time.Since(start) }
+}
+
+// limitSilence does nothing: other systems have only keep-alive.
+func limitSilence(string, string, syscall.RawConn) error { return nil }
 
 // lockDatabase does nothing. On these systems only the lock file keeps other processes out, because a lock of the
 // whole database would also keep SQLite out.

@@ -1,8 +1,0 @@
-//go:build !linux
-
-package db
-
-import "syscall"
-
-// limitSilence does nothing: other systems have only keep-alive.
-func limitSilence(string, string, syscall.RawConn) error { return nil }
