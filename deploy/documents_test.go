@@ -99,7 +99,7 @@ func TestGoTestOfDocuments(t *testing.T) {
 			}
 		}
 	}
-	if commands < 15 {
+	if commands < 13 {
 		t.Errorf("%d commands were found", commands)
 	}
 }
