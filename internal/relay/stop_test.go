@@ -17,9 +17,8 @@ import (
 // shortIdle is after what time the database ends the transaction of a stopped relay here.
 const shortIdle = time.Second
 
-// A relay that stands still for longer than the database waits for it loses its merchants
-// to another. What it had sent arrives late, and what it was answered it reads late: both
-// change nothing, and it works again.
+// A relay that stands still for longer than the database waits for it loses its merchants to another. What it had sent
+// arrives late, and what it was answered it reads late: both change nothing, and it works again.
 func TestStopped(t *testing.T) {
 	c := newCore(t)
 	s := newService(t, "shop")
