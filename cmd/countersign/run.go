@@ -35,10 +35,10 @@ func asksJSON(args []string) bool {
 func untilSignal(log *slog.Logger) (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, func() {
-		stop()
 		if cause := context.Cause(ctx); cause != context.Canceled { // a signal
-			log.Info("stopping", "cause", cause.Error())
+			go log.Info("stopping", "cause", cause.Error()) // it may hang on a reader that is gone
 		}
+		stop()
 	})
 	return ctx, stop
 }

@@ -52,8 +52,7 @@ func testReconcileEnds(t *testing.T, serviceDB, gatewayDB string) {
 	for n := 2; n <= 4; n++ {
 		d := countersigntest.Deposit(n)
 		deposits = append(deposits, d.TrackingID)
-		if _, err := b.api.AddDeposits(ctx, client.NewDeposit{Merchant: "shop", TrackingID: d.TrackingID, TenantUserID: d.TenantUserID, TxID: d.TxID,
-			ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount, FromAddress: d.FromAddress, ToAddress: d.ToAddress, TxIndex: d.TxIndex}); err != nil {
+		if _, err := b.api.AddDeposits(ctx, newDeposit("shop", d)); err != nil {
 			t.Fatal(err)
 		}
 	}

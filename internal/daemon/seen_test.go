@@ -12,34 +12,19 @@ import (
 )
 
 // checkMetrics compares what running daemons export with what the dashboards and the
-// alerts of deploy/ ask for: each figure there is exported, by its end. Every figure has
-// a help text, and each of countersign's own is shown or watched somewhere.
+// alerts of deploy/ ask for: each figure there is exported, by its end. Each of
+// countersign's own is shown or watched somewhere.
 func checkMetrics(t *testing.T, serviceURL, gatewayURL string) {
 	t.Helper()
-	help := regexp.MustCompile(`(?m)^# HELP (\S+) (.*)$`)
 	sample := regexp.MustCompile(`(?m)^([a-z_]+)[{ ]`)
 	exported := func(url string) map[string]bool {
 		status, text := get(t, url+"/metrics")
 		if status != http.StatusOK {
 			t.Fatalf("/metrics gives %d", status)
 		}
-		helped, names := map[string]bool{}, map[string]bool{}
-		for _, m := range help.FindAllStringSubmatch(text, -1) {
-			if helped[m[1]] = true; len(m[2]) < 10 {
-				t.Errorf("the help of %s is %q", m[1], m[2])
-			}
-		}
+		names := map[string]bool{}
 		for _, m := range sample.FindAllStringSubmatch(text, -1) {
 			names[m[1]] = true
-			base := m[1]
-			for _, part := range []string{"_bucket", "_sum", "_count"} {
-				if cut, found := strings.CutSuffix(m[1], part); found && helped[cut] {
-					base = cut
-				}
-			}
-			if !helped[base] {
-				t.Errorf("%s has no help", m[1])
-			}
 		}
 		return names
 	}

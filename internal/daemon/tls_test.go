@@ -282,8 +282,7 @@ func TestMerchantCA(t *testing.T) {
 		api := must(client.NewService(client.Config{URL: s.URL(), Token: client.Secret(token)}))
 		must(api.CreateMerchant(ctx, client.NewMerchant{ID: "shop", MerchantSettings: client.MerchantSettings{NotifyURL: server.URL + "/notify", WithdrawURL: server.URL + "/withdraw"}}))
 		d := countersigntest.Deposit(1)
-		id := must(api.AddDeposits(ctx, client.NewDeposit{Merchant: "shop", TrackingID: d.TrackingID, TenantUserID: d.TenantUserID, TxID: d.TxID, ChainName: d.ChainName,
-			Symbol: d.Symbol, Amount: d.Amount, FromAddress: d.FromAddress, ToAddress: d.ToAddress, TxIndex: d.TxIndex}))[0].ID
+		id := must(api.AddDeposits(ctx, newDeposit("shop", d)))[0].ID
 		b := &bothEnds{t: t}
 		b.await("the attempt", func(ctx context.Context) (bool, error) {
 			cb, err := api.Callback(ctx, id)

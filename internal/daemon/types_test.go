@@ -65,6 +65,12 @@ func startLibrary(t *testing.T, api *client.Service) *library {
 	return l
 }
 
+// newDeposit is a deposit as the API takes it.
+func newDeposit(to string, d *countersign.Deposit) client.NewDeposit {
+	return client.NewDeposit{Merchant: to, TrackingID: d.TrackingID, TenantUserID: d.TenantUserID, TxID: d.TxID, ChainName: d.ChainName,
+		Symbol: d.Symbol, Amount: d.Amount, FromAddress: d.FromAddress, ToAddress: d.ToAddress, TxIndex: d.TxIndex}
+}
+
 // addOrders orders the withdrawals of everyType at the gateway.
 func addOrders(t *testing.T, b *bothEnds) {
 	t.Helper()
@@ -101,8 +107,7 @@ func everyType(t *testing.T, b *bothEnds, to string) {
 		}
 	}
 	d := countersigntest.Deposit(1)
-	_, err := b.api.AddDeposits(ctx, client.NewDeposit{Merchant: to, TrackingID: d.TrackingID, TenantUserID: d.TenantUserID, TxID: d.TxID,
-		ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount, FromAddress: d.FromAddress, ToAddress: d.ToAddress, TxIndex: d.TxIndex})
+	_, err := b.api.AddDeposits(ctx, newDeposit(to, d))
 	do(err)
 	for range 2 { // the second is a repetition, at the service already
 		_, err = b.api.AddAddress(ctx, client.NewAddress{Merchant: to, ChangeID: "change-1", TenantUserID: d.TenantUserID,
