@@ -267,7 +267,7 @@ func (b *tab) look(width int64, accessible bool) (s seen) {
 		Turned: [...document.querySelectorAll("main bdi, main span, main pre, main td")].filter(e => /[\u202a-\u202e\u2066-\u2069\u200b-\u200f]/.test(e.textContent)).length,
 		Over: document.documentElement.scrollWidth - innerWidth,
 		Hidden: Math.max(0, ...[...document.querySelectorAll(".scroll")].map(e => e.scrollWidth - e.clientWidth)),
-		Faults: accessible ? (await axe.run(document, {resultTypes: ["violations"], ...(rules ? {runOnly: rules} : {})})).violations
+		Faults: accessible ? (await axe.run(document, {resultTypes: ["violations"], preload: false, ...(rules ? {runOnly: rules} : {})})).violations
 			.filter(v => v.impact === "serious" || v.impact === "critical")
 			.map(v => v.id + ": " + v.help + ": " + v.nodes.slice(0, 3).map(n => n.html + " " + n.failureSummary).join(" | ")) : [],
 	}))(%s, %v)`, rules, accessible))
