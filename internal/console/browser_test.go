@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,7 +20,11 @@ import (
 	"countersign/internal/lab/dbtest"
 )
 
-func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	_ = flag.Set("test.parallel", "8") // they wait for a browser and for daemons more than they compute
+	os.Exit(dbtest.Run(m))
+}
 
 // chromium starts a browser for a test and its parts. The test is skipped where there is none, and fails in CI.
 func chromium(t *testing.T) context.Context {
