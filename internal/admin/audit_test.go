@@ -17,10 +17,7 @@ func TestAuditTellsWho(t *testing.T) {
 		h.merchant("acme")
 		operator, core, viewer := h.client(client.RoleAdmin), h.client(client.RoleCore), h.client(client.RoleViewer)
 		url := "https://other.example/withdraw"
-		_, err := operator.UpdateMerchant(t.Context(), "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{WithdrawURL: url}, MerchantSecrets: client.MerchantSecrets{APIKey: client.Secret("a-new-key-of-acme")}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		_ = must(operator.UpdateMerchant(t.Context(), "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{WithdrawURL: url}, MerchantSecrets: client.MerchantSecrets{APIKey: client.Secret("a-new-key-of-acme")}}))(t)
 		secrets.add("apiKey", "a-new-key-of-acme")
 		w := must(core.CreateWithdrawal(t.Context(), client.NewWithdrawal{Merchant: "acme", CallBackID: "w-1", TenantUserID: "u-1"}))(t)
 		must(core.CancelWithdrawal(t.Context(), w.ID))(t)

@@ -149,49 +149,46 @@ func TestRotationAtOnce(t *testing.T) {
 // At the end of the overlap the older keys end by themselves, once, on whichever node looks
 // first, with an alarm.
 func TestRotationEnds(t *testing.T) {
-	for name, url := range map[string]func(testing.TB) string{"sqlite": dbtest.SQLite, "postgres": dbtest.Postgres} {
-		t.Run(name, func(t *testing.T) {
-			h := newHarness(t, url(t))
-			c, ctx := h.client(client.RoleAdmin), t.Context()
-			old := h.merchant("acme")
-			staged := must(c.StageRotation(ctx, "acme", client.NewRotation{Key: &client.KeySpec{Bits: 1024}}))(t)
-			secrets.add("staged public key", staged.PublicKey)
-			must(c.ActivateRotation(ctx, "acme", client.Duration(time.Hour)))(t)
-			look := func() {
-				var nodes sync.WaitGroup
-				for range 3 {
-					nodes.Go(func() {
-						if err := h.server.EndRotations(ctx, db.MillisOf(h.now())); err != nil {
-							t.Error(err)
-						}
-					})
-				}
-				nodes.Wait()
-			}
-			alarms := func() (n int) {
-				for _, a := range must(c.Alarms(ctx, client.AlarmFilter{}, client.PageOptions{Limit: 100}))(t).Alarms {
-					if a.Kind == client.AlarmControlChanged {
-						n++
+	onEachDatabase(t, func(t *testing.T, h *harness) {
+		c, ctx := h.client(client.RoleAdmin), t.Context()
+		old := h.merchant("acme")
+		staged := must(c.StageRotation(ctx, "acme", client.NewRotation{Key: &client.KeySpec{Bits: 1024}}))(t)
+		secrets.add("staged public key", staged.PublicKey)
+		must(c.ActivateRotation(ctx, "acme", client.Duration(time.Hour)))(t)
+		look := func() {
+			var nodes sync.WaitGroup
+			for range 3 {
+				nodes.Go(func() {
+					if err := h.server.EndRotations(ctx, db.MillisOf(h.now())); err != nil {
+						t.Error(err)
 					}
+				})
+			}
+			nodes.Wait()
+		}
+		alarms := func() (n int) {
+			for _, a := range must(c.Alarms(ctx, client.AlarmFilter{}, client.PageOptions{Limit: 100}))(t).Alarms {
+				if a.Kind == client.AlarmControlChanged {
+					n++
 				}
-				return n
 			}
-			before := alarms()
-			h.pass(time.Hour - time.Millisecond)
-			look()
-			if m := must(c.Merchant(ctx, "acme"))(t); m.Rotation == nil {
-				t.Error("it ended too early")
-			}
-			h.pass(time.Millisecond)
-			look()
-			look()
-			m := must(h.store.Merchant(ctx, "acme"))(t)
-			if m.Rotation != nil || m.Fingerprint == old.Fingerprint || m.State != client.MerchantActive {
-				t.Errorf("%+v", m.Rotation)
-			}
-			if n := alarms() - before; n != 1 {
-				t.Errorf("%d alarms", n)
-			}
-		})
-	}
+			return n
+		}
+		before := alarms()
+		h.pass(time.Hour - time.Millisecond)
+		look()
+		if m := must(c.Merchant(ctx, "acme"))(t); m.Rotation == nil {
+			t.Error("it ended too early")
+		}
+		h.pass(time.Millisecond)
+		look()
+		look()
+		m := must(h.store.Merchant(ctx, "acme"))(t)
+		if m.Rotation != nil || m.Fingerprint == old.Fingerprint || m.State != client.MerchantActive {
+			t.Errorf("%+v", m.Rotation)
+		}
+		if n := alarms() - before; n != 1 {
+			t.Errorf("%d alarms", n)
+		}
+	})
 }

@@ -185,10 +185,7 @@ func TestBadTokensAreNotMade(t *testing.T) {
 	if after := h.counts(); after != before {
 		t.Errorf("%+v, was %+v", after, before)
 	}
-	made, err := bound.CreateToken(ctx, client.NewToken{Name: "n", Role: "core", Merchants: []string{"a"}, Expires: client.TimeOf(h.now().Add(time.Hour))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := must(bound.CreateToken(ctx, client.NewToken{Name: "n", Role: "core", Merchants: []string{"a"}, Expires: client.TimeOf(h.now().Add(time.Hour))}))(t)
 	secrets.add("token", made.Secret.Reveal())
 	list, err := bound.Tokens(ctx)
 	if err != nil || len(list) != 2 || list[1].ID != made.ID && list[0].ID != made.ID {
@@ -292,10 +289,7 @@ func TestMerchantsOwnToken(t *testing.T) {
 		if _, err := admin.CreateToken(ctx, client.NewToken{Name: "all", Role: client.RoleMerchant}); !errors.As(err, &p) || len(p.Faults) != 1 || p.Faults[0].Location != "body.merchants" {
 			t.Errorf("a merchant's token for all merchants: %v", err)
 		}
-		made, err := admin.CreateToken(ctx, client.NewToken{Name: "mine", Role: client.RoleMerchant, Merchants: []string{"mine"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		made := must(admin.CreateToken(ctx, client.NewToken{Name: "mine", Role: client.RoleMerchant, Merchants: []string{"mine"}}))(t)
 		secrets.add("token", made.Secret.Reveal())
 		own := must(client.NewService(client.Config{URL: h.url, Token: made.Secret}))(t)
 		sent := must(own.TestDeposit(ctx, "mine"))(t)

@@ -68,10 +68,7 @@ func (r *quorumRig) propose(at db.Millis) (id, token string) {
 // is looks at the state of a change, and at how many are missing.
 func (r *quorumRig) is(id string, now db.Millis, want client.TaskState, missing int, could ...string) {
 	r.t.Helper()
-	c, err := findChange(r.t.Context(), r.d, id)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	c := must(findChange(r.t.Context(), r.d, id))(r.t)
 	agreed, err := r.agreed(&c, now)
 	counts := c.State != client.TaskOpen || agreed.Missing() == missing && slices.Equal(agreed.Could(), could)
 	if err != nil || c.State != want || !counts {
@@ -87,11 +84,14 @@ func (r *quorumRig) agreed(c *Change, now db.Millis) (Agreed, error) {
 	return r.k.Agreed(r.t.Context(), c, people, now)
 }
 
-func (r *quorumRig) refused(what string, err, is error) {
+// approve approves a change, which is in a state then.
+func (r *quorumRig) approve(id string, by Token, at db.Millis, want client.TaskState) Change {
 	r.t.Helper()
-	if !errors.Is(err, is) {
-		r.t.Errorf("%s: %v, want %v", what, err, is)
+	c, err := r.k.Approve(r.t.Context(), id, by, "", at)
+	if err != nil || c.State != want {
+		r.t.Fatalf("%+v, %v; want it %s", c, err, want)
 	}
+	return c
 }
 
 // A change takes effect when as many persons have approved it as the end wants, each of another
@@ -107,59 +107,38 @@ func testQuorumOfChanges(t *testing.T, d *db.DB) {
 
 	id, token := r.propose(100)
 	r.is(id, 100, client.TaskOpen, 2, "ann", "bob", "ann again", "by bob")
-	c, err := r.k.Approve(ctx, id, ann, "", 110)
-	if err != nil || c.State != client.TaskOpen || c.DecidedBy != "" {
-		t.Fatalf("%+v, %v", c, err)
-	}
+	r.approve(id, ann, 110, client.TaskOpen)
 	r.is(id, 110, client.TaskOpen, 1, "bob", "by bob")
-	for range 2 { // again changes nothing
-		if c, err := r.k.Approve(ctx, id, ann, "", 120); err != nil || c.State != client.TaskOpen {
-			t.Errorf("%+v, %v", c, err)
-		}
-	}
-	_, err = r.k.Approve(ctx, id, second, "", 120)
-	r.refused("a second token of the same origin approves", err, client.ErrForbidden)
-	_, err = r.k.Approve(ctx, id, r.op, "", 120)
-	r.refused("the proposer approves", err, client.ErrForbidden)
+	r.approve(id, ann, 120, client.TaskOpen) // again changes nothing
+	dbtest.Fails(r.k.Approve(ctx, id, second, "", 120))(t, client.ErrForbidden, "")
+	dbtest.Fails(r.k.Approve(ctx, id, r.op, "", 120))(t, client.ErrForbidden, "")
+	c := must(findChange(ctx, d, id))(t)
 	if agreed, err := r.agreed(&c, 120); err != nil || agreed.WhyNot(ann.ID) == "" {
 		t.Errorf("%+v, %v: ann is not told that she has approved it", agreed, err)
 	}
 	dbtest.Fails(FindToken(ctx, d, token))(t, db.ErrNotFound, "")
-	if c, err = r.k.Approve(ctx, id, bob, "", 130); err != nil || c.State != client.TaskDone || c.DecidedBy != bob.ID {
-		t.Errorf("%+v, %v", c, err)
+	if c := r.approve(id, bob, 130, client.TaskDone); c.DecidedBy != bob.ID {
+		t.Errorf("%+v", c)
 	}
-	r.is(id, 200, client.TaskDone, 0)
-	if _, err := FindToken(ctx, d, token); err != nil {
-		t.Error(err)
-	}
-	_, err = r.k.Approve(ctx, id, made, "", 140)
-	r.refused("a late approval", err, db.ErrConflict)
+	must(FindToken(ctx, d, token))(t)
+	dbtest.Fails(r.k.Approve(ctx, id, made, "", 140))(t, db.ErrConflict, "")
 
 	// One who says no ends it, also one who had said yes.
 	id, _ = r.propose(200)
-	must(r.k.Approve(ctx, id, ann, "", 210))(t)
+	r.approve(id, ann, 210, client.TaskOpen)
 	if c, err := r.k.Decline(ctx, id, ann, "I was wrong", 220); err != nil || c.State != client.TaskDeclined {
 		t.Errorf("%+v, %v", c, err)
 	}
-	_, err = r.k.Approve(ctx, id, bob, "", 230)
-	r.refused("what was rejected is approved", err, db.ErrConflict)
+	dbtest.Fails(r.k.Approve(ctx, id, bob, "", 230))(t, db.ErrConflict, "")
 
 	// The approval of a token that was revoked meanwhile is none.
-	id, token = r.propose(300)
+	id, _ = r.propose(300)
 	carl := r.token("carl", client.RoleApprover, nil)
-	must(r.k.Approve(ctx, id, carl, "", 310))(t)
+	r.approve(id, carl, 310, client.TaskOpen)
 	ok(t, r.k.tokens.Revoke(ctx, carl.ID, 320, nil))
 	r.is(id, 330, client.TaskOpen, 2, "ann", "bob", "ann again", "by bob")
-	if c, err := r.k.Approve(ctx, id, ann, "", 330); err != nil || c.State != client.TaskOpen {
-		t.Errorf("%+v, %v: an approval of a revoked token counts", c, err)
-	}
-
-	if c, err := r.k.Approve(ctx, id, bob, "", 360); err != nil || c.State != client.TaskDone {
-		t.Errorf("%+v, %v", c, err)
-	}
-	if _, err := FindToken(ctx, d, token); err != nil {
-		t.Error(err)
-	}
+	r.approve(id, ann, 330, client.TaskOpen)
+	r.approve(id, bob, 360, client.TaskDone)
 }
 
 // Three approvers on two nodes at the same time: two of them suffice, the change is made once, and
@@ -184,7 +163,7 @@ func TestQuorumOnTwoNodes(t *testing.T) {
 		for _, err := range errs {
 			if err != nil {
 				refused++
-				r.refused("an approval beside others", err, db.ErrConflict)
+				dbtest.Fails(0, err)(t, db.ErrConflict, "")
 			}
 		}
 		is, err := findChange(t.Context(), r.d, id)
@@ -208,13 +187,10 @@ func testRevokedPersonComesAgain(t *testing.T, d *db.DB) {
 	bob := r.token("bob", client.RoleApprover, nil)
 	signsIn := func(p person, at db.Millis) (is Token) {
 		t.Helper()
-		err := d.Write(ctx, func(ctx context.Context, x *db.Tx) (err error) {
+		ok(t, d.Write(ctx, func(ctx context.Context, x *db.Tx) (err error) {
 			is, err = savePerson(ctx, x, p, true, at)
 			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 		return is
 	}
 	revoke := func(id string, at db.Millis) {
@@ -227,28 +203,23 @@ func testRevokedPersonComesAgain(t *testing.T, d *db.DB) {
 	olga := signsIn(op, 51)
 
 	id, _ := r.propose(100)
-	must(r.k.Approve(ctx, id, ann, "", 110))(t)
+	r.approve(id, ann, 110, client.TaskOpen)
 	r.op = olga
 	proposed, _ := r.propose(111)
 	revoke(ann.ID, 120)
 	revoke(olga.ID, 120)
 	ann, olga = signsIn(eve, 130), signsIn(op, 130)
 	r.is(id, 140, client.TaskOpen, 2, "bob", "eve")
-	if c, err := r.k.Approve(ctx, id, bob, "", 150); err != nil || c.State != client.TaskOpen {
-		t.Fatalf("%+v, %v: what the thief approved counts again", c, err)
-	}
+	r.approve(id, bob, 150, client.TaskOpen) // what the thief approved does not count again
 	if c, err := r.k.Approve(ctx, proposed, bob, "", 150); !errors.Is(err, db.ErrConflict) || c.State != client.TaskStale {
 		t.Errorf("%+v, %v: what the thief proposed counts again", c, err)
 	}
-	if c, err := r.k.Approve(ctx, id, ann, "", 160); err != nil || c.State != client.TaskDone {
-		t.Errorf("%+v, %v: her own approval does not count", c, err)
-	}
+	r.approve(id, ann, 160, client.TaskDone)
 	// Another revocation and return keep the first one's mark, and a session that goes on as well.
 	revoke(ann.ID, 200)
-	if is := signsIn(eve, 210); is.Voided != 200 || is.Revoked != 0 {
-		t.Errorf("%+v", is)
-	}
-	if is := signsIn(eve, 220); is.Voided != 200 {
-		t.Errorf("%+v", is)
+	for _, at := range []db.Millis{210, 220} {
+		if is := signsIn(eve, at); is.Voided != 200 || is.Revoked != 0 {
+			t.Errorf("%+v", is)
+		}
 	}
 }

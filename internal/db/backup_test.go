@@ -103,10 +103,7 @@ func TestBackup(t *testing.T) {
 		}
 	}
 	for range 2 { // a restoring that died is done again
-		r, err := Open(ctx, Config{URL: to, Keys: testKeys, Used: true, Restoring: true}, testEnd)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must(Open(ctx, Config{URL: to, Keys: testKeys, Used: true, Restoring: true}, testEnd))(t)
 		var n, last int
 		must(One(ctx, r, `SELECT COUNT(*), MAX(CAST(name AS INTEGER)) FROM things`, nil, &n, &last))(t)
 		if n < fillRows || last != n-1 {

@@ -52,10 +52,7 @@ func TestEpochs(t *testing.T) {
 			}
 			begin := func() int64 {
 				t.Helper()
-				e, err := s.BeginEpoch(ctx, nil, 0, MillisOf(time.Now()), func(context.Context, *Tx, Epoch) error { return nil })
-				if err != nil {
-					t.Fatal(err)
-				}
+				e := must(s.BeginEpoch(ctx, nil, 0, MillisOf(time.Now()), func(context.Context, *Tx, Epoch) error { return nil }))(t)
 				return e.Number
 			}
 			want(0, false)
@@ -67,12 +64,10 @@ func TestEpochs(t *testing.T) {
 			}
 			exec(t, s, `UPDATE epochs SET reconciled = 1 WHERE number = $1`, second)
 			want(second, true)
-			if err := s.Write(ctx, func(ctx context.Context, x *Tx) error {
+			ok(t, s.Write(ctx, func(ctx context.Context, x *Tx) error {
 				_, err := Reconcile(ctx, x, 2)
 				return err
-			}); err != nil {
-				t.Fatal(err)
-			}
+			}))
 			want(second, false)
 		})
 	}

@@ -30,10 +30,7 @@ var testEnd = End{Name: "test", Sealed: []SealedTable{{"sealed", "id", "data_key
 
 func openAt(t testing.TB, url string) *DB {
 	t.Helper()
-	d, err := Open(ctx, Config{URL: url, Keys: testKeys}, testEnd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must(Open(ctx, Config{URL: url, Keys: testKeys}, testEnd))(t)
 	t.Cleanup(func() { d.Close() })
 	return d
 }
@@ -57,13 +54,10 @@ func ok(t testing.TB, err error) {
 func exec(t testing.TB, d *DB, text string, args ...any) int64 {
 	t.Helper()
 	var n int64
-	err := d.Write(ctx, func(ctx context.Context, x *Tx) (err error) {
+	ok(t, d.Write(ctx, func(ctx context.Context, x *Tx) (err error) {
 		n, err = x.Exec(ctx, text, args...)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return n
 }
 

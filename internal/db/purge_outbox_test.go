@@ -74,13 +74,10 @@ func addWithdrawal(t testing.TB, o *outbox.Outbox, state client.WithdrawalState,
 // approve adds an approval of a thing.
 func approve(t testing.TB, o *outbox.Outbox, about string, at db.Millis) {
 	t.Helper()
-	err := o.Write(ctx, func(ctx context.Context, x *db.Tx) error {
+	ok(t, o.Write(ctx, func(ctx context.Context, x *db.Tx) error {
 		_, err := db.AddVote(ctx, x, about, "digest", db.Vote{Token: "tok", Name: "Ann", At: at})
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // TestServicePurgesOnlyWhatIsSettled: of each state of callbacks and withdrawals, what is

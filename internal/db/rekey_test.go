@@ -30,10 +30,7 @@ var dialects = []struct {
 
 func openService(t *testing.T, url string, k *db.MasterKey) *outbox.Outbox {
 	t.Helper()
-	d, err := db.Open(ctx, db.Config{URL: url, Keys: k}, outbox.End())
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must(db.Open(ctx, db.Config{URL: url, Keys: k}, outbox.End()))(t)
 	t.Cleanup(func() { d.Close() })
 	return outbox.New(d)
 }
@@ -113,13 +110,10 @@ func TestRekey(t *testing.T) {
 				}
 				only("under "+k.Fingerprint(), k)
 			}
-			err := o.Write(ctx, func(ctx context.Context, x *db.Tx) error {
+			ok(t, o.Write(ctx, func(ctx context.Context, x *db.Tx) error {
 				_, err := x.Exec(ctx, `UPDATE merchants SET data_key = $1 WHERE id = 'm229'`, []byte("damaged"))
 				return err
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))
 			if err := rekey(keys[1], nil); err == nil || !strings.Contains(err.Error(), "merchants m229") {
 				t.Errorf("a damaged row: %v", err)
 			}
@@ -177,10 +171,7 @@ func TestRekeyBesideNodes(t *testing.T) {
 func TestEverySealedTableIsListed(t *testing.T) {
 	for _, end := range []db.End{outbox.End(), book.End()} {
 		url := dbtest.SQLite(t)
-		d, err := db.Open(ctx, db.Config{URL: url, Keys: key(1)}, end)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must(db.Open(ctx, db.Config{URL: url, Keys: key(1)}, end))(t)
 		d.Close()
 		for _, table := range dbtest.Tables(t, url) {
 			if slices.Contains(dbtest.Columns(t, url, table), "data_key") && !slices.ContainsFunc(end.Sealed, func(s db.SealedTable) bool { return s.Name == table }) {

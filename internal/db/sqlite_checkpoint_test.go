@@ -45,16 +45,13 @@ func logBeginsAnew(t *testing.T, path string, s *DB) {
 	things := NewInsert(`INSERT INTO things (name, content) VALUES ($1, $2)`, 100, 10)
 	most, grown := 0, 0 // pages seen after a round, and the most that a round added
 	for round := 0; ; round++ {
-		err := s.Write(ctx, func(ctx context.Context, x *Tx) error {
+		ok(t, s.Write(ctx, func(ctx context.Context, x *Tx) error {
 			var args []any
 			for i := range 200 {
 				args = append(args, fmt.Sprintf("%d-%d", i*7919%1000, 200*round+i), strings.Repeat("x", 400))
 			}
 			return x.Batch(ctx, things.Statements(args, nil))
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 		var busy, size, copied int
 		must(One(ctx, look, "PRAGMA wal_checkpoint(NOOP)", nil, &busy, &size, &copied))(t)
 		if size < most/2 {

@@ -64,17 +64,14 @@ func open(t testing.TB, url string) (*db.DB, *journal.Log) {
 func add(t testing.TB, d *db.DB, from, n int) {
 	t.Helper()
 	for i := from; i < from+n; i++ {
-		err := d.Write(journal.By(ctx, journal.Actor{Token: "tok_a", Name: "A <b> & ü", Role: "operator", Address: "192.0.2.1"}), func(ctx context.Context, t *db.Tx) error {
+		ok(t, d.Write(journal.By(ctx, journal.Actor{Token: "tok_a", Name: "A <b> & ü", Role: "operator", Address: "192.0.2.1"}), func(ctx context.Context, t *db.Tx) error {
 			r := journal.Record{Kind: "test.done", At: db.Millis(1000 + i), About: []string{fmt.Sprint("shop.", i), "shop"}, Data: map[string]string{"text": "<&>\u2028" + strings.Repeat("x", i)}}
 			if i%3 != 2 {
 				return journal.Add(ctx, t, r)
 			}
 			r.Data = map[string]int{"items": i}
 			return journal.Add(ctx, t, r)
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 }
 

@@ -20,17 +20,14 @@ import (
 // exec changes the tables of the log past the program.
 func exec(t *testing.T, d *db.DB, texts ...string) {
 	t.Helper()
-	err := d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+	ok(t, d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		for _, text := range texts {
 			if _, err := t.Exec(ctx, text); err != nil {
 				return fmt.Errorf("%s: %w", text, err)
 			}
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // cutTo are the statements that cut the log off after a record: its number and its edge are made right.
