@@ -32,20 +32,15 @@ func TestMain(m *testing.M) {
 	set := false
 	flag.Visit(func(f *flag.Flag) { set = set || f.Name == "rapid.checks" })
 	if !set { // a hundred sequences on two databases take too long
-		if err := flag.Set("rapid.checks", "15"); err != nil {
+		checks := "6"
+		if dbtest.IsWhole() {
+			checks = "15"
+		}
+		if err := flag.Set("rapid.checks", checks); err != nil {
 			panic(err)
 		}
 	}
 	os.Exit(dbtest.Run(m))
-}
-
-// fewerChecks makes a third of the sequences of rapid suffice for a test.
-func fewerChecks(t *testing.T) {
-	f := flag.Lookup("rapid.checks")
-	if f.Value.String() == "15" {
-		_ = f.Value.Set("5")
-		t.Cleanup(func() { _ = f.Value.Set("15") })
-	}
 }
 
 // dialects gives a fresh database of each kind.
