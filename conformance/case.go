@@ -93,10 +93,7 @@ type Summary struct {
 	Advised int `json:"advised"` // failed, of Should
 	Skipped int `json:"skipped"`
 
-	// MoneyPassed counts the cases of ForMoney that passed; the others are named.
-	MoneyPassed  int      `json:"moneyPassed"`
-	MoneyFailed  []string `json:"moneyFailed,omitempty"`
-	MoneySkipped []string `json:"moneySkipped,omitempty"`
+	Money map[Ending][]string `json:"money,omitempty"` // names of the cases of ForMoney
 }
 
 // OK reports whether no case of Must failed and at least one case passed.
@@ -122,14 +119,8 @@ func (s *Summary) add(r Result) {
 	default:
 		s.Failed++
 	}
-	switch {
-	case r.Basis != ForMoney:
-	case r.Ending == Pass:
-		s.MoneyPassed++
-	case r.Ending == Skip:
-		s.MoneySkipped = append(s.MoneySkipped, r.Name)
-	default:
-		s.MoneyFailed = append(s.MoneyFailed, r.Name)
+	if r.Basis == ForMoney {
+		s.Money[r.Ending] = append(s.Money[r.Ending], r.Name)
 	}
 }
 

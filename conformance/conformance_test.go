@@ -102,12 +102,12 @@ func TestInterfaceAlone(t *testing.T) {
 			money++
 		}
 	}
-	if !sum.OK() || sum.MoneyPassed+len(sum.MoneyFailed)+len(sum.MoneySkipped) != money {
+	if !sum.OK() || len(sum.Money[conformance.Pass])+len(sum.Money[conformance.Fail])+len(sum.Money[conformance.Skip]) != money {
 		t.Errorf("%v, %+v", sum, sum)
 	}
 	for _, name := range []string{"binding/spliced-amount", "http/api-key", "repeat/new-request", "withdrawal/other-user"} {
-		if !slices.Contains(sum.MoneyFailed, name) {
-			t.Errorf("%s is not in %v", name, sum.MoneyFailed)
+		if !slices.Contains(sum.Money[conformance.Fail], name) {
+			t.Errorf("%s is not in %v", name, sum.Money)
 		}
 	}
 }

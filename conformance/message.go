@@ -35,18 +35,14 @@ func text(s string) string {
 // {order} the callBackId, {CASE} that in the other case, {tx} and {TX} the digits of the txId, {to} those of the
 // toAddress, {number} the tenantUserId or else 65515, {9} and {20} so many digits, more than 2⁵³ too.
 func (m message) edit(changes string) message {
-	inside := func(s string) string { // of a JSON string
-		t := text(s)
-		return t[1 : len(t)-1]
-	}
-	order, tx, to := m.str("callBackId"), strings.TrimPrefix(m.str("txId"), "0x"), strings.TrimPrefix(m.str("toAddress"), "0x")
-	number := m.str("tenantUserId")
+	tx, number := strings.TrimPrefix(m.bare("txId"), "0x"), m.bare("tenantUserId")
 	if number == "" || strings.Trim(number, "0123456789") != "" || number[0] == '0' {
 		number = "65515"
 	}
-	has := strings.NewReplacer("{id}", inside(m.str("trackingId")), "{user}", inside(m.str("tenantUserId")),
-		"{order}", inside(order), "{CASE}", inside(otherCase(order)), "{tx}", tx, "{TX}", strings.ToUpper(tx),
-		"{to}", inside(to), "{number}", number, "{9}", digits(9), "{20}", digits(20))
+	other := message{{Value: countersign.Raw(text(otherCase(m.str("callBackId"))))}}
+	has := strings.NewReplacer("{id}", m.bare("trackingId"), "{user}", m.bare("tenantUserId"), "{order}", m.bare("callBackId"),
+		"{CASE}", other.bare(""), "{tx}", tx, "{TX}", strings.ToUpper(tx), "{to}", strings.TrimPrefix(m.bare("toAddress"), "0x"),
+		"{number}", number, "{9}", digits(9), "{20}", digits(20))
 	for change := range strings.SplitSeq(changes, " & ") {
 		name, value, sets := strings.Cut(change, " ")
 		value = has.Replace(value)
@@ -124,8 +120,10 @@ func (m message) str(name string) string {
 	return s
 }
 
-// bare returns the text of a member without quotes, whatever its kind.
-func (m message) bare(name string) string { return strings.Trim(m.get(name), `"`) }
+// bare returns a member as it is written, a string without its quotes.
+func (m message) bare(name string) string {
+	return strings.TrimSuffix(strings.TrimPrefix(m.get(name), `"`), `"`)
+}
 
 func (m message) bytes() []byte {
 	var members []string

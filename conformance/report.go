@@ -74,9 +74,9 @@ func (p Printer) Result(r Result) {
 // which money depends.
 func (p Printer) Summary(sum Summary, took time.Duration) {
 	fmt.Fprintf(p.Out, "%s in %.1f s\n", sum, took.Seconds())
-	if n := sum.MoneyPassed + len(sum.MoneyFailed) + len(sum.MoneySkipped); n > 0 {
-		fmt.Fprintf(p.Out, "advice on which money depends: %d of %d followed; not: %s; skipped: %s\n", sum.MoneyPassed, n,
-			cmp.Or(strings.Join(sum.MoneyFailed, ", "), "none"), cmp.Or(strings.Join(sum.MoneySkipped, ", "), "none"))
+	if passed, failed, skipped := sum.Money[Pass], sum.Money[Fail], sum.Money[Skip]; len(sum.Money) > 0 {
+		fmt.Fprintf(p.Out, "advice on which money depends: %d of %d followed; not: %s; skipped: %s\n", len(passed),
+			len(passed)+len(failed)+len(skipped), cmp.Or(strings.Join(failed, ", "), "none"), cmp.Or(strings.Join(skipped, ", "), "none"))
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 // public address that is not allowed, Run sends nothing and returns ErrUnreachable or ErrPublicAddress. It stops with
 // ctx's error when ctx ends. A case that fails is a Result, not an error.
 func (k *Checker) Run(ctx context.Context, report func(Result)) (Summary, error) {
-	var sum Summary
+	sum := Summary{Money: map[Ending][]string{}}
 	switch {
 	case k.cfg.NotifyURL == k.cfg.WithdrawURL:
 		return sum, fmt.Errorf("%w: the withdraw URL must differ from the notify URL", ErrConfig)

@@ -122,7 +122,7 @@ func TestMerchantDemands(t *testing.T) {
 func TestMerchantFaults(t *testing.T) {
 	untaken := map[countersigntest.MerchantFault]bool{
 		countersigntest.FaultNotTaken: true, countersigntest.FaultHang: true, countersigntest.FaultHold: true,
-		countersigntest.FaultRefuse: true, countersigntest.FaultForever: true, countersigntest.FaultHuge: true,
+		countersigntest.FaultRefuse: true, countersigntest.FaultForever: true,
 	}
 	// A deposit's answer may say less than everything.
 	forDeposits := map[countersigntest.MerchantFault]bool{countersigntest.FaultNoAmount: true}

@@ -39,7 +39,6 @@ const (
 	FaultStatus204 MerchantFault = "204"
 	FaultHTML      MerchantFault = "html"
 	FaultForever   MerchantFault = "for-ever"
-	FaultHuge      MerchantFault = "huge"
 
 	// A faulty merchant, or an attacker in its place.
 	FaultOtherAttempt  MerchantFault = "other-attempt"
@@ -90,7 +89,6 @@ var merchantFaults = []fault[MerchantFault]{
 	{is: FaultStatus204, about: "status 204 without a body"},
 	{is: FaultHTML, about: "200 with a page"},
 	{is: FaultForever, about: "a response that never ends"},
-	{is: FaultHuge, about: "64 MiB"},
 	{is: FaultOtherAttempt, about: "another requestUUID in the answer",
 		answer: func(plain []byte, cb countersign.Callback, previous string) []byte {
 			if previous == "" || previous == cb.UUID() {
@@ -234,9 +232,6 @@ func (f MerchantFault) Tolerated() bool { return f == NoMerchantFault || f.row()
 // signature, a merchant answers as if there were no fault.
 func (f MerchantFault) NeedsSigning() bool { return f.row().signing }
 
-// huge is what FaultHuge sends, in bytes.
-const huge = 64 << 20
-
 // answer answers cb with the fault of w, or with code if that is not 0.
 func (m *Merchant) answer(w *answering, r *http.Request, cb countersign.Callback, code countersign.ErrCode,
 	previous string, gate <-chan struct{}) {
@@ -248,7 +243,7 @@ func (m *Merchant) answer(w *answering, r *http.Request, cb countersign.Callback
 	case w.fault == FaultHang:
 		m.hang(r.Context())
 		return
-	case w.fault == FaultForever || w.fault == FaultHuge:
+	case w.fault == FaultForever:
 		m.flood(w, r)
 		return
 	}
@@ -316,7 +311,7 @@ func (m *Merchant) answer(w *answering, r *http.Request, cb countersign.Callback
 func (m *Merchant) flood(w *answering, r *http.Request) {
 	page := bytes.Repeat([]byte(" "), 32<<10)
 	w.Header().Set("Content-Type", "application/json")
-	for sent := 0; w.fault == FaultForever || sent < huge; sent += len(page) {
+	for {
 		select {
 		case <-r.Context().Done():
 			return
