@@ -62,7 +62,8 @@ func TestTokenDoesNotPrint(t *testing.T) {
 		slog.New(slog.NewTextHandler(&log, nil)).Info("made", "value", v)
 	}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
-		for _, v := range []any{config, s, config.Token, []client.Secret{secret}, key, client.Permit{Permit: secret}, client.MerchantPatch{MerchantSecrets: keys}} {
+		for _, v := range []any{config, s, config.Token, []client.Secret{secret}, key, client.Permit{Permit: secret}, client.MerchantPatch{MerchantSecrets: keys},
+			client.NewMerchant{Key: &key}, client.NewRotation{Key: &key}} {
 			fmt.Fprintf(&log, verb, v)
 		}
 	}

@@ -99,7 +99,7 @@ func TestGoTestOfDocuments(t *testing.T) {
 			}
 		}
 	}
-	if commands < 13 {
+	if commands < 16 {
 		t.Errorf("%d commands were found", commands)
 	}
 }

@@ -87,3 +87,54 @@ func TestReleaseName(t *testing.T) {
 	git("tag", "v0.3.0")
 	refused("make them equal")
 }
+
+// TestReleaseWithoutTools: what needs a tool that is missing is named before anything is built, and
+// all else is built.
+func TestReleaseWithoutTools(t *testing.T) {
+	for _, name := range []string{"bash", "git"} {
+		tool(t, name)
+	}
+	dir, bin := t.TempDir(), t.TempDir()
+	for _, name := range []string{"bash", "git", "go", "gzip", "jq", "gcc", "mktemp", "rm", "mv", "ls", "sha256sum", "diff", "dirname", "cat", "mkdir"} {
+		if path, err := exec.LookPath(name); err == nil {
+			if err := os.Symlink(path, filepath.Join(bin, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for name, text := range map[string]string{"release.sh": read(t, "release.sh"), "release-build.sh": "mkdir -p $1\necho building ${@:2}\necho x >$1/x\n"} {
+		if err := os.MkdirAll(filepath.Join(dir, "deploy"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "deploy", name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	git := func(args ...string) {
+		t.Helper()
+		run(t, dir, "git", append([]string{"-c", "user.name=x", "-c", "user.email=x@example.com", "-c", "commit.gpgsign=false"}, args...)...)
+	}
+	git("init", "-q")
+	git("add", "-A")
+	git("commit", "-q", "-m", "x")
+	release := func(env ...string) (string, error) {
+		cmd := exec.Command(filepath.Join(bin, "bash"), "deploy/release.sh")
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), append(env, "PATH="+bin)...)
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	out, err := release()
+	before, building, _ := strings.Cut(out, "building binaries")
+	building, _, _ = strings.Cut(building, "\n")
+	if err != nil || !strings.Contains(before, "left out: image, which needs buildah") || !strings.Contains(building, " packages") || strings.Contains(building, "image") {
+		t.Errorf("%v: %s", err, out)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "dist/SHA256SUMS")); err != nil {
+		t.Error(err)
+	}
+	git("add", "-A")
+	git("commit", "-q", "-m", "what was built")
+	if out, err := release("COUNTERSIGN_RELEASE_KEY=key"); err == nil || !strings.Contains(out, "there is no minisign") || strings.Contains(out, "building") {
+		t.Errorf("a key without minisign: %v, %s", err, out)
+	}
+}

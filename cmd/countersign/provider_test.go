@@ -383,3 +383,24 @@ func (m *otherMerchant) order(id string) {
 	m.call("POST", "/v1/orders", map[string]any{"callBackId": id, "tenantUserId": "1945", "address": "TJRabPrwbZy45sbavfcjinPJC18kjpRTv8",
 		"chainName": "TRON", "symbol": "USDT", "amount": "120.50"}, nil)
 }
+
+// TestHoldWarning: the start says that a policy can hold what this provider may take
+// for refused, unless the settings say that it asks again.
+func TestHoldWarning(t *testing.T) {
+	policy := filepath.Join(t.TempDir(), "policy.toml")
+	if err := os.WriteFile(policy, []byte("default = \"ask\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const warning = "the policy or --verify-url can have this provider told to ask again"
+	s := newOtherService(t)
+	for _, c := range []struct {
+		args  []string
+		warns bool
+	}{{[]string{"--policy", policy}, true}, {[]string{"--policy", policy, "--hold-code", "7"}, false}} {
+		m := startOtherMerchant(t, s, c.args...)
+		if strings.Contains(m.d.output.String(), warning) != c.warns {
+			t.Errorf("%v:\n%s", c.args, m.d.output)
+		}
+		m.d.kill()
+	}
+}

@@ -145,11 +145,14 @@ type service struct {
 	after func(r *http.Request, body []byte, status int, answer []byte) bool
 }
 
-// newService runs a service with merchants that nobody answers for.
-func newService(t testing.TB, merchants ...string) *service {
+// newService runs a service on SQLite with merchants that nobody answers for.
+func newService(t testing.TB, merchants ...string) *service { return newServiceOn(t, "", merchants...) }
+
+// newServiceOn runs one on a database of PostgreSQL, unless dbURL is empty.
+func newServiceOn(t testing.TB, dbURL string, merchants ...string) *service {
 	t.Helper()
 	s := &service{t: t}
-	d := must(daemon.NewService(daemon.ServiceConfig{Common: daemon.Common{Storage: daemon.Storage{Dir: t.TempDir()}, NoConsole: true},
+	d := must(daemon.NewService(daemon.ServiceConfig{Common: daemon.Common{Storage: daemon.Storage{Dir: t.TempDir(), DB: dbURL}, NoConsole: true},
 		Listen: "127.0.0.1:0", AllowPrivate: true, AllowHTTP: true}))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	if err := d.Open(ctx); err != nil {
