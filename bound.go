@@ -157,7 +157,8 @@ func (p *packing) improve(obj *strictjson.Object, src string, together uint, chu
 	free := []piece{{text: raw("type")}, {text: raw("tenantUserId")}}
 	var others []string
 	for _, m := range obj.Members {
-		if !slices.Contains([]string{"type", "tenantUserId", "callBackId", "requestUUID"}, m.Name) && !slices.Contains(detailNames[:], m.Name) {
+		if !slices.Contains([]string{"type", "tenantUserId", "callBackId", "requestUUID"}, m.Name) &&
+			!slices.Contains(detailNames[:], m.Name) {
 			others = append(others, src[m.From:m.End])
 		}
 	}

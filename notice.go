@@ -27,7 +27,8 @@ func (w *WithdrawalDone) OrderID() string { return w.CallBackID }
 
 // Content returns what moved, for which withdrawal, in which transaction.
 func (w *WithdrawalDone) Content() []string {
-	return []string{w.TenantUserID, w.CallBackID, w.TxID, w.ChainName, w.Symbol, w.Amount.Canonical(), AddressKey(w.ToAddress)}
+	return []string{w.TenantUserID, w.CallBackID, w.TxID, w.ChainName, w.Symbol, w.Amount.Canonical(),
+		AddressKey(w.ToAddress)}
 }
 
 // Marshal returns the canonical bytes. It inverts ParseCallback.

@@ -29,14 +29,21 @@ var types = [...]struct {
 	report string // of a WithdrawalNotice
 	empty  func(Type) message
 }{
-	TypeUnknown:           {name: "NOTIFY_UNKNOWN"},
-	TypeDeposited:         {"NOTIFY_DEPOSITED", "deposit", LaneNotify, EffectDeposit, "", func(Type) message { return &Deposit{} }},
-	TypeRequestWithdraw:   {"NOTIFY_REQUEST_WITHDRAW", "withdrawal: question", LaneWithdraw, EffectQuestion, "", func(Type) message { return &WithdrawalRequest{} }},
-	TypeWithdraw:          {"NOTIFY_WITHDRAW", "withdrawal: executed", LaneNotify, EffectExecuted, "", func(Type) message { return &WithdrawalDone{} }},
-	TypeAddress:           {"NOTIFY_ADDRESS", "address replaced", LaneNotify, EffectAddress, "", func(Type) message { return &AddressChange{} }},
-	TypeInvalidAddress:    {"NOTIFY_INVALID_ADDRESS", "withdrawal: ended", LaneNotify, EffectEnded, "", func(Type) message { return &WithdrawalEnded{} }},
-	TypeNotEnoughMoney:    {"NOTIFY_NOT_ENOUGH_MONEY", "withdrawal: waits for funds", LaneNotify, EffectWaiting, "funds", withdrawalNotice},
-	TypeNotEnoughHotMoney: {"NOTIFY_NOT_ENOUGH_HOT_MONEY", "withdrawal: waits for fees", LaneNotify, EffectWaiting, "fees", withdrawalNotice},
+	TypeUnknown: {name: "NOTIFY_UNKNOWN"},
+	TypeDeposited: {"NOTIFY_DEPOSITED", "deposit", LaneNotify, EffectDeposit, "",
+		func(Type) message { return &Deposit{} }},
+	TypeRequestWithdraw: {"NOTIFY_REQUEST_WITHDRAW", "withdrawal: question", LaneWithdraw, EffectQuestion, "",
+		func(Type) message { return &WithdrawalRequest{} }},
+	TypeWithdraw: {"NOTIFY_WITHDRAW", "withdrawal: executed", LaneNotify, EffectExecuted, "",
+		func(Type) message { return &WithdrawalDone{} }},
+	TypeAddress: {"NOTIFY_ADDRESS", "address replaced", LaneNotify, EffectAddress, "",
+		func(Type) message { return &AddressChange{} }},
+	TypeInvalidAddress: {"NOTIFY_INVALID_ADDRESS", "withdrawal: ended", LaneNotify, EffectEnded, "",
+		func(Type) message { return &WithdrawalEnded{} }},
+	TypeNotEnoughMoney: {"NOTIFY_NOT_ENOUGH_MONEY", "withdrawal: waits for funds", LaneNotify, EffectWaiting, "funds",
+		withdrawalNotice},
+	TypeNotEnoughHotMoney: {"NOTIFY_NOT_ENOUGH_HOT_MONEY", "withdrawal: waits for fees", LaneNotify, EffectWaiting, "fees",
+		withdrawalNotice},
 }
 
 // Known reports whether t is one of the types with a meaning.

@@ -46,7 +46,8 @@ type Common struct {
 
 func newCaller(c Config) (Common, error) {
 	u, err := url.Parse(c.URL)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" ||
+		u.Fragment != "" {
 		return Common{}, errors.New("client: Config.URL must be http or https with a host, and no user and no query")
 	}
 	if strings.ContainsFunc(c.Token.Reveal(), func(r rune) bool { return r <= ' ' || r > '~' }) {

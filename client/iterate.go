@@ -36,7 +36,8 @@ const (
 
 // All returns every entry of a list that f selects, in the list's order. list is a method that returns one page of it,
 // such as Service.Callbacks. The iterator ends after an error.
-func All[F, T any, P interface{ page() ([]T, *string) }](ctx context.Context, list func(context.Context, F, PageOptions) (P, error), f F) iter.Seq2[T, error] {
+func All[F, T any, P interface{ page() ([]T, *string) }](ctx context.Context,
+	list func(context.Context, F, PageOptions) (P, error), f F) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for o := (PageOptions{Limit: most}); ; {
 			p, err := list(ctx, f, o)
@@ -62,7 +63,8 @@ func All[F, T any, P interface{ page() ([]T, *string) }](ctx context.Context, li
 // Follow returns the entries of a feed after a sequence number and waits at its end for new ones. feed is a method that
 // returns one part of it, such as Service.Decisions. The iterator ends without an error when ctx ends, or after the
 // first error.
-func Follow[T any, P interface{ part() ([]T, int64) }](ctx context.Context, feed func(context.Context, FeedOptions) (P, error), after int64) iter.Seq2[T, error] {
+func Follow[T any, P interface{ part() ([]T, int64) }](ctx context.Context,
+	feed func(context.Context, FeedOptions) (P, error), after int64) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for o := (FeedOptions{After: after, Limit: most, Wait: followFor}); ; {
 			p, err := feed(ctx, o)

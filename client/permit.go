@@ -70,30 +70,39 @@ var permitMembers = []struct {
 	get  func(*PermitNote) string
 	set  func(*PermitNote, string) error
 }{
-	{"merchant", func(n *PermitNote) string { return n.Merchant }, func(n *PermitNote, s string) error { n.Merchant = s; return nil }},
-	{"callBackId", func(n *PermitNote) string { return n.CallBackID }, func(n *PermitNote, s string) error { n.CallBackID = s; return nil }},
-	{"withdrawal", func(n *PermitNote) string { return n.Withdrawal }, func(n *PermitNote, s string) error { n.Withdrawal = s; return nil }},
-	{"address", func(n *PermitNote) string { return n.Details.Address }, func(n *PermitNote, s string) error { n.Details.Address = s; return nil }},
-	{"chainName", func(n *PermitNote) string { return n.Details.ChainName }, func(n *PermitNote, s string) error { n.Details.ChainName = s; return nil }},
-	{"symbol", func(n *PermitNote) string { return n.Details.Symbol }, func(n *PermitNote, s string) error { n.Details.Symbol = s; return nil }},
+	{"merchant", func(n *PermitNote) string { return n.Merchant },
+		func(n *PermitNote, s string) error { n.Merchant = s; return nil }},
+	{"callBackId", func(n *PermitNote) string { return n.CallBackID },
+		func(n *PermitNote, s string) error { n.CallBackID = s; return nil }},
+	{"withdrawal", func(n *PermitNote) string { return n.Withdrawal },
+		func(n *PermitNote, s string) error { n.Withdrawal = s; return nil }},
+	{"address", func(n *PermitNote) string { return n.Details.Address },
+		func(n *PermitNote, s string) error { n.Details.Address = s; return nil }},
+	{"chainName", func(n *PermitNote) string { return n.Details.ChainName },
+		func(n *PermitNote, s string) error { n.Details.ChainName = s; return nil }},
+	{"symbol", func(n *PermitNote) string { return n.Details.Symbol },
+		func(n *PermitNote, s string) error { n.Details.Symbol = s; return nil }},
 	{"amount", func(n *PermitNote) string { return n.Details.Amount.String() }, func(n *PermitNote, s string) (err error) {
 		n.Details.Amount, err = countersign.ParseAmount(s)
 		return err
 	}},
-	{"claim", func(n *PermitNote) string { return n.Claim }, func(n *PermitNote, s string) error { n.Claim = s; return nil }},
-	{"epoch", func(n *PermitNote) string { return strconv.FormatInt(n.Epoch, 10) }, func(n *PermitNote, s string) (err error) {
-		n.Epoch, err = strconv.ParseInt(s, 10, 64)
-		return err
-	}},
+	{"claim", func(n *PermitNote) string { return n.Claim },
+		func(n *PermitNote, s string) error { n.Claim = s; return nil }},
+	{"epoch", func(n *PermitNote) string { return strconv.FormatInt(n.Epoch, 10) },
+		func(n *PermitNote, s string) (err error) {
+			n.Epoch, err = strconv.ParseInt(s, 10, 64)
+			return err
+		}},
 	{"time", func(n *PermitNote) string { return n.Time.String() }, func(n *PermitNote, s string) error {
 		t, err := time.Parse(timeLayout, s)
 		n.Time = TimeOf(t)
 		return err
 	}},
-	{"duplicate", func(n *PermitNote) string { return strconv.FormatBool(n.Duplicate) }, func(n *PermitNote, s string) (err error) {
-		n.Duplicate, err = strconv.ParseBool(s)
-		return err
-	}},
+	{"duplicate", func(n *PermitNote) string { return strconv.FormatBool(n.Duplicate) },
+		func(n *PermitNote, s string) (err error) {
+			n.Duplicate, err = strconv.ParseBool(s)
+			return err
+		}},
 }
 
 // Text is what is signed: the title, and one line for each member.
@@ -169,8 +178,8 @@ func plainNote(signed string) string {
 
 // missing returns what x lacks, or "" if it lacks nothing.
 func (x *Execution) missing() string {
-	for _, m := range []struct{ name, value string }{{"claim", x.Claim}, {"address", x.Details.Address}, {"chainName", x.Details.ChainName},
-		{"symbol", x.Details.Symbol}, {"amount", x.Details.Amount.String()}} {
+	for _, m := range []struct{ name, value string }{{"claim", x.Claim}, {"address", x.Details.Address},
+		{"chainName", x.Details.ChainName}, {"symbol", x.Details.Symbol}, {"amount", x.Details.Amount.String()}} {
 		if m.value == "" {
 			return m.name
 		}

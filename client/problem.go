@@ -88,7 +88,8 @@ func (p *Problem) Error() string {
 // Is reports whether target is the sentinel of this package for the status of p.
 func (p *Problem) Is(target error) bool {
 	switch p.Status {
-	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:
+	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType,
+		http.StatusUnprocessableEntity:
 		return target == ErrInvalid
 	case http.StatusUnauthorized:
 		return target == ErrUnauthorized

@@ -99,8 +99,8 @@ type Activation struct {
 func (s *Service) StageRotation(ctx context.Context, id string, n NewRotation) (StagedKeys, error) {
 	out, w, err := propose[StagedKeys](ctx, &s.Common, http.MethodPost, pathOf("merchants", id, "/rotation"), n)
 	if w.Task != "" {
-		out = StagedKeys{PublicKey: w.PublicKey, ResponsePublicKey: w.ResponsePublicKey, APIKey: w.APIKey, CallbackAPIKey: w.CallbackAPIKey,
-			Warnings: w.Warnings, Task: w.Task}
+		out = StagedKeys{PublicKey: w.PublicKey, ResponsePublicKey: w.ResponsePublicKey, APIKey: w.APIKey,
+			CallbackAPIKey: w.CallbackAPIKey, Warnings: w.Warnings, Task: w.Task}
 	}
 	return out, err
 }

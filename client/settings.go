@@ -183,7 +183,8 @@ type Setting struct {
 	field string
 }
 
-var settings = append(settingsOf(reflect.TypeFor[MerchantSettings]()), settingsOf(reflect.TypeFor[MerchantSecrets]())...)
+var settings = append(settingsOf(reflect.TypeFor[MerchantSettings]()),
+	settingsOf(reflect.TypeFor[MerchantSecrets]())...)
 
 // Settings describes the settings of a merchant, in the order of forms: those that are
 // shown, and then the secrets.
@@ -192,8 +193,9 @@ func Settings() []Setting { return slices.Clone(settings) }
 func settingsOf(t reflect.Type) (list []Setting) {
 	for i := range t.NumField() {
 		f := t.Field(i)
-		s := Setting{Name: jsonName(f), Label: f.Tag.Get("label"), Doc: f.Tag.Get("doc"), Default: f.Tag.Get("initial"), None: f.Tag.Get("none"),
-			Required: f.Tag.Get("required") == "true", Money: f.Tag.Get("money") == "yes", Type: f.Type, field: f.Name}
+		s := Setting{Name: jsonName(f), Label: f.Tag.Get("label"), Doc: f.Tag.Get("doc"), Default: f.Tag.Get("initial"),
+			None: f.Tag.Get("none"), Required: f.Tag.Get("required") == "true", Money: f.Tag.Get("money") == "yes", Type: f.Type,
+			field: f.Name}
 		s.Longest, _ = strconv.Atoi(f.Tag.Get("maxLength"))
 		if s.Type.Kind() == reflect.Pointer {
 			s.Type = s.Type.Elem()

@@ -123,7 +123,8 @@ func EndpointOf(to string) (notify, withdraw string) {
 
 // Send makes an attempt of a callback of type t, with a new requestUUID. m is what Message returned. With an error
 // nothing was sent.
-func (k *Checker) Send(ctx context.Context, t countersign.Type, m []byte, f countersigntest.ServiceFault) (Sent, error) {
+func (k *Checker) Send(ctx context.Context, t countersign.Type, m []byte,
+	f countersigntest.ServiceFault) (Sent, error) {
 	s := k.session(ctx)
 	msg, err := parseMessage(m)
 	switch {

@@ -29,8 +29,9 @@ func httpCases() []Case {
 		withKey("the right one in another case", otherCase)}
 	return []Case{
 		{601, Should, ours, "http/other-method", "HTTP, H2", "A method other than POST is answered with status 405.", nil,
-			posts(1, status(http.StatusMethodNotAllowed), method(http.MethodGet, countersign.LaneNotify), method(http.MethodGet, countersign.LaneWithdraw),
-				method(http.MethodPut, countersign.LaneNotify), method(http.MethodDelete, countersign.LaneWithdraw))},
+			posts(1, status(http.StatusMethodNotAllowed), method(http.MethodGet, countersign.LaneNotify),
+				method(http.MethodGet, countersign.LaneWithdraw), method(http.MethodPut, countersign.LaneNotify),
+				method(http.MethodDelete, countersign.LaneWithdraw))},
 		{602, Must, money, "http/api-key", "HTTP, H2",
 			"A request without X-API-KEY, or with one that differs in any way, is answered with status 401.",
 			[]*Need{NeedCallbackKey}, inTurn(posts(1, status(http.StatusUnauthorized), keys...),

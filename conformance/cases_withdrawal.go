@@ -27,7 +27,8 @@ func withdrawalCases() []Case {
 			asked((*session).notConfirmed, `callBackId "{CASE}" & ~trackingId "{id}-2"`,
 				`callBackId "{order} " & ~trackingId "{id}-3"`)},
 		{409, Must, money, "withdrawal/smuggled", "Messages, M6",
-			"Details in unknown members of the request have no effect on the answer.", order, asked((*session).notUsed, details)},
+			"Details in unknown members of the request have no effect on the answer.", order,
+			asked((*session).notUsed, details)},
 		{411, Must, ours, "withdrawal/details-bound", "Decision, D7",
 			"Each detail lies whole in a block that also holds the whole callBackId or requestUUID.", []*Need{NeedOrder,
 				NeedNoDetails, NeedUsual}, func(s *session) {

@@ -40,8 +40,9 @@ func (m message) edit(changes string) message {
 		number = "65515"
 	}
 	other := message{{Value: countersign.Raw(text(otherCase(m.str("callBackId"))))}}
-	has := strings.NewReplacer("{id}", m.bare("trackingId"), "{user}", m.bare("tenantUserId"), "{order}", m.bare("callBackId"),
-		"{CASE}", other.bare(""), "{tx}", tx, "{TX}", strings.ToUpper(tx), "{to}", strings.TrimPrefix(m.bare("toAddress"), "0x"),
+	has := strings.NewReplacer("{id}", m.bare("trackingId"), "{user}", m.bare("tenantUserId"), "{order}",
+		m.bare("callBackId"), "{CASE}", other.bare(""), "{tx}", tx, "{TX}", strings.ToUpper(tx), "{to}",
+		strings.TrimPrefix(m.bare("toAddress"), "0x"),
 		"{number}", number, "{9}", digits(9), "{20}", digits(20))
 	for change := range strings.SplitSeq(changes, " & ") {
 		name, value, sets := strings.Cut(change, " ")

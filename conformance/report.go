@@ -76,7 +76,8 @@ func (p Printer) Summary(sum Summary, took time.Duration) {
 	fmt.Fprintf(p.Out, "%s in %.1f s\n", sum, took.Seconds())
 	if passed, failed, skipped := sum.Money[Pass], sum.Money[Fail], sum.Money[Skip]; len(sum.Money) > 0 {
 		fmt.Fprintf(p.Out, "advice on which money depends: %d of %d followed; not: %s; skipped: %s\n", len(passed),
-			len(passed)+len(failed)+len(skipped), cmp.Or(strings.Join(failed, ", "), "none"), cmp.Or(strings.Join(skipped, ", "), "none"))
+			len(passed)+len(failed)+len(skipped), cmp.Or(strings.Join(failed, ", "), "none"),
+			cmp.Or(strings.Join(skipped, ", "), "none"))
 	}
 }
 

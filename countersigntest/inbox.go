@@ -87,7 +87,8 @@ func (c *inboxCheck) claim(in merchant.Inbox, e merchant.Entry, want merchant.St
 	return got
 }
 
-func (c *inboxCheck) settle(in merchant.Inbox, e merchant.Entry, claim int64, o merchant.Reply, final bool, want merchant.Reply) {
+func (c *inboxCheck) settle(in merchant.Inbox, e merchant.Entry, claim int64, o merchant.Reply, final bool,
+	want merchant.Reply) {
 	c.tb.Helper()
 	got, err := in.Settle(context.Background(), merchant.Settlement{
 		Type: e.Callback.CallbackType(), ID: e.ID, Order: e.Order, Claim: claim, Reply: o, Final: final, At: c.at,
@@ -259,7 +260,8 @@ func checkGuard(c *inboxCheck) {
 	c.claim(c.other, e, merchant.StateClaimed)
 	c.settle(c.inbox, e, first.Claim, notFinal(), false, notFinal())
 	c.claim(c.inbox, e, merchant.StateBusy)
-	if _, err := c.inbox.Settle(context.Background(), merchant.Settlement{Type: e.Callback.CallbackType(), ID: "none", Final: true}); err == nil {
+	if _, err := c.inbox.Settle(context.Background(), merchant.Settlement{Type: e.Callback.CallbackType(), ID: "none",
+		Final: true}); err == nil {
 		c.errorf("what was not claimed is settled")
 	}
 }

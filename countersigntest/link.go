@@ -127,7 +127,8 @@ func (m *Merchant) verify(r *http.Request, body []byte) (sig *envelope.LinkSigna
 		urls = []string{strings.TrimSuffix(m.c.PublicURL, "/") + r.URL.RequestURI()}
 	}
 	for _, url := range urls {
-		s, err := envelope.VerifyRequest(envelope.LinkRequest{Method: r.Method, URL: url, Header: r.Header, Body: body}, m.c.ServiceSigner)
+		s, err := envelope.VerifyRequest(envelope.LinkRequest{Method: r.Method, URL: url, Header: r.Header, Body: body},
+			m.c.ServiceSigner)
 		switch {
 		case errors.Is(err, envelope.ErrUnsigned):
 			return nil, wordUnsigned

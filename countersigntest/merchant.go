@@ -116,7 +116,8 @@ func MakeMerchant(c MerchantConfig) (*Merchant, error) {
 	}
 	c.APIKeyHeader = cmp.Or(c.APIKeyHeader, merchant.DefaultHeader)
 	c.BodyField = cmp.Or(c.BodyField, merchant.DefaultBodyField)
-	m := &Merchant{c: c, closing: make(chan struct{}), gate: make(chan struct{}), taken: map[string]int{}, uuids: map[string]bool{}}
+	m := &Merchant{c: c, closing: make(chan struct{}), gate: make(chan struct{}), taken: map[string]int{},
+		uuids: map[string]bool{}}
 	return m, nil
 }
 

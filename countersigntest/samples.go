@@ -68,7 +68,8 @@ func Notice(t countersign.Type, n int) countersign.Callback {
 	w, o := Withdrawal(n), Order(n)
 	switch {
 	case t.Report() != "":
-		return &countersign.WithdrawalNotice{Type: t, Head: countersign.Head{TrackingID: w.TrackingID, TenantUserID: w.TenantUserID}, CallBackID: w.CallBackID}
+		return &countersign.WithdrawalNotice{Type: t, Head: countersign.Head{TrackingID: w.TrackingID,
+			TenantUserID: w.TenantUserID}, CallBackID: w.CallBackID}
 	case t == countersign.TypeWithdraw:
 		return &countersign.WithdrawalDone{
 			Head: countersign.Head{TrackingID: w.TrackingID, TenantUserID: w.TenantUserID}, CallBackID: w.CallBackID,
@@ -80,7 +81,8 @@ func Notice(t countersign.Type, n int) countersign.Callback {
 			ToAddress: "0x" + hexOf("to", n)[:40], NewAddress: "0x" + hexOf("new", n)[:40],
 		}
 	case t == countersign.TypeInvalidAddress:
-		return &countersign.WithdrawalEnded{Head: countersign.Head{TrackingID: w.TrackingID, TenantUserID: w.TenantUserID}, CallBackID: w.CallBackID}
+		return &countersign.WithdrawalEnded{Head: countersign.Head{TrackingID: w.TrackingID, TenantUserID: w.TenantUserID},
+			CallBackID: w.CallBackID}
 	}
 	return nil
 }

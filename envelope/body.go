@@ -113,7 +113,8 @@ func isForm(text []byte, field string) bool {
 		return true
 	}
 	name, value, found := bytes.Cut(text, []byte("="))
-	return found && len(name) < 64 && len(bytes.Trim(value, "="+whiteSpace)) > 0 && !bytes.ContainsAny(name, "+/"+whiteSpace)
+	return found && len(name) < 64 && len(bytes.Trim(value, "="+whiteSpace)) > 0 &&
+		!bytes.ContainsAny(name, "+/"+whiteSpace)
 }
 
 func unwrapField(text []byte, field string) ([]byte, error) {

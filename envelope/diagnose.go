@@ -194,7 +194,8 @@ func (e *Explanation) diagnoseBlocks(key *Key, p Padding, n int) []string {
 		hints = append(hints, "If the body was sealed with the public part, only the private part opens it; give the file with the private key.")
 	}
 	if fits := fittingBits(n, key.Size()); fits != "" {
-		hints = append(hints, fmt.Sprintf("The length also fits keys of %s bits; check that the peer's key has %d.", fits, key.Bits()))
+		hints = append(hints, fmt.Sprintf("The length also fits keys of %s bits; check that the peer's key has %d.", fits,
+			key.Bits()))
 	}
 	return hints
 }

@@ -142,7 +142,8 @@ func parseDER(der []byte) (*Key, error) {
 	if err != nil {
 		return nil, err
 	}
-	letters := map[int]string{asn1.TagInteger: "i", asn1.TagSequence: "s", asn1.TagBitString: "b", asn1.TagOctetString: "o"}
+	letters := map[int]string{asn1.TagInteger: "i", asn1.TagSequence: "s", asn1.TagBitString: "b",
+		asn1.TagOctetString: "o"}
 	outline := "" // a letter for each member, x for any other
 	for _, f := range fields {
 		letter, known := letters[f.Tag]
@@ -260,7 +261,8 @@ func parsePKCS1Private(der []byte) (*Key, error) {
 	}
 	private, err := x509.ParsePKCS1PrivateKey(der)
 	if err != nil || private.Validate() != nil {
-		return nil, fmt.Errorf("%w: its private numbers do not fit together; take the file from its source again", ErrKeyInvalid)
+		return nil, fmt.Errorf("%w: its private numbers do not fit together; take the file from its source again",
+			ErrKeyInvalid)
 	}
 	return newKey(&rsa.PublicKey{N: private.N, E: private.E}, private)
 }

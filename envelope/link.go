@@ -158,7 +158,8 @@ type param struct {
 }
 
 var (
-	requestComponents  = []component{{name: "@method"}, {name: "@target-uri"}, {name: "content-digest"}, {name: "content-type"}}
+	requestComponents = []component{{name: "@method"}, {name: "@target-uri"}, {name: "content-digest"},
+		{name: "content-type"}}
 	responseComponents = []component{{name: "@status"}, {name: "content-digest"}, {name: "content-type"},
 		{name: "signature", params: []param{{"req", true}, {"key", linkLabel}}}}
 )
@@ -300,7 +301,8 @@ func (c component) String() string {
 	return s
 }
 
-func (k *SigningKey) sign(h http.Header, covered []component, tag string, now time.Time, of func(string) (string, error)) error {
+func (k *SigningKey) sign(h http.Header, covered []component, tag string, now time.Time,
+	of func(string) (string, error)) error {
 	if !k.HasPrivate() {
 		return fmt.Errorf("signing: %w with a private part", ErrSigningKey)
 	}
@@ -321,7 +323,8 @@ func (k *SigningKey) sign(h http.Header, covered []component, tag string, now ti
 	return nil
 }
 
-func verify(h http.Header, body []byte, covered []component, tag string, of func(string) (string, error), keys []*SigningKey) (s LinkSignature, err error) {
+func verify(h http.Header, body []byte, covered []component, tag string, of func(string) (string, error),
+	keys []*SigningKey) (s LinkSignature, err error) {
 	wrong := func(format string, args ...any) (LinkSignature, error) {
 		return LinkSignature{}, fmt.Errorf("%w: %w", ErrSignature, fmt.Errorf(format, args...))
 	}
@@ -339,7 +342,8 @@ func verify(h http.Header, body []byte, covered []component, tag string, of func
 		return wrong("Signature is not the %d bytes of Ed25519 without a parameter", ed25519.SignatureSize)
 	}
 	// The Base64 decoder ignores unused bits, so one signature would have several texts.
-	if text, err := httpsfv.Marshal(item); err != nil || !strings.Contains(fieldValue(h.Values(HeaderSignature)), linkLabel+"="+text) {
+	if text, err := httpsfv.Marshal(item); err != nil || !strings.Contains(fieldValue(h.Values(HeaderSignature)),
+		linkLabel+"="+text) {
 		return wrong("Signature is not in the one form")
 	}
 	list, ok := input.(httpsfv.InnerList)

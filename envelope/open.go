@@ -37,7 +37,8 @@ func (w Worker) OpenBlocks(key *Key, p Padding, body []byte) (plaintext []byte, 
 		return nil, nil, fmt.Errorf("opening: %w", err)
 	}
 	if blocks := len(sealed) / key.p().size; w.Most > 0 && blocks > key.Blocks(p, w.Most) {
-		return nil, nil, fmt.Errorf("opening: %w: %d blocks, and at most %d bytes of plaintext are allowed", ErrTooLarge, blocks, w.Most)
+		return nil, nil, fmt.Errorf("opening: %w: %d blocks, and at most %d bytes of plaintext are allowed", ErrTooLarge,
+			blocks, w.Most)
 	}
 	if !key.HasPrivate() {
 		err := w.each(1, func(int) (err error) {
@@ -94,7 +95,8 @@ func openPublic(key *Key, sealed []byte) (plaintext []byte, lengths []int, err e
 // openPrivate opens every block with decrypt and only then looks for failures.
 // Stopping at the first bad block would tell a peer, by the time taken, which of
 // its blocks have valid padding.
-func (w Worker) openPrivate(key *Key, sealed []byte, decrypt func([]byte) ([]byte, error)) (plaintext []byte, lengths []int, err error) {
+func (w Worker) openPrivate(key *Key, sealed []byte,
+	decrypt func([]byte) ([]byte, error)) (plaintext []byte, lengths []int, err error) {
 	size := key.p().size
 	chunks := make([][]byte, len(sealed)/size)
 	err = w.each(len(chunks), func(i int) error {

@@ -101,14 +101,16 @@ func ParseSigningKey(data []byte) (*SigningKey, error) {
 		key, err := x509.ParsePKCS8PrivateKey(der)
 		pair, ok := key.(ed25519.PrivateKey)
 		if err != nil || !ok {
-			return nil, fmt.Errorf("%w: the PEM holds another private key; make a pair with: openssl genpkey -algorithm ed25519", ErrSigningKey)
+			return nil, fmt.Errorf("%w: the PEM holds another private key; make a pair with: openssl genpkey -algorithm ed25519",
+				ErrSigningKey)
 		}
 		return newSigningKey(pair.Public().(ed25519.PublicKey), pair), nil
 	}
 	key, err := x509.ParsePKIXPublicKey(der)
 	public, ok := key.(ed25519.PublicKey)
 	if err != nil || !ok {
-		return nil, fmt.Errorf("%w: it is not a SubjectPublicKeyInfo of Ed25519; the other end prints the right text", ErrSigningKey)
+		return nil, fmt.Errorf("%w: it is not a SubjectPublicKeyInfo of Ed25519; the other end prints the right text",
+			ErrSigningKey)
 	}
 	k := newSigningKey(public, nil)
 	if !bytes.Equal(k.parts().spki, der) {
@@ -129,7 +131,8 @@ func ParseSigningKeys(text string) (keys []*SigningKey, err error) {
 		case err != nil:
 			return nil, err
 		case k.HasPrivate():
-			return nil, fmt.Errorf("%w for the other end: it is a private key, which its owner keeps; make a new pair", ErrSigningKey)
+			return nil, fmt.Errorf("%w for the other end: it is a private key, which its owner keeps; make a new pair",
+				ErrSigningKey)
 		}
 		keys = append(keys, k)
 	}

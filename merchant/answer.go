@@ -172,7 +172,8 @@ func fromError(err error, keep bool) verdict {
 		case countersign.ClassFailure:
 			v.reason = ReasonFailed
 		default:
-			return failed(ReasonFailed, fmt.Errorf("the function returned a *CodeError with errCode %d, which it may not choose", int64(ce.Code)))
+			return failed(ReasonFailed, fmt.Errorf("the function returned a *CodeError with errCode %d, which it may not choose",
+				int64(ce.Code)))
 		}
 		return v
 	case errors.Is(err, context.DeadlineExceeded):
@@ -217,5 +218,6 @@ func fromAnswer(a Answer, user string) verdict {
 	default:
 		return failed(ReasonFailed, errors.New("the function returned the zero Answer"))
 	}
-	return failed(ReasonFailed, fmt.Errorf("the function answered with errCode %d, which does not mean that", int64(a.code)))
+	return failed(ReasonFailed, fmt.Errorf("the function answered with errCode %d, which does not mean that",
+		int64(a.code)))
 }

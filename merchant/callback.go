@@ -52,7 +52,8 @@ func (h *Handler) admit(at countersign.Lane, w http.ResponseWriter, r *http.Requ
 	}
 	link, refused := h.verifyLink(r, body)
 	if how := bodies.Encoding(r.Header); how != "" && refused == nil {
-		refused = cannotOpen(fmt.Errorf("%w: the header Content-Encoding says %s: %s", envelope.ErrBodyForm, how, bodies.NotCompressed))
+		refused = cannotOpen(fmt.Errorf("%w: the header Content-Encoding says %s: %s", envelope.ErrBodyForm, how,
+			bodies.NotCompressed))
 	}
 	if refused != nil {
 		h.keepRefused(r.Context(), body, nil, link, refused)
@@ -68,7 +69,8 @@ func (h *Handler) admit(at countersign.Lane, w http.ResponseWriter, r *http.Requ
 }
 
 // take opens a body and acts on it or refuses it. opened is the plaintext, nil if body did not open.
-func (h *Handler) take(ctx context.Context, at countersign.Lane, body []byte, link *linked, leave func()) (rep reply, opened []byte) {
+func (h *Handler) take(ctx context.Context, at countersign.Lane, body []byte, link *linked,
+	leave func()) (rep reply, opened []byte) {
 	cb, blocks, opened, key, refused := h.open(at, body, leave)
 	if refused == nil {
 		refused = h.linkHolds(link, cb, opened)
@@ -94,7 +96,8 @@ func (h *Handler) take(ctx context.Context, at countersign.Lane, body []byte, li
 //
 // With a wrong private part the padding may happen to fit, and the body opens to nonsense. That counts as not opened:
 // the next key is tried in both cases, so the time reveals no more than the response (PROTOCOL.md, S7).
-func (h *Handler) open(at countersign.Lane, body []byte, leave func()) (cb countersign.Callback, blocks *Blocks, plaintext []byte, answer *envelope.Key, refused *reply) {
+func (h *Handler) open(at countersign.Lane, body []byte,
+	leave func()) (cb countersign.Callback, blocks *Blocks, plaintext []byte, answer *envelope.Key, refused *reply) {
 	defer leave()
 	for _, o := range h.openers {
 		cb, blocks, plaintext, r := o.open(at, body)
@@ -163,7 +166,8 @@ func (h *Handler) workOnce(ctx context.Context, rep reply, key entryKey, e Entry
 	}
 	rep.seq = c.Seq
 	h.warnReplaced(ctx, key, c)
-	confirmed := c.State == StateSettled && rep.typ == countersign.TypeRequestWithdraw && c.Reply.Code == countersign.CodeAccepted
+	confirmed := c.State == StateSettled && rep.typ == countersign.TypeRequestWithdraw &&
+		c.Reply.Code == countersign.CodeAccepted
 	switch {
 	case c.State == StateTaken:
 		v := accepted()
@@ -185,7 +189,8 @@ func (h *Handler) workOnce(ctx context.Context, rep reply, key entryKey, e Entry
 }
 
 // workWithin lets the Inbox act. done is false if another delivery acts.
-func (h *Handler) workWithin(ctx context.Context, inbox Transactor, rep reply, key entryKey, e Entry) (_ reply, done bool) {
+func (h *Handler) workWithin(ctx context.Context, inbox Transactor, rep reply, key entryKey,
+	e Entry) (_ reply, done bool) {
 	a, ran := h.act(ctx, inbox, key, e)
 	if !ran {
 		return rep, false
@@ -359,7 +364,8 @@ func (h *Handler) settle(ctx context.Context, key entryKey, c Claimed, v verdict
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.c.Timeout)
 	defer cancel()
-	s := Settlement{Type: key.typ, ID: key.id, Order: key.order, Claim: c.Claim, Reply: v.Reply, Final: v.final, At: h.c.Now()}
+	s := Settlement{Type: key.typ, ID: key.id, Order: key.order, Claim: c.Claim, Reply: v.Reply, Final: v.final,
+		At: h.c.Now()}
 	standing, err := h.settleInbox(ctx, s)
 	if err != nil {
 		// The function has done its work and must not do it again because the
@@ -380,7 +386,8 @@ func (h *Handler) settle(ctx context.Context, key entryKey, c Claimed, v verdict
 	case standing.Same(v.Reply):
 		v.Reply = standing
 		return v
-	case key.typ == countersign.TypeRequestWithdraw && v.Code != countersign.CodeAccepted && standing.Code == countersign.CodeAccepted:
+	case key.typ == countersign.TypeRequestWithdraw && v.Code != countersign.CodeAccepted &&
+		standing.Code == countersign.CodeAccepted:
 		return v // whoever confirmed it before
 	case key.typ == countersign.TypeRequestWithdraw && standing.Code != countersign.CodeAccepted:
 		return verdict{Reply: standing, reason: ReasonRepeated}
@@ -390,7 +397,8 @@ func (h *Handler) settle(ctx context.Context, key entryKey, c Claimed, v verdict
 		return verdict{
 			Reply:  refusal(countersign.CodeDetailsDiffer),
 			reason: ReasonDetailsChange,
-			cause:  fmt.Errorf("the function now says errCode %d; errCode %d was recorded before with other details", v.Code, standing.Code),
+			cause: fmt.Errorf("the function now says errCode %d; errCode %d was recorded before with other details", v.Code,
+				standing.Code),
 		}
 	}
 	return verdict{Reply: standing, reason: ReasonRepeated}

@@ -35,8 +35,8 @@ func (h *Handler) witnessed(ctx context.Context, request, opened []byte, link *l
 	defer cancel()
 	kept, err := h.kept(link, r)
 	if err == nil {
-		err = h.c.OnAnswer(ctx, Exchange{Question: *w, Request: request, RequestOpened: opened, Code: h.c.Profile.code(r.Code), Message: r.Message,
-			Data: r.data, DataOpened: r.plaintext, Link: kept})
+		err = h.c.OnAnswer(ctx, Exchange{Question: *w, Request: request, RequestOpened: opened,
+			Code: h.c.Profile.code(r.Code), Message: r.Message, Data: r.data, DataOpened: r.plaintext, Link: kept})
 	}
 	if err != nil {
 		r.data = ""

@@ -203,7 +203,8 @@ type Settlement struct {
 
 // Revokes reports whether s refuses for ever a withdrawal that kept confirmed.
 func (s Settlement) Revokes(kept Reply) bool {
-	return s.Type == countersign.TypeRequestWithdraw && s.Final && s.Reply.Code != countersign.CodeAccepted && kept.Code == countersign.CodeAccepted
+	return s.Type == countersign.TypeRequestWithdraw && s.Final && s.Reply.Code != countersign.CodeAccepted &&
+		kept.Code == countersign.CodeAccepted
 }
 
 // Reply is what the service gets for every attempt of one callback. It is

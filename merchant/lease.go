@@ -35,17 +35,20 @@ func (h *Handler) renewLease(key entryKey, c Claimed) (end func()) {
 			case <-ctx.Done():
 				return
 			}
-			err := h.renew(ctx, inbox, Renewal{Type: key.typ, ID: key.id, Order: key.order, Claim: c.Claim, At: h.c.Now(), Lease: h.lease})
+			err := h.renew(ctx, inbox, Renewal{Type: key.typ, ID: key.id, Order: key.order, Claim: c.Claim, At: h.c.Now(),
+				Lease: h.lease})
 			if ctx.Err() != nil {
 				return
 			}
 			attrs := []slog.Attr{slog.Int("type", int(key.typ)), slog.String("id", clip(key.id)), slog.Int64("seq", c.Seq)}
 			switch {
 			case errors.Is(err, ErrNotClaimed):
-				h.c.Log.LogAttrs(ctx, slog.LevelError, "the lease was lost while the function runs: another process may run it too", attrs...)
+				h.c.Log.LogAttrs(ctx, slog.LevelError,
+					"the lease was lost while the function runs: another process may run it too", attrs...)
 				return
 			case err != nil:
-				h.c.Log.LogAttrs(ctx, slog.LevelError, "renewing the lease failed", append(attrs, slog.String("error", err.Error()))...)
+				h.c.Log.LogAttrs(ctx, slog.LevelError, "renewing the lease failed",
+					append(attrs, slog.String("error", err.Error()))...)
 			default:
 				h.c.Log.LogAttrs(ctx, slog.LevelWarn, "the function still runs; its lease was renewed", attrs...)
 			}

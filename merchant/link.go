@@ -26,7 +26,8 @@ func (c *Config) completeLink() error {
 	case c.ServiceSigner == nil && c.NextServiceSigner != nil:
 		return configError("NextServiceSigner needs ServiceSigner")
 	}
-	for name, k := range map[string]*envelope.SigningKey{"ServiceSigner": c.ServiceSigner, "NextServiceSigner": c.NextServiceSigner} {
+	for name, k := range map[string]*envelope.SigningKey{"ServiceSigner": c.ServiceSigner,
+		"NextServiceSigner": c.NextServiceSigner} {
 		if k != nil && (k.Fingerprint() == "" || k.HasPrivate()) {
 			return configError("%s must be the public part that the service handed over", name)
 		}
@@ -39,7 +40,8 @@ func (c *Config) completeLink() error {
 		return nil
 	}
 	u, err := url.Parse(c.PublicURL)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" ||
+		u.Fragment != "" {
 		return configError("PublicURL must be http or https with a host, and a path at most, such as https://pay.shop.example")
 	}
 	return nil
@@ -82,7 +84,8 @@ func (h *Handler) verifyLink(r *http.Request, body []byte) (*linked, *reply) {
 	}
 	// PublicURL has no query and no fragment, so what follows the host is the path of the proxy.
 	target := strings.TrimSuffix(h.c.PublicURL, "/") + r.URL.RequestURI()
-	s, err := envelope.VerifyRequest(envelope.LinkRequest{Method: r.Method, URL: target, Header: r.Header, Body: body}, keys...)
+	s, err := envelope.VerifyRequest(envelope.LinkRequest{Method: r.Method, URL: target, Header: r.Header,
+		Body: body}, keys...)
 	switch {
 	case errors.Is(err, envelope.ErrUnsigned):
 		return link, refuse(http.StatusOK, countersign.CodeMalformed, wordUnsigned, ReasonUnsigned, err)
@@ -128,7 +131,8 @@ func (h *Handler) signResponse(l *linked, body []byte, r *reply) (http.Header, e
 	if r.data != "" {
 		plaintext = r.plaintext
 	}
-	err := h.c.Sign.SignResponse(envelope.LinkResponse{Status: r.status, Header: header, Body: body, Request: l.header}, plaintext, h.c.Now())
+	err := h.c.Sign.SignResponse(envelope.LinkResponse{Status: r.status, Header: header, Body: body, Request: l.header},
+		plaintext, h.c.Now())
 	return header, err
 }
 

@@ -68,11 +68,13 @@ const (
 
 // Reasons lists every Reason, for tables and metrics: first those for which Refusal holds.
 var Reasons = []Reason{
-	ReasonPath, ReasonMethod, ReasonAPIKey, ReasonTooLarge, ReasonBodySlow, ReasonBodyCut, ReasonBodyConsumed, ReasonOverload, ReasonNotOpened,
+	ReasonPath, ReasonMethod, ReasonAPIKey, ReasonTooLarge, ReasonBodySlow, ReasonBodyCut, ReasonBodyConsumed,
+	ReasonOverload, ReasonNotOpened,
 	ReasonMalformed, ReasonUnsigned, ReasonSignatureInvalid, ReasonSignatureOld,
 	ReasonUnknownType, ReasonWrongURL, ReasonNotBound, ReasonBindingBroken, ReasonSpliced, ReasonOtherContent,
 	ReasonDetailsChange, ReasonOtherUser, ReasonUnanswerable, ReasonDisproved, ReasonUnverified,
-	ReasonAccepted, ReasonPossibleDuplicate, ReasonSuspect, ReasonConfirmed, ReasonRefused, ReasonHold, ReasonRepeated, ReasonEndedAgain, ReasonBusy,
+	ReasonAccepted, ReasonPossibleDuplicate, ReasonSuspect, ReasonConfirmed, ReasonRefused, ReasonHold, ReasonRepeated,
+	ReasonEndedAgain, ReasonBusy,
 	ReasonTimeout, ReasonPanic, ReasonFailed, ReasonInbox, ReasonSeal,
 }
 
@@ -86,7 +88,8 @@ func (r Reason) Refusal() bool {
 // answered as it should, also with a refusal or a hold.
 func (r Reason) Answered() bool {
 	switch r {
-	case ReasonAccepted, ReasonPossibleDuplicate, ReasonSuspect, ReasonConfirmed, ReasonRefused, ReasonHold, ReasonRepeated, ReasonEndedAgain:
+	case ReasonAccepted, ReasonPossibleDuplicate, ReasonSuspect, ReasonConfirmed, ReasonRefused, ReasonHold,
+		ReasonRepeated, ReasonEndedAgain:
 		return true
 	}
 	return false
@@ -100,7 +103,8 @@ func (r Reason) level() slog.Level {
 		return slog.LevelDebug
 	case ReasonConfirmed, ReasonHold, ReasonRefused:
 		return slog.LevelInfo
-	case ReasonSpliced, ReasonBindingBroken, ReasonSignatureInvalid, ReasonOtherContent, ReasonDetailsChange, ReasonOtherUser, ReasonPanic, ReasonInbox,
+	case ReasonSpliced, ReasonBindingBroken, ReasonSignatureInvalid, ReasonOtherContent, ReasonDetailsChange,
+		ReasonOtherUser, ReasonPanic, ReasonInbox,
 		ReasonBodyConsumed, ReasonSeal, ReasonSuspect, ReasonEndedAgain, ReasonDisproved, ReasonUnverified:
 		return slog.LevelError
 	}
@@ -163,7 +167,8 @@ func (h *Handler) record(req *http.Request, began time.Time, r reply) {
 		attrs = append(attrs, slog.String("trace", countersign.TraceID(id.CallBackID, id.TrackingID)))
 	}
 	if r.reason.Refusal() {
-		attrs = append(attrs, slog.String("method", clip(req.Method)), slog.String("path", clip(req.URL.Path)), slog.String("remote", req.RemoteAddr))
+		attrs = append(attrs, slog.String("method", clip(req.Method)), slog.String("path", clip(req.URL.Path)),
+			slog.String("remote", req.RemoteAddr))
 		if id := r.identity(); id.TrackingID != "" {
 			attrs = append(attrs, slog.String("trackingId", clip(id.TrackingID)))
 		}

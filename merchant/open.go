@@ -22,7 +22,8 @@ type opener struct {
 
 // openers makes an opener for each key. c is complete.
 func openers(c *Config) []opener {
-	first := opener{key: c.Key, answer: c.ResponseKey, padding: c.Padding, binding: c.Profile.Binding, lenient: c.Profile.Lenient, field: c.Profile.BodyField}
+	first := opener{key: c.Key, answer: c.ResponseKey, padding: c.Padding, binding: c.Profile.Binding,
+		lenient: c.Profile.Lenient, field: c.Profile.BodyField}
 	if c.NextKey == nil {
 		return []opener{first}
 	}
@@ -51,7 +52,8 @@ type reply struct {
 // hasResponse reports whether r is a response of the protocol. A peer that does not
 // show the API key, or does not POST, gets nothing that names the merchant.
 func (r reply) hasResponse() bool {
-	return r.status != http.StatusUnauthorized && r.status != http.StatusMethodNotAllowed && r.status != http.StatusNotFound
+	return r.status != http.StatusUnauthorized && r.status != http.StatusMethodNotAllowed &&
+		r.status != http.StatusNotFound
 }
 
 func refuse(status int, code countersign.ErrCode, message string, reason Reason, cause error) *reply {
@@ -83,7 +85,8 @@ const (
 // If the private part opens, a body that opens to no message gets the same
 // response as a body that does not open (PROTOCOL.md, S7); otherwise a peer could
 // test paddings. Its blocks are not remembered, since that takes time.
-func (o opener) open(at countersign.Lane, body []byte) (cb countersign.Callback, blocks *Blocks, plaintext []byte, refused *reply) {
+func (o opener) open(at countersign.Lane,
+	body []byte) (cb countersign.Callback, blocks *Blocks, plaintext []byte, refused *reply) {
 	inner, _, err := envelope.UnwrapField(body, o.field)
 	if err != nil {
 		return nil, nil, nil, cannotOpen(err)
@@ -113,7 +116,8 @@ func (o opener) open(at countersign.Lane, body []byte) (cb countersign.Callback,
 	case o.binding != BindingOff && bound == countersign.BindingBroken:
 		refused = refuse(http.StatusOK, countersign.CodeMalformed, wordNotBound, ReasonBindingBroken, nil)
 	case o.binding == BindingRequired && bound != countersign.BindingHolds:
-		refused = refuse(http.StatusOK, countersign.CodeMalformed, wordNotBound, ReasonNotBound, errors.New("the requestUUID is not bound"))
+		refused = refuse(http.StatusOK, countersign.CodeMalformed, wordNotBound, ReasonNotBound,
+			errors.New("the requestUUID is not bound"))
 	}
 	if err != nil {
 		refused.request, refused.lenient = plaintext, o.lenient

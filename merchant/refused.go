@@ -54,14 +54,16 @@ type Retried struct {
 // once more. OnRefused is not called.
 func (h *Handler) Retry(ctx context.Context, body []byte, signed bool) Retried {
 	if h.c.ServiceSigner != nil && !signed {
-		return Retried{Reason: ReasonUnsigned, Code: countersign.CodeMalformed, Cause: errors.New("the service did not sign it, so nobody knows who sent it")}
+		return Retried{Reason: ReasonUnsigned, Code: countersign.CodeMalformed,
+			Cause: errors.New("the service did not sign it, so nobody knows who sent it")}
 	}
 	leave, err := h.opening.enter(ctx, len(body))
 	if err != nil {
 		return Retried{Reason: ReasonOverload, Code: countersign.CodeInternal, Cause: err}
 	}
 	rep, opened := h.take(ctx, countersign.LaneNotify, body, nil, leave)
-	return Retried{Callback: rep.callback, Reason: rep.reason, Code: rep.Code, Seq: rep.seq, Facts: rep.facts(opened), Cause: rep.cause}
+	return Retried{Callback: rep.callback, Reason: rep.reason, Code: rep.Code, Seq: rep.seq, Facts: rep.facts(opened),
+		Cause: rep.cause}
 }
 
 // keepRefused calls OnRefused with a refused request, before the provider is answered.
@@ -73,8 +75,9 @@ func (h *Handler) keepRefused(ctx context.Context, body, opened []byte, link *li
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.c.Timeout)
 	defer cancel()
-	h.c.OnRefused(ctx, Refused{Identity: r.identity(), Callback: r.callback, Reason: r.reason, Facts: r.facts(opened), Setting: r.setting(),
-		Code: h.c.Profile.code(r.Code), Message: r.Message, Body: body, Opened: opened, Signed: link.verified != nil})
+	h.c.OnRefused(ctx, Refused{Identity: r.identity(), Callback: r.callback, Reason: r.reason, Facts: r.facts(opened),
+		Setting: r.setting(), Code: h.c.Profile.code(r.Code), Message: r.Message, Body: body, Opened: opened,
+		Signed: link.verified != nil})
 }
 
 // remember has the Inbox remember the blocks of a request that opened and is refused.

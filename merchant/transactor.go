@@ -96,7 +96,8 @@ func (h *Handler) act(ctx context.Context, inbox Transactor, key entryKey, e Ent
 		return result.verdict
 	}, func(v verdict) verdict { return v }) // Act has settled it
 	if !inTime(ctx, running.done) {
-		return acted{verdict: failed(ReasonTimeout, errors.New("the function or its transaction did not end in time; nothing is recorded unless its commit is under way"))}, true
+		return acted{verdict: failed(ReasonTimeout,
+			errors.New("the function or its transaction did not end in time; nothing is recorded unless its commit is under way"))}, true
 	}
 	result.verdict = running.verdict
 	return result, true

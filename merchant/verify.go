@@ -244,7 +244,8 @@ var errDisproved = errors.New("the check says that there is no such deposit; it 
 
 // workProven is workOnce or workWithin for a deposit that Verify is asked about first. The deposit is claimed before,
 // so that only one delivery asks and a repetition does not. No transaction is open meanwhile.
-func (h *Handler) workProven(ctx context.Context, inbox Transactor, rep reply, key entryKey, e Entry, do function) (_ reply, done bool) {
+func (h *Handler) workProven(ctx context.Context, inbox Transactor, rep reply, key entryKey, e Entry,
+	do function) (_ reply, done bool) {
 	e.Lease = h.lease
 	c, err := h.claim(ctx, e)
 	if err != nil {

@@ -46,7 +46,8 @@ func (f *wireFlags) played(key *string, name string) error {
 	*key = filepath.Join(f.In, name)
 	if _, err := os.Stat(*key); err != nil {
 		return &hintedError{fmt.Errorf("--key is missing: %w", err), []string{
-			"countersign keys new --api-key --out " + f.In + " makes a pair and an API key. Give the merchant public.b64 and api.key."}}
+			"countersign keys new --api-key --out " + f.In +
+				" makes a pair and an API key. Give the merchant public.b64 and api.key."}}
 	}
 	apiKey := filepath.Join(f.In, apiKeyFile)
 	if _, err := os.Stat(apiKey); err == nil && f.APIKey == "" {
@@ -87,7 +88,8 @@ func (f *serviceFlags) asService(std streams) (conformance.Config, error) {
 	if err != nil {
 		return conformance.Config{}, err
 	}
-	config := conformance.Config{Other: f.Provider == "other", Ordered: f.Ordered, AllowPublic: f.YesPublic, Timeout: f.Timeout, APIKeyHeader: f.APIKeyHeader}
+	config := conformance.Config{Other: f.Provider == "other", Ordered: f.Ordered, AllowPublic: f.YesPublic,
+		Timeout: f.Timeout, APIKeyHeader: f.APIKeyHeader}
 	if config.APIKey, config.CallbackAPIKey, config.Sign, err = f.keys(); err != nil {
 		return config, err
 	}

@@ -69,7 +69,8 @@ type backedUp struct {
 }
 
 func (c *backupCmd) Run(std streams) error {
-	return work(std, databaseFlags{placeFlags: c.placeFlags}, func(ctx context.Context, _ daemon.Place) (b backedUp, err error) {
+	return work(std, databaseFlags{placeFlags: c.placeFlags}, func(ctx context.Context, _ daemon.Place) (b backedUp,
+		err error) {
 		b.File = c.To
 		if b.Held, err = daemon.Backup(ctx, c.Data, c.To); err != nil {
 			return b, err

@@ -163,8 +163,10 @@ func (c *checkCmd) config(std streams) (conformance.Config, error) {
 	if err != nil {
 		return config, err
 	}
-	config.NotifyURL, config.WithdrawURL, config.User, config.DepositAddress = c.NotifyURL, c.WithdrawURL, c.User, c.DepositAddress
-	config.Order, config.Unbound, config.Interface, config.EffectsWait = order, c.Unbound, c.Profile == "interface", c.EffectsWait
+	config.NotifyURL, config.WithdrawURL, config.User, config.DepositAddress = c.NotifyURL, c.WithdrawURL, c.User,
+		c.DepositAddress
+	config.Order, config.Unbound, config.Interface, config.EffectsWait = order, c.Unbound, c.Profile == "interface",
+		c.EffectsWait
 	if c.Effects != "" {
 		config.Effects = effectsBy(c.Effects)
 	}

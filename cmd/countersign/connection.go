@@ -60,7 +60,8 @@ func findPlace(std streams, of end, data string) (place, error) {
 	if data != "" {
 		noted := end(daemon.EndOf(data))
 		if of != "" && noted != "" && noted != of {
-			return place{}, fmt.Errorf("--data: %s is the data directory of a %s, and the command is for the %s", data, noted, of)
+			return place{}, fmt.Errorf("--data: %s is the data directory of a %s, and the command is for the %s",
+				data, noted, of)
 		}
 		return place{cmp.Or(of, noted, serviceEnd), data}, nil
 	}
@@ -76,8 +77,8 @@ func findPlace(std streams, of end, data string) (place, error) {
 	if of == "" {
 		switch {
 		case len(dirs) == 2:
-			return place{}, &hintedError{fmt.Errorf("both ends are here, the service in %s and the gateway in %s", dirs[serviceEnd], dirs[gatewayEnd]),
-				[]string{"give --service or --gateway."}}
+			return place{}, &hintedError{fmt.Errorf("both ends are here, the service in %s and the gateway in %s",
+				dirs[serviceEnd], dirs[gatewayEnd]), []string{"give --service or --gateway."}}
 		case dirs[gatewayEnd] != "":
 			of = gatewayEnd
 		default:
@@ -129,8 +130,9 @@ func (f connection) clientConfig(std streams, at place) (client.Config, error) {
 	if token == "" {
 		b, err := daemon.ReadSecretOf(at.dir, daemon.TokenFile, maxSecret)
 		if errors.Is(err, fs.ErrNotExist) {
-			return client.Config{}, &hintedError{errors.New("no token"), []string{"give --token or COUNTERSIGN_TOKEN, or give --data with the data directory; " +
-				filepath.Join(at.dir, daemon.TokenFile) + " does not exist."}}
+			return client.Config{}, &hintedError{errors.New("no token"),
+				[]string{"give --token or COUNTERSIGN_TOKEN, or give --data with the data directory; " +
+					filepath.Join(at.dir, daemon.TokenFile) + " does not exist."}}
 		}
 		if err != nil {
 			return client.Config{}, err
@@ -157,7 +159,8 @@ func (f connection) address(at place) (daemon.Address, error) {
 		return noted, err
 	}
 	if _, err := os.Stat(at.dir); err == nil {
-		return noted, &hintedError{fmt.Errorf("%s does not say where the API of the %s is", at.dir, at.end), []string{"give --api URL; the daemon notes it there when it starts."}}
+		return noted, &hintedError{fmt.Errorf("%s does not say where the API of the %s is", at.dir, at.end),
+			[]string{"give --api URL; the daemon notes it there when it starts."}}
 	}
 	return daemon.Address{URL: defaultAPI[at.end]}, nil
 }

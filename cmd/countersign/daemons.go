@@ -52,14 +52,16 @@ type daemonFlags struct {
 
 // complete sets these flags in the configuration of the daemon that a settings file calls name. used must be called
 // when the daemon has opened its database.
-func (f *daemonFlags) complete(c *daemon.Common, std streams, name, dir string, log *slog.Logger) (used func(), err error) {
+func (f *daemonFlags) complete(c *daemon.Common, std streams, name, dir string,
+	log *slog.Logger) (used func(), err error) {
 	if c.ChangeApprovals < 1 || c.ChangeApprovals > daemon.MaxChangeApprovals {
 		return nil, fmt.Errorf("--change-approvals is %d: give 1 to %d", c.ChangeApprovals, daemon.MaxChangeApprovals)
 	}
 	collectSeldom()
 	c.Log = log
 	c.ShowToken = func(_, file string) {
-		log.Warn("a database and its first token, of role admin, were made: deposits that were booked elsewhere are new here", "file", file)
+		log.Warn("a database and its first token, of role admin, were made: deposits that were booked elsewhere are new here",
+			"file", file)
 	}
 	if c.Alarms.URL, err = secret(f.AlarmURL).reveal("alarm-url"); err != nil {
 		return nil, err
@@ -142,7 +144,8 @@ var startHints = []struct {
 // explainStart adds what to try to the errors of a start.
 func explainStart(err error) error {
 	if none := new(daemon.NoSecretError); errors.As(err, &none) {
-		return &hintedError{err, []string{fmt.Sprintf(`make one: (umask 077; echo "whsec_$(openssl rand -base64 32)" > %[1]s.secret); then --%[1]s-secret @%[1]s.secret on each.`, none.Name)}}
+		return &hintedError{err, []string{fmt.Sprintf(
+			`make one: (umask 077; echo "whsec_$(openssl rand -base64 32)" > %[1]s.secret); then --%[1]s-secret @%[1]s.secret on each.`, none.Name)}}
 	}
 	for _, h := range startHints {
 		if errors.Is(err, h.is) {

@@ -19,8 +19,11 @@ func explain(called string, err error) error {
 	var p *client.Problem
 	switch {
 	case called == "":
-	case errors.As(err, &p) && slices.ContainsFunc(p.Faults, func(f client.Fault) bool { return f.Location == "body.role" }):
-		return &hintedError{err, []string{fmt.Sprintf("roles of the service: %s. Roles of the gateway, with --gateway: %s; it has one merchant.", client.Role("").AtService(), client.Role("").AtGateway())}}
+	case errors.As(err, &p) && slices.ContainsFunc(p.Faults,
+		func(f client.Fault) bool { return f.Location == "body.role" }):
+		return &hintedError{err, []string{fmt.Sprintf(
+			"roles of the service: %s. Roles of the gateway, with --gateway: %s; it has one merchant.",
+			client.Role("").AtService(), client.Role("").AtGateway())}}
 	case errors.Is(err, client.ErrUnauthorized):
 		return &hintedError{err, []string{"the token is not of this API, or was revoked: give --token or --data."}}
 	case errors.As(err, &p) && p.Status == http.StatusNotFound && p.Detail == "there is no such path":
@@ -34,7 +37,8 @@ func explain(called string, err error) error {
 	case errors.As(err, new(x509.UnknownAuthorityError)):
 		return &hintedError{err, []string{"this machine does not know the authority of the API's certificate: give --ca FILE with it, or --data with the data directory of the daemon."}}
 	case errors.As(err, new(*tls.CertificateVerificationError)):
-		return &hintedError{err, []string{fmt.Sprintf("the certificate of %s is not right for this address; --api names another.", called)}}
+		return &hintedError{err, []string{fmt.Sprintf(
+			"the certificate of %s is not right for this address; --api names another.", called)}}
 	case errors.Is(err, client.ErrUnavailable) && !errors.As(err, &p):
 		return &hintedError{err, []string{fmt.Sprintf("nothing answers at %s: is it running, and is --api right?", called)}}
 	}
@@ -46,7 +50,8 @@ func plainly(err error) string {
 	text := err.Error()
 	if kind := new(json.UnmarshalTypeError); errors.As(err, &kind) {
 		came, _, _ := strings.Cut(kind.Value, " ") // the value itself follows a number
-		text = strings.Replace(text, kind.Error(), fmt.Sprintf("%s: the type %s is not allowed here", cmp.Or(kind.Field, "all of it"), came), 1)
+		text = strings.Replace(text, kind.Error(), fmt.Sprintf("%s: the type %s is not allowed here",
+			cmp.Or(kind.Field, "all of it"), came), 1)
 	}
 	return strings.ReplaceAll(strings.TrimPrefix(text, "json: "), " json: ", " ") // a file's name may end with json
 }

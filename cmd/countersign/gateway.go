@@ -72,12 +72,14 @@ func (c *gatewayCmd) Run(std streams) error {
 			log.Warn("X-API-KEY is not checked: everybody who reaches the callback address reads the apiKey in the response, costs RSA operations " +
 				"and can post recorded callbacks again; see --callback-api-key")
 		}
-		if asks := c.Provider != "countersign" && config.Policy.MayAsk(); (asks || config.Verify.URL != "") && !callbacks.Profile.CanHold() {
+		if asks := c.Provider != "countersign" && config.Policy.MayAsk(); (asks || config.Verify.URL != "") &&
+			!callbacks.Profile.CanHold() {
 			log.Warn("the policy or --verify-url can have this provider told to ask again, which it may take for a refusal; if it asks again, set --hold ask or --hold-code",
 				"time", c.HoldWait.String())
 		}
 		log.Info("serving", "callbacks", g.CallbackURL(), "api", g.URL(), "notify", c.NotifyPath, "withdraw", c.WithdrawPath,
-			"provider", c.Provider, "binding", callbacks.Profile.Binding.String(), "database", g.Dialect(), "version", daemon.Version, "data", c.Data)
+			"provider", c.Provider, "binding", callbacks.Profile.Binding.String(), "database", g.Dialect(), "version",
+			daemon.Version, "data", c.Data)
 	})
 }
 
@@ -142,7 +144,8 @@ func (c *gatewayCmd) readKeys(m *merchant.Config, std streams) error {
 	if err := readTwice("response-key", c.ResponseKey, key, &m.ResponseKey, &m.NextResponseKey); err != nil {
 		return err
 	}
-	if err := readTwice("service-signing-key", c.ServiceSigningKey, signer, &m.ServiceSigner, &m.NextServiceSigner); err != nil {
+	if err := readTwice("service-signing-key", c.ServiceSigningKey, signer, &m.ServiceSigner,
+		&m.NextServiceSigner); err != nil {
 		return err
 	}
 	if m.PublicURL = c.PublicURL; c.PublicURL == "" && m.ServiceSigner != nil {
@@ -241,6 +244,7 @@ func (f providerFlags) profile() (p merchant.Profile, err error) {
 		}
 	}
 	p.Header, p.BodyField, p.Wait = f.APIKeyHeader, f.BodyField, f.HoldWait
-	p.HoldCode, p.RefuseCode, p.RetryCode = countersign.ErrCode(f.HoldCode), countersign.ErrCode(f.RefuseCode), countersign.ErrCode(f.RetryCode)
+	p.HoldCode, p.RefuseCode, p.RetryCode = countersign.ErrCode(f.HoldCode), countersign.ErrCode(f.RefuseCode),
+		countersign.ErrCode(f.RetryCode)
 	return p, nil
 }

@@ -34,14 +34,16 @@ const (
 )
 
 var (
-	handover = []keptFile{{name: serviceKeyFile, member: "publicKey"}, {name: responseKeyFile, member: "responsePublicKey"},
-		{name: apiKeyFile, member: "apiKey"}, {name: callbackKeyFile, member: "callbackApiKey"}}
+	handover = []keptFile{{name: serviceKeyFile, member: "publicKey"},
+		{name: responseKeyFile, member: "responsePublicKey"}, {name: apiKeyFile, member: "apiKey"},
+		{name: callbackKeyFile, member: "callbackApiKey"}}
 	// keptFiles are the files of each operation.
 	keptFiles = map[string][]keptFile{
-		"createMerchant":    handover,
-		"stageRotation":     handover,
-		"releaseWithdrawal": {{name: noteFile, member: "note"}, {name: answerFile, member: "answer"}, {name: permitFile, member: "permit", whole: true}},
-		"createToken":       {{member: "token"}},
+		"createMerchant": handover,
+		"stageRotation":  handover,
+		"releaseWithdrawal": {{name: noteFile, member: "note"}, {name: answerFile, member: "answer"},
+			{name: permitFile, member: "permit", whole: true}},
+		"createToken": {{member: "token"}},
 	}
 )
 
@@ -98,7 +100,9 @@ func keep(std streams, files []keptFile, request map[string]any, answer json.Raw
 		}
 	}
 	if err := daemon.CreateFiles("", list); err != nil {
-		return errors.Join(printJSON(std.out, answer, "  "), &hintedError{fmt.Errorf("it was made and could not be written: %w", err), []string{"keep what was printed: a key or a token is not shown again."}})
+		return errors.Join(printJSON(std.out, answer, "  "),
+			&hintedError{fmt.Errorf("it was made and could not be written: %w", err),
+				[]string{"keep what was printed: a key or a token is not shown again."}})
 	}
 	if list == nil {
 		return printJSON(std.out, answer, "  ")

@@ -77,11 +77,13 @@ func (c *listenCmd) Run(std streams) error {
 		return err
 	}
 	defer m.Close()
-	shown := &gateway.Shower{CallbackReader: gateway.CallbackReader{Key: cmp.Or(config.RequestKey, config.Key), Padding: config.Padding, Field: config.BodyField}, Next: m, Out: std.out}
+	shown := &gateway.Shower{CallbackReader: gateway.CallbackReader{Key: cmp.Or(config.RequestKey, config.Key),
+		Padding: config.Padding, Field: config.BodyField}, Next: m, Out: std.out}
 	log := std.warnings()
 	ctx, stop := untilSignal(log)
 	defer stop()
-	l, err := daemon.Listen(daemon.ListenConfig{Name: "callbacks", Addr: c.Listen, Handler: shown, AnyHost: true, Exposes: "what the provider posts", Most: 1000, Drain: 5 * time.Second, Log: log,
+	l, err := daemon.Listen(daemon.ListenConfig{Name: "callbacks", Addr: c.Listen, Handler: shown, AnyHost: true,
+		Exposes: "what the provider posts", Most: 1000, Drain: 5 * time.Second, Log: log,
 		TLS: daemon.TLS{Cert: c.TLSCert, Key: c.TLSKey, Insecure: c.InsecureListen}})
 	if err != nil {
 		return err
@@ -92,8 +94,9 @@ func (c *listenCmd) Run(std streams) error {
 
 // config returns the merchant that the flags define.
 func (c *listenCmd) config(std streams) (m countersigntest.MerchantConfig, err error) {
-	m = countersigntest.MerchantConfig{APIKeyHeader: c.APIKeyHeader, BodyField: c.BodyField, Unbound: c.Provider == "other", PublicURL: c.PublicURL,
-		Padding: paddingOf(c.OAEP), ResponsePadding: paddingOf(c.ResponseOAEP)}
+	m = countersigntest.MerchantConfig{APIKeyHeader: c.APIKeyHeader, BodyField: c.BodyField,
+		Unbound: c.Provider == "other", PublicURL: c.PublicURL, Padding: paddingOf(c.OAEP),
+		ResponsePadding: paddingOf(c.ResponseOAEP)}
 	if m.APIKey, m.CallbackAPIKey, m.Sign, err = c.keys(); err != nil {
 		return m, err
 	}

@@ -170,7 +170,10 @@ func wordsFirst(root *kong.Node, args []string) []string {
 		switch isFlag := name != rest[0] && name != ""; {
 		case !isFlag:
 			words = append(words, rest[0])
-		case len(rest) > 1 && slices.ContainsFunc(known, func(f *kong.Flag) bool { return !f.IsBool() && (f.Name == name || string(f.Short) == name) }):
+		case len(rest) > 1 && slices.ContainsFunc(known, func(f *kong.Flag) bool {
+			return !f.IsBool() &&
+				(f.Name == name || string(f.Short) == name)
+		}):
 			flags = append(flags, rest[0], rest[1])
 			rest = rest[1:]
 		default:

@@ -74,13 +74,14 @@ func (c *permitVerifyCmd) Run(std streams) error {
 
 // execution returns what the flags expect.
 func (c *permitVerifyCmd) execution() (x client.Execution, err error) {
-	for _, f := range []struct{ flag, value string }{{"claim", c.Claim}, {"address", c.Address}, {"chain", c.Chain}, {"symbol", c.Symbol}} {
+	for _, f := range []struct{ flag, value string }{{"claim", c.Claim}, {"address", c.Address}, {"chain", c.Chain},
+		{"symbol", c.Symbol}} {
 		if f.value == "" {
 			return x, fmt.Errorf("--%s is empty: say what is to be executed", f.flag)
 		}
 	}
-	x = client.Execution{Claim: c.Claim, Merchant: c.Merchant, CallBackID: c.CallBackID, Epoch: c.Epoch, Duplicate: c.Duplicate,
-		Details: client.Details{Address: c.Address, ChainName: c.Chain, Symbol: c.Symbol}}
+	x = client.Execution{Claim: c.Claim, Merchant: c.Merchant, CallBackID: c.CallBackID, Epoch: c.Epoch,
+		Duplicate: c.Duplicate, Details: client.Details{Address: c.Address, ChainName: c.Chain, Symbol: c.Symbol}}
 	if x.Details.Amount, err = countersign.ParseAmount(c.Amount); err != nil {
 		return x, fmt.Errorf("--amount: %w", err)
 	}

@@ -28,7 +28,8 @@ const mostEntries = 1000
 // list prints the entries of an operation page by page. columns are the columns of the table, separated by |. A title
 // is also the name of its member (TRACKING ID of trackingId), unless TITLE=MEMBER names another. Of several members,
 // separated by commas, the first that is present counts.
-func (f connection) list(ctx context.Context, std streams, of end, operation, columns string, flags listFlags, is, what string) error {
+func (f connection) list(ctx context.Context, std streams, of end, operation, columns string, flags listFlags, is,
+	what string) error {
 	r, err := f.begin(std, of, operation, requestFlags{Set: flags.Set}, is, what)
 	if err != nil {
 		return err
@@ -201,5 +202,6 @@ func escaped(text string, escape func(rune) bool) string {
 // unseen reports whether a character is not shown as itself. unicode.IsPrint takes some characters without a width for
 // letters and marks.
 func unseen(r rune) bool {
-	return !unicode.IsPrint(r) || r == utf8.RuneError || r == '\u2800' || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
+	return !unicode.IsPrint(r) || r == utf8.RuneError || r == '\u2800' ||
+		unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }

@@ -118,7 +118,8 @@ func (c *reconcileCmd) compare(std streams) (found []reconcile.Finding, err erro
 }
 
 // apiOf returns the client of one of the two APIs.
-func apiOf[C any](std streams, c *reconcileCmd, url string, token secret, flag string, newClient func(client.Config) (C, error)) (api C, err error) {
+func apiOf[C any](std streams, c *reconcileCmd, url string, token secret, flag string,
+	newClient func(client.Config) (C, error)) (api C, err error) {
 	if token == "" {
 		return api, fmt.Errorf("give %s", flag)
 	}

@@ -32,7 +32,8 @@ type relayFlags struct {
 
 func (f relayFlags) nodes(std streams) (list []*client.Service, err error) {
 	for _, to := range f.To {
-		api, err := connectTo(std, connection{tlsClient: f.tlsClient, API: to, Token: f.Token, Data: f.Data}, client.NewService)
+		api, err := connectTo(std, connection{tlsClient: f.tlsClient, API: to, Token: f.Token, Data: f.Data},
+			client.NewService)
 		if err != nil {
 			return nil, fmt.Errorf("--to and --token: %w", err)
 		}
@@ -70,15 +71,17 @@ func (c *relayRunCmd) Run(std streams) error {
 	if err != nil {
 		return err
 	}
-	r, err := relay.New(relay.Config{From: c.From, Nodes: nodes, Decisions: c.Decisions, Build: daemon.BuildInfo(), Log: log})
+	r, err := relay.New(relay.Config{From: c.From, Nodes: nodes, Decisions: c.Decisions,
+		Build: daemon.BuildInfo(), Log: log})
 	if err != nil {
 		return err
 	}
 	parts := []daemon.Part{{Name: "relay", Run: r.Run}}
 	about := []any{"decisions", c.Decisions, "version", daemon.Version}
 	if c.MetricsListen != "" {
-		l, err := daemon.Listen(daemon.ListenConfig{Name: "metrics", Addr: c.MetricsListen, Handler: r.Handler(), TLS: daemon.TLS{Hosts: c.AllowedHost, Insecure: c.InsecureListen},
-			Exposes: "numbers of rows", Most: 100, Drain: 5 * time.Second, Log: log})
+		l, err := daemon.Listen(daemon.ListenConfig{Name: "metrics", Addr: c.MetricsListen, Handler: r.Handler(),
+			TLS: daemon.TLS{Hosts: c.AllowedHost, Insecure: c.InsecureListen}, Exposes: "numbers of rows", Most: 100,
+			Drain: 5 * time.Second, Log: log})
 		if err != nil {
 			return err
 		}

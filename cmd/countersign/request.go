@@ -57,9 +57,11 @@ func newRequest(c *client.Service, e end, operation string) (*request, error) {
 	all := operations(e)
 	i := slices.IndexFunc(all, func(o api.Operation) bool { return o.ID == operation })
 	if i < 0 {
-		return nil, &hintedError{fmt.Errorf("the %s has no operation %s", e, operation), []string{fmt.Sprintf("countersign api --%s lists them.", e)}}
+		return nil, &hintedError{fmt.Errorf("the %s has no operation %s", e, operation),
+			[]string{fmt.Sprintf("countersign api --%s lists them.", e)}}
 	}
-	return &request{op: all[i], members: membersOf(all[i]), api: c, end: e, path: map[string]string{}, query: url.Values{}, body: map[string]any{}}, nil
+	return &request{op: all[i], members: membersOf(all[i]), api: c, end: e, path: map[string]string{}, query: url.Values{},
+		body: map[string]any{}}, nil
 }
 
 var pathMember = regexp.MustCompile(`\{(\w+)\}`)
@@ -195,7 +197,8 @@ func (r *request) set(name, text string) error {
 	m, ok := r.member(name)
 	switch {
 	case !ok:
-		return &hintedError{fmt.Errorf("%s has no %s", r.op.ID, name), []string{fmt.Sprintf("it has: %s.", strings.Join(r.names(), ", "))}}
+		return &hintedError{fmt.Errorf("%s has no %s", r.op.ID, name),
+			[]string{fmt.Sprintf("it has: %s.", strings.Join(r.names(), ", "))}}
 	case m.place == "path":
 		r.path[name] = text
 		return nil
@@ -252,7 +255,8 @@ func valueOf(t reflect.Type, name, text string) (any, error) {
 	switch {
 	case text == "null":
 		return nil, nil
-	case t == reflect.TypeFor[client.Secret](), strings.HasSuffix(name, "publicKey"): // either part is a secret (PROTOCOL.md, Keys)
+	case t == reflect.TypeFor[client.Secret](),
+		strings.HasSuffix(name, "publicKey"): // either part is a secret (PROTOCOL.md, Keys)
 		return secret(text).reveal(name)
 	}
 	text, err := textOrFile(name, text)
@@ -265,7 +269,8 @@ func valueOf(t reflect.Type, name, text string) (any, error) {
 		return strings.Split(text, ","), nil
 	}
 	quoted, _ := json.Marshal(text)
-	if raw := json.RawMessage(client.SettingJSON(t, text)); json.Unmarshal(quoted, reflect.New(t).Interface()) != nil && json.Valid(raw) {
+	if raw := json.RawMessage(client.SettingJSON(t, text)); json.Unmarshal(quoted, reflect.New(t).Interface()) != nil &&
+		json.Valid(raw) {
 		return raw, nil
 	}
 	return text, nil // the API says what is wrong with it
@@ -291,7 +296,8 @@ func (r *request) send(ctx context.Context) (json.RawMessage, error) {
 }
 
 // begin completes a request with what, as the member is, and with flags.
-func (f connection) begin(std streams, of end, operation string, flags requestFlags, is, what string) (*request, error) {
+func (f connection) begin(std streams, of end, operation string, flags requestFlags, is,
+	what string) (*request, error) {
 	api, e, err := f.client(std, of)
 	if err != nil {
 		return nil, err
@@ -304,7 +310,8 @@ func (f connection) begin(std streams, of end, operation string, flags requestFl
 }
 
 // call begins a request and sends it. If the answer waits for an approver, it says so on standard error.
-func (f connection) call(ctx context.Context, std streams, of end, operation string, flags requestFlags, is, what string) (*request, json.RawMessage, error) {
+func (f connection) call(ctx context.Context, std streams, of end, operation string, flags requestFlags, is,
+	what string) (*request, json.RawMessage, error) {
 	r, err := f.begin(std, of, operation, flags, is, what)
 	if err != nil {
 		return nil, nil, err
@@ -317,7 +324,8 @@ func (f connection) call(ctx context.Context, std streams, of end, operation str
 }
 
 // print makes a call and prints the answer.
-func (f connection) print(ctx context.Context, std streams, of end, operation string, flags requestFlags, is, what string) error {
+func (f connection) print(ctx context.Context, std streams, of end, operation string, flags requestFlags, is,
+	what string) error {
 	_, answer, err := f.call(ctx, std, of, operation, flags, is, what)
 	if err != nil || len(answer) == 0 {
 		return err

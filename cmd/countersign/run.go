@@ -21,13 +21,17 @@ const logFormat = "log-format"
 
 // logsJSON reports whether the parsed command logs as JSON.
 func logsJSON(ctx *kong.Context) bool {
-	return slices.ContainsFunc(ctx.Flags(), func(f *kong.Flag) bool { return f.Name == logFormat && f.Target.String() == "json" })
+	return slices.ContainsFunc(ctx.Flags(), func(f *kong.Flag) bool {
+		return f.Name == logFormat &&
+			f.Target.String() == "json"
+	})
 }
 
 // asksJSON reports the same for a command line that could not be parsed.
 func asksJSON(args []string) bool {
 	i := slices.Index(args, "--"+logFormat)
-	return slices.Contains(args, "--"+logFormat+"=json") || i >= 0 && slices.Contains(args[i:], "json") || os.Getenv("COUNTERSIGN_LOG_FORMAT") == "json"
+	return slices.Contains(args, "--"+logFormat+"=json") || i >= 0 && slices.Contains(args[i:], "json") ||
+		os.Getenv("COUNTERSIGN_LOG_FORMAT") == "json"
 }
 
 // untilSignal returns a context that ends at the first SIGINT or SIGTERM. A second signal ends the process at once, for

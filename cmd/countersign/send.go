@@ -38,8 +38,9 @@ func (sendCmd) Help() string {
 }
 
 var sentTypes = map[string]countersign.Type{
-	"deposit": countersign.TypeDeposited, "withdrawal": countersign.TypeRequestWithdraw, "executed": countersign.TypeWithdraw,
-	"ended": countersign.TypeInvalidAddress, "address": countersign.TypeAddress, "waiting": countersign.TypeNotEnoughMoney,
+	"deposit": countersign.TypeDeposited, "withdrawal": countersign.TypeRequestWithdraw,
+	"executed": countersign.TypeWithdraw,
+	"ended":    countersign.TypeInvalidAddress, "address": countersign.TypeAddress, "waiting": countersign.TypeNotEnoughMoney,
 }
 
 // Validate is called by kong. Its errors are usage errors.

@@ -106,7 +106,8 @@ var played = []string{"send", "listen"}
 
 // ofGateway returns the value of a flag about the protocol in the gateway's table, the first of a list.
 func (s settingsFile) ofGateway(flag *kong.Flag) any {
-	if !slices.Contains([]string{"api-key", "callback-api-key", "api-key-header", "body-field", "provider", "oaep", "response-oaep"}, flag.Name) {
+	if !slices.Contains([]string{"api-key", "callback-api-key", "api-key-header", "body-field", "provider", "oaep",
+		"response-oaep"}, flag.Name) {
 		return nil
 	}
 	gateway, _ := s["gateway"].(map[string]any)

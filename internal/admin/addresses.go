@@ -37,14 +37,16 @@ func addressCallback(in *client.NewAddress, now db.Millis) (outbox.NewCallback, 
 		trackingID = *in.TrackingID
 	}
 	payload, err := (&countersign.AddressChange{
-		Head:      countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: trackingID, TenantUserID: in.TenantUserID, Business: in.Business},
+		Head: countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: trackingID,
+			TenantUserID: in.TenantUserID, Business: in.Business},
 		ChainName: in.ChainName, Symbol: in.Symbol, ToAddress: in.ToAddress, NewAddress: in.NewAddress,
 	}).Marshal()
 	if err != nil {
 		return outbox.NewCallback{}, err
 	}
 	return outbox.NewCallback{
-		Merchant: in.Merchant, Type: countersign.TypeAddress, EventID: in.ChangeID, TrackingID: trackingID, TenantUserID: in.TenantUserID, Address: in.NewAddress,
+		Merchant: in.Merchant, Type: countersign.TypeAddress, EventID: in.ChangeID, TrackingID: trackingID,
+		TenantUserID: in.TenantUserID, Address: in.NewAddress,
 		Payload: payload, Due: now, Deadline: db.Never,
 	}, nil
 }

@@ -74,7 +74,8 @@ func (s *Server) resendCallbacks(c *api.Call, _ api.None, in client.Resend) (cli
 	case "", client.CallbackPending:
 	case client.CallbackRefused, client.CallbackExhausted:
 		if in.Filter.Type.Effect() == countersign.EffectQuestion {
-			return client.Resent{}, api.Invalid(api.At("body.filter.type", "is 2; a withdrawal is asked for only once: make a new one"))
+			return client.Resent{}, api.Invalid(api.At("body.filter.type",
+				"is 2; a withdrawal is asked for only once: make a new one"))
 		}
 	default:
 		return client.Resent{}, api.Invalid(api.At("body.filter.state", "is neither refused, exhausted nor pending"))

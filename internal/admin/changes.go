@@ -37,7 +37,8 @@ func differences(was, is *outbox.Merchant) (before, after map[string]string, dec
 
 // change changes a merchant, or proposes the change if it touches a guarded member. content is what apply of the kind
 // needs to do the same. If the change waits, task is the id of its task.
-func (s *Server) change(c *api.Call, kind api.ChangeKind, id string, content any, apply func(*outbox.Merchant) error) (m outbox.Merchant, task string, err error) {
+func (s *Server) change(c *api.Call, kind api.ChangeKind, id string, content any,
+	apply func(*outbox.Merchant) error) (m outbox.Merchant, task string, err error) {
 	ctx := c.R.Context()
 	for {
 		was, err := s.Outbox.Merchant(ctx, id)
@@ -60,7 +61,8 @@ func (s *Server) change(c *api.Call, kind api.ChangeKind, id string, content any
 		if err != nil {
 			return is, "", err
 		}
-		change := &api.Change{Kind: kind, Merchant: id, Version: was.Version, Before: before, After: after, ProposedBy: c.Token.ID, Proposed: c.Now}
+		change := &api.Change{Kind: kind, Merchant: id, Version: was.Version, Before: before, After: after,
+			ProposedBy: c.Token.ID, Proposed: c.Now}
 		switch err := s.Changes.Propose(ctx, change, sealed); {
 		case errors.Is(err, api.ErrStale): // another was faster
 			continue
@@ -76,7 +78,8 @@ func (s *Server) change(c *api.Call, kind api.ChangeKind, id string, content any
 
 // applied returns the Apply of a kind with the content T. patch changes the merchant.
 func applied[T any](s *Server, patch func(*outbox.Merchant, T) error) api.ApplyChange {
-	return func(ctx context.Context, c *api.Change, content []byte, now db.Millis, also func(context.Context, *db.Tx) error) error {
+	return func(ctx context.Context, c *api.Change, content []byte, now db.Millis,
+		also func(context.Context, *db.Tx) error) error {
 		var in T
 		if err := json.Unmarshal(content, &in); err != nil {
 			return err

@@ -15,7 +15,8 @@ import (
 )
 
 // addDeposits accepts one deposit or an array, all or nothing.
-func (s *Server) addDeposits(c *api.Call, _ api.None, in oneOrMany[client.NewDeposit]) (client.AcceptedDeposits, error) {
+func (s *Server) addDeposits(c *api.Call, _ api.None,
+	in oneOrMany[client.NewDeposit]) (client.AcceptedDeposits, error) {
 	place := in.place
 	batch := make([]outbox.NewCallback, len(in.list))
 	var faults api.Faults
@@ -65,7 +66,8 @@ func (s *Server) testDeposit(c *api.Call, merchant string, _ api.None) (client.A
 		return client.Accepted{}, err
 	}
 	c.Trace("", id)
-	kept, err := s.ingest(c.R.Context(), []outbox.NewCallback{cb}, outbox.Quota{Token: c.Token.ID, Hourly: testsAnHour}, c.Now)
+	kept, err := s.ingest(c.R.Context(), []outbox.NewCallback{cb},
+		outbox.Quota{Token: c.Token.ID, Hourly: testsAnHour}, c.Now)
 	var item *db.ItemError
 	switch {
 	case errors.As(err, &item):
@@ -82,7 +84,8 @@ func problemOf(err error) *client.Problem {
 	if !errors.As(err, &over) {
 		return nil
 	}
-	p := api.NewProblem(http.StatusTooManyRequests, over.Error()+"; send fewer, or go on then", api.At("body", "has more new deposits than are left"))
+	p := api.NewProblem(http.StatusTooManyRequests, over.Error()+"; send fewer, or go on then",
+		api.At("body", "has more new deposits than are left"))
 	p.RetryAfter = time.Duration(over.Until-over.Now) * time.Millisecond
 	return p
 }
@@ -98,7 +101,8 @@ func callbackOf(d *client.NewDeposit, now db.Millis) (outbox.NewCallback, error)
 		newAddress = *d.NewAddress
 	}
 	payload, err := (&countersign.Deposit{
-		Head: countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: d.TrackingID, TenantUserID: d.TenantUserID, Business: d.Business},
+		Head: countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: d.TrackingID, TenantUserID: d.TenantUserID,
+			Business: d.Business},
 		TxID: d.TxID, ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount,
 		FromAddress: d.FromAddress, ToAddress: d.ToAddress,
 		RiskLevelFrom: d.RiskLevelFrom, RiskLevelTo: d.RiskLevelTo, TxIndex: d.TxIndex,
@@ -109,7 +113,8 @@ func callbackOf(d *client.NewDeposit, now db.Millis) (outbox.NewCallback, error)
 	}
 	return outbox.NewCallback{
 		Merchant: d.Merchant, Type: countersign.TypeDeposited, EventID: d.TrackingID,
-		TrackingID: d.TrackingID, TxID: d.TxID, TenantUserID: d.TenantUserID, Address: d.ToAddress, Payload: payload, Due: now, Deadline: db.Never,
+		TrackingID: d.TrackingID, TxID: d.TxID, TenantUserID: d.TenantUserID, Address: d.ToAddress, Payload: payload,
+		Due: now, Deadline: db.Never,
 	}, nil
 }
 

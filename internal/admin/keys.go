@@ -90,7 +90,10 @@ func (k *keyMaker) read(location string, spec *client.KeySpec, ours, required bo
 		member, text = ".privateKey", spec.PrivateKey.Reveal()
 	}
 	var refused error
-	switch err = k.longWork(func() { key, refused = envelope.ParseKey([]byte(text)) }); { // a private part takes long: its numbers are checked
+	switch err = k.longWork(func() {
+		key, refused = envelope.ParseKey(
+			[]byte(text))
+	}); { // a private part takes long: its numbers are checked
 	case err != nil:
 		return nil, err
 	case refused != nil:
@@ -125,7 +128,9 @@ func (k *keyMaker) make(key, responseKey *client.KeySpec, all bool) (err error) 
 
 func (k *keyMaker) warn(which string, key *envelope.Key) {
 	if key != nil && key.Bits() < defaultBits {
-		k.warnings = append(k.warnings, fmt.Sprintf("the %s key has %d bits, which a well-equipped attacker can break; use it only for a peer that takes nothing else", which, key.Bits()))
+		k.warnings = append(k.warnings, fmt.Sprintf(
+			"the %s key has %d bits, which a well-equipped attacker can break; use it only for a peer that takes nothing else",
+			which, key.Bits()))
 	}
 }
 

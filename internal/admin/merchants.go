@@ -29,7 +29,9 @@ const (
 func (s *Server) createMerchant(c *api.Call, _ api.None, in client.NewMerchant) (client.CreatedMerchant, error) {
 	c.Concerns(in.ID)
 	m := outbox.Merchant{
-		MerchantKeys: outbox.MerchantKeys{APIKey: countersign.APIKey(in.APIKey), CallbackAPIKey: countersign.APIKey(in.CallbackAPIKey)}, ID: in.ID, State: client.MerchantActive, Scheme: client.Scheme(cmp.Or(in.Scheme, client.SchemeService)), MerchantSettings: in.MerchantSettings,
+		MerchantKeys: outbox.MerchantKeys{APIKey: countersign.APIKey(in.APIKey),
+			CallbackAPIKey: countersign.APIKey(in.CallbackAPIKey)}, ID: in.ID, State: client.MerchantActive,
+		Scheme: client.Scheme(cmp.Or(in.Scheme, client.SchemeService)), MerchantSettings: in.MerchantSettings,
 	}
 	var faults api.Faults
 	s.checkAllowPrivate(m.Private(), &faults)
@@ -50,7 +52,8 @@ func (s *Server) createMerchant(c *api.Call, _ api.None, in client.NewMerchant) 
 	out := client.CreatedMerchant{Warnings: append(k.warnings, warnings(&m)...)}
 	out.PublicKey, out.ResponsePublicKey = k.publicParts()
 	out.APIKey, m.APIKey = apiKey(m.APIKey == "", in.APIKey)
-	out.CallbackAPIKey, m.CallbackAPIKey = apiKey(m.CallbackAPIKey == "", in.CallbackAPIKey) // a merchant that does not check the header ignores it
+	out.CallbackAPIKey, m.CallbackAPIKey = apiKey(m.CallbackAPIKey == "",
+		in.CallbackAPIKey) // a merchant that does not check the header ignores it
 	made, err := s.Outbox.CreateMerchant(c.R.Context(), m, c.Now)
 	if err != nil {
 		return client.CreatedMerchant{}, err
@@ -110,7 +113,8 @@ func (s *Server) checkMerchant(m *outbox.Merchant, faults *api.Faults) {
 	checkSchedule(m.Schedule(false), "body.retry.notify", faults)
 	checkSchedule(m.Schedule(true), "body.retry.withdraw", faults)
 	if t := m.ContentType; t != "" {
-		if _, _, err := mime.ParseMediaType(t); err != nil || strings.ContainsFunc(t, func(r rune) bool { return r < ' ' || r > '~' }) {
+		if _, _, err := mime.ParseMediaType(t); err != nil ||
+			strings.ContainsFunc(t, func(r rune) bool { return r < ' ' || r > '~' }) {
 			faults.Add("body.contentType", "is not a media type")
 		}
 	}
@@ -200,7 +204,8 @@ func (s *Server) merchants(c *api.Call, q api.Page, _ api.None) (client.Merchant
 }
 
 // merchantsFrom returns a page that begins at a place. If of is not nil, it has only those merchants.
-func (s *Server) merchantsFrom(ctx context.Context, of []string, p merchantPlace, limit int) (list []outbox.Merchant, next *string, err error) {
+func (s *Server) merchantsFrom(ctx context.Context, of []string, p merchantPlace,
+	limit int) (list []outbox.Merchant, next *string, err error) {
 	failing, err := s.Lists.FailingMerchants(ctx, false)
 	if err != nil {
 		return nil, nil, err
@@ -256,7 +261,8 @@ func (s *Server) merchant(c *api.Call, id string, _ api.None) (client.Merchant, 
 	return one[0], err
 }
 
-func (s *Server) updateMerchant(c *api.Call, id string, in client.MerchantPatch) (client.UpdatedMerchant, *client.Proposed, error) {
+func (s *Server) updateMerchant(c *api.Call, id string,
+	in client.MerchantPatch) (client.UpdatedMerchant, *client.Proposed, error) {
 	m, task, err := s.change(c, api.ChangeMerchant, id, in, func(m *outbox.Merchant) error { return s.patched(m, in) })
 	if err == nil && task != "" {
 		return client.UpdatedMerchant{}, &client.Proposed{Task: task, Warnings: warnings(&m)}, nil
@@ -298,7 +304,8 @@ func (s *Server) pauseMerchant(c *api.Call, id string, in client.Pause) (client.
 func (s *Server) resumeMerchant(c *api.Call, id string, in client.Resume) (client.Merchant, error) {
 	m, err := s.setState(c, id, client.MerchantActive, "")
 	if err == nil && in.Resend {
-		_, err = s.Outbox.ResendMatching(c.R.Context(), nil, client.CallbackFilter{Merchant: m.ID, State: client.CallbackPending}, false, c.Now)
+		_, err = s.Outbox.ResendMatching(c.R.Context(), nil,
+			client.CallbackFilter{Merchant: m.ID, State: client.CallbackPending}, false, c.Now)
 	}
 	return m, err
 }
@@ -315,7 +322,8 @@ func merchantOf(m outbox.Merchant) client.Merchant {
 		Fingerprint: m.Fingerprint, ResponseFingerprint: m.ResponseFingerprint,
 		KeySince: api.TimeOf(m.Since.Key), ResponseKeySince: api.TimeOf(m.Since.ResponseKey),
 		APIKeySince: api.TimeOf(m.Since.APIKey), CallbackAPIKeySince: api.TimeOf(m.Since.CallbackAPIKey),
-		APIKeyFingerprint: journal.Fingerprint(m.APIKey.Reveal()), CallbackAPIKeyFingerprint: journal.Fingerprint(m.CallbackAPIKey.Reveal()), Rotation: rotationOf(m),
+		APIKeyFingerprint:         journal.Fingerprint(m.APIKey.Reveal()),
+		CallbackAPIKeyFingerprint: journal.Fingerprint(m.CallbackAPIKey.Reveal()), Rotation: rotationOf(m),
 		Version: m.Version, Created: api.TimeOf(m.Created), Updated: api.TimeOf(m.Updated),
 	}
 }

@@ -42,7 +42,8 @@ func (r rotationStep) apply(m *outbox.Merchant) error {
 	return fmt.Errorf("rotation is %w: step %q", db.ErrInvalid, r.Step)
 }
 
-func (s *Server) stageRotation(c *api.Call, id string, in client.NewRotation) (out client.StagedKeys, _ *client.Proposed, err error) {
+func (s *Server) stageRotation(c *api.Call, id string,
+	in client.NewRotation) (out client.StagedKeys, _ *client.Proposed, err error) {
 	m, err := s.Outbox.Merchant(c.R.Context(), id)
 	if err != nil {
 		return out, nil, err
@@ -84,15 +85,18 @@ func (s *Server) stageRotation(c *api.Call, id string, in client.NewRotation) (o
 		return client.StagedKeys{}, nil, err
 	}
 	if waits != nil {
-		waits.PublicKey, waits.ResponsePublicKey, waits.APIKey, waits.CallbackAPIKey, waits.Warnings = out.PublicKey, out.ResponsePublicKey, out.APIKey, out.CallbackAPIKey, out.Warnings
+		waits.PublicKey, waits.ResponsePublicKey, waits.APIKey, waits.CallbackAPIKey, waits.Warnings = out.PublicKey,
+			out.ResponsePublicKey, out.APIKey, out.CallbackAPIKey, out.Warnings
 		return client.StagedKeys{}, waits, nil
 	}
 	out.Rotation = is.Rotation
 	return out, nil, nil
 }
 
-func (s *Server) activateRotation(c *api.Call, id string, in client.Activation) (client.UpdatedMerchant, *client.Proposed, error) {
-	m, waits, err := s.takeStep(c, id, rotationStep{Step: "activate", Overlap: time.Duration(cmp.Or(in.Overlap, defaultOverlap))})
+func (s *Server) activateRotation(c *api.Call, id string,
+	in client.Activation) (client.UpdatedMerchant, *client.Proposed, error) {
+	m, waits, err := s.takeStep(c, id, rotationStep{Step: "activate",
+		Overlap: time.Duration(cmp.Or(in.Overlap, defaultOverlap))})
 	return client.UpdatedMerchant{Merchant: m}, waits, err
 }
 
@@ -119,7 +123,8 @@ func (s *Server) takeStep(c *api.Call, id string, r rotationStep) (client.Mercha
 
 // RunRotations ends the older keys of merchants at their time, on whichever node is first, until ctx ends.
 func (s *Server) RunRotations(ctx context.Context) error {
-	return api.Regularly(ctx, s.Outbox.Every(time.Second), s.Now, s.EndRotations, func(err error) { s.Log.Error("ending older keys failed", "error", err.Error()) })
+	return api.Regularly(ctx, s.Outbox.Every(time.Second), s.Now, s.EndRotations,
+		func(err error) { s.Log.Error("ending older keys failed", "error", err.Error()) })
 }
 
 // EndRotations ends the older keys of merchants whose time has come, and raises the alarm of a change.
@@ -132,9 +137,11 @@ func (s *Server) EndRotations(ctx context.Context, now db.Millis) error {
 			errs = append(errs, err)
 			continue
 		}
-		_, err = s.Outbox.ChangeMerchant(ctx, id, m.Version, now, (*outbox.Merchant).Finish, func(ctx context.Context, t *db.Tx) error {
-			return db.RaiseAlarms(ctx, t, []client.Alarm{{Merchant: id, Kind: client.AlarmControlChanged, Subject: "older keys ended at the end of their overlap", First: now}})
-		})
+		_, err = s.Outbox.ChangeMerchant(ctx, id, m.Version, now, (*outbox.Merchant).Finish,
+			func(ctx context.Context, t *db.Tx) error {
+				return db.RaiseAlarms(ctx, t, []client.Alarm{{Merchant: id, Kind: client.AlarmControlChanged,
+					Subject: "older keys ended at the end of their overlap", First: now}})
+			})
 		if !errors.Is(err, outbox.ErrVersion) { // else another node, or a person, was faster
 			errs = append(errs, err)
 		}

@@ -48,44 +48,76 @@ const (
 // routes returns the routes that only the service has.
 func (s *Server) routes() []route {
 	return []route{
-		{post, "/v1/merchants", "createMerchant", api.Operators, whole, 201, api.Handle(s.createMerchant), "Make a merchant and its keys", []int{409}},
-		{get, "/v1/merchants", "merchants", api.OwnReaders, byHandler, 200, api.Handle(s.merchants), "List merchants by id", nil},
+		{post, "/v1/merchants", "createMerchant", api.Operators, whole, 201, api.Handle(s.createMerchant),
+			"Make a merchant and its keys", []int{409}},
+		{get, "/v1/merchants", "merchants", api.OwnReaders, byHandler, 200, api.Handle(s.merchants),
+			"List merchants by id", nil},
 		{get, "/v1/merchants/{id}", "merchant", api.OwnReaders, byPath, 200, api.One(s.merchant), "Show one merchant", nil},
-		{post, "/v1/merchants/{id}/test", "testDeposit", api.Owners, byPath, 202, api.One(s.testDeposit), "Send a merchant a test deposit of 0 TEST on the chain TEST, for the user test. At most 60 an hour with one token", nil},
-		{patch, "/v1/merchants/{id}", "updateMerchant", api.Operators, byPath, 200, api.ChangeOne(s.updateMerchant), "Change members of a merchant; null clears optional ones. What could move money waits for an approver, where there is one", []int{409}},
-		{post, "/v1/merchants/{id}/pause", "pauseMerchant", api.Operators, byPath, 200, api.Urgent(api.One(s.pauseMerchant)), "Stop sending to a merchant, deciding and releasing; callbacks are still accepted", []int{409}},
-		{post, "/v1/merchants/{id}/resume", "resumeMerchant", api.Operators, byPath, 200, api.One(s.resumeMerchant), "End the pause of a merchant; with resend, send all its pending callbacks at once", []int{409}},
-		{post, "/v1/merchants/{id}/rotation", "stageRotation", api.Operators, byPath, 200, api.ChangeOne(s.stageRotation), "Give a merchant a second set of keys; the present ones still seal, and answers under either count. Each step waits for an approver, where there is one", []int{409}},
-		{post, "/v1/merchants/{id}/rotation/activate", "activateRotation", api.Operators, byPath, 200, api.ChangeOne(s.activateRotation), "Make the newer keys of a merchant seal; answers under the older ones count until the end of the overlap", []int{409}},
-		{post, "/v1/merchants/{id}/rotation/finish", "finishRotation", api.Operators, byPath, 200, api.ChangeOne(s.step("finish")), "End the older keys of a merchant now", []int{409}},
-		{post, "/v1/merchants/{id}/rotation/cancel", "cancelRotation", api.Operators, byPath, 200, api.ChangeOne(s.step("cancel")), "End the newer keys of a merchant: the older ones seal, alone", []int{409}},
+		{post, "/v1/merchants/{id}/test", "testDeposit", api.Owners, byPath, 202, api.One(s.testDeposit),
+			"Send a merchant a test deposit of 0 TEST on the chain TEST, for the user test. At most 60 an hour with one token", nil},
+		{patch, "/v1/merchants/{id}", "updateMerchant", api.Operators, byPath, 200, api.ChangeOne(s.updateMerchant),
+			"Change members of a merchant; null clears optional ones. What could move money waits for an approver, where there is one", []int{409}},
+		{post, "/v1/merchants/{id}/pause", "pauseMerchant", api.Operators, byPath, 200, api.Urgent(api.One(s.pauseMerchant)),
+			"Stop sending to a merchant, deciding and releasing; callbacks are still accepted", []int{409}},
+		{post, "/v1/merchants/{id}/resume", "resumeMerchant", api.Operators, byPath, 200, api.One(s.resumeMerchant),
+			"End the pause of a merchant; with resend, send all its pending callbacks at once", []int{409}},
+		{post, "/v1/merchants/{id}/rotation", "stageRotation", api.Operators, byPath, 200, api.ChangeOne(s.stageRotation),
+			"Give a merchant a second set of keys; the present ones still seal, and answers under either count. Each step waits for an approver, where there is one", []int{409}},
+		{post, "/v1/merchants/{id}/rotation/activate", "activateRotation", api.Operators, byPath, 200,
+			api.ChangeOne(s.activateRotation), "Make the newer keys of a merchant seal; answers under the older ones count until the end of the overlap", []int{409}},
+		{post, "/v1/merchants/{id}/rotation/finish", "finishRotation", api.Operators, byPath, 200,
+			api.ChangeOne(s.step("finish")), "End the older keys of a merchant now", []int{409}},
+		{post, "/v1/merchants/{id}/rotation/cancel", "cancelRotation", api.Operators, byPath, 200,
+			api.ChangeOne(s.step("cancel")), "End the newer keys of a merchant: the older ones seal, alone", []int{409}},
 
-		{get, "/v1/freeze", "frozen", api.MoneyReaders, byHandler, 200, api.Handle(s.frozen), "Show whether the service is frozen", nil},
-		{post, "/v1/freeze", "freeze", api.Approvers, whole, 200, api.Urgent(api.Handle(s.freeze)), "Stop sending, deciding and releasing for all merchants; repeating it changes nothing", nil},
-		{post, "/v1/thaw", "thaw", api.Approvers, whole, 200, api.Urgent(api.Fresh(api.Handle(s.thaw))), "End the freeze; repeating it changes nothing", nil},
+		{get, "/v1/freeze", "frozen", api.MoneyReaders, byHandler, 200, api.Handle(s.frozen),
+			"Show whether the service is frozen", nil},
+		{post, "/v1/freeze", "freeze", api.Approvers, whole, 200, api.Urgent(api.Handle(s.freeze)),
+			"Stop sending, deciding and releasing for all merchants; repeating it changes nothing", nil},
+		{post, "/v1/thaw", "thaw", api.Approvers, whole, 200, api.Urgent(api.Fresh(api.Handle(s.thaw))),
+			"End the freeze; repeating it changes nothing", nil},
 
-		{post, "/v1/deposits", "addDeposits", api.Ingesters, byHandler, 202, api.Handle(s.addDeposits), "Tell merchants of deposits: one, or an array, all or nothing", []int{409}},
-		{get, "/v1/deposits", "deposits", api.MoneyReaders, byHandler, 200, api.Handle(s.sentDeposits), "List deposits with what became of sending them, the newest first", nil},
-		{post, "/v1/addresses", "addAddress", api.Cores, byHandler, 202, api.Handle(s.addAddress), "Tell a merchant that the deposit address of a user was replaced", []int{409}},
+		{post, "/v1/deposits", "addDeposits", api.Ingesters, byHandler, 202, api.Handle(s.addDeposits),
+			"Tell merchants of deposits: one, or an array, all or nothing", []int{409}},
+		{get, "/v1/deposits", "deposits", api.MoneyReaders, byHandler, 200, api.Handle(s.sentDeposits),
+			"List deposits with what became of sending them, the newest first", nil},
+		{post, "/v1/addresses", "addAddress", api.Cores, byHandler, 202, api.Handle(s.addAddress),
+			"Tell a merchant that the deposit address of a user was replaced", []int{409}},
 
-		{post, "/v1/withdrawals", "createWithdrawal", api.Cores, byHandler, 202, api.Handle(s.createWithdrawal), "Ask merchants to confirm withdrawals: one, or an array, all or nothing", []int{409}},
-		{get, "/v1/withdrawals", "withdrawals", api.MoneyReaders, byHandler, 200, api.Handle(s.withdrawals), "List withdrawals, the newest first", nil},
-		{get, "/v1/withdrawals/{id}", "withdrawal", api.MoneyReaders, byPath, 200, api.One(s.withdrawal), "Show one withdrawal", nil},
-		{post, "/v1/withdrawals/release", "releaseWithdrawals", api.Cores, byHandler, 200, api.Handle(s.releaseWithdrawals), "Take the permits of withdrawals: one claim or an array, in one transaction. Each has its own result, whatever becomes of the others", nil},
-		{post, "/v1/withdrawals/outcome", "reportOutcomes", api.Cores, byHandler, 200, api.Handle(s.reportOutcomes), "Report how released withdrawals ended: one or an array, in one transaction. Each has its own result, whatever becomes of the others; the merchants are told", nil},
-		{post, "/v1/withdrawals/{id}/cancel", "cancelWithdrawal", api.Cores, byPath, 200, api.One(s.cancelWithdrawal), "Cancel a withdrawal that awaits the merchant's answer", []int{409}},
-		{post, "/v1/withdrawals/{id}/release", "releaseWithdrawal", api.Cores, byPath, 200, api.One(s.releaseWithdrawal), "Take the one permit to execute a confirmed withdrawal", []int{409}},
-		{post, "/v1/withdrawals/{id}/block", "blockWithdrawal", api.Deciders, byPath, 200, api.One(s.blockWithdrawal), "Block a confirmed withdrawal for ever: it is never released", []int{409, 410}},
-		{post, "/v1/withdrawals/{id}/outcome", "reportOutcome", api.Cores, byPath, 200, api.One(s.reportOutcome), "Report how a released withdrawal ended; the merchant is told", []int{409, 410}},
-		{post, "/v1/withdrawals/{id}/waiting", "reportWaiting", api.Cores, byPath, 202, api.One(s.reportWaiting), "Report that a released withdrawal waits; each call tells the merchant once more", []int{409, 410}},
-		{get, "/v1/decisions", "decisions", api.MoneyReaders, byHandler, 200, api.Handle(s.decisions), "Read the feed of decisions, in order and without gaps; after a restore numbers go on much higher", []int{409}},
+		{post, "/v1/withdrawals", "createWithdrawal", api.Cores, byHandler, 202, api.Handle(s.createWithdrawal),
+			"Ask merchants to confirm withdrawals: one, or an array, all or nothing", []int{409}},
+		{get, "/v1/withdrawals", "withdrawals", api.MoneyReaders, byHandler, 200, api.Handle(s.withdrawals),
+			"List withdrawals, the newest first", nil},
+		{get, "/v1/withdrawals/{id}", "withdrawal", api.MoneyReaders, byPath, 200, api.One(s.withdrawal),
+			"Show one withdrawal", nil},
+		{post, "/v1/withdrawals/release", "releaseWithdrawals", api.Cores, byHandler, 200, api.Handle(s.releaseWithdrawals),
+			"Take the permits of withdrawals: one claim or an array, in one transaction. Each has its own result, whatever becomes of the others", nil},
+		{post, "/v1/withdrawals/outcome", "reportOutcomes", api.Cores, byHandler, 200, api.Handle(s.reportOutcomes),
+			"Report how released withdrawals ended: one or an array, in one transaction. Each has its own result, whatever becomes of the others; the merchants are told", nil},
+		{post, "/v1/withdrawals/{id}/cancel", "cancelWithdrawal", api.Cores, byPath, 200, api.One(s.cancelWithdrawal),
+			"Cancel a withdrawal that awaits the merchant's answer", []int{409}},
+		{post, "/v1/withdrawals/{id}/release", "releaseWithdrawal", api.Cores, byPath, 200, api.One(s.releaseWithdrawal),
+			"Take the one permit to execute a confirmed withdrawal", []int{409}},
+		{post, "/v1/withdrawals/{id}/block", "blockWithdrawal", api.Deciders, byPath, 200, api.One(s.blockWithdrawal),
+			"Block a confirmed withdrawal for ever: it is never released", []int{409, 410}},
+		{post, "/v1/withdrawals/{id}/outcome", "reportOutcome", api.Cores, byPath, 200, api.One(s.reportOutcome),
+			"Report how a released withdrawal ended; the merchant is told", []int{409, 410}},
+		{post, "/v1/withdrawals/{id}/waiting", "reportWaiting", api.Cores, byPath, 202, api.One(s.reportWaiting),
+			"Report that a released withdrawal waits; each call tells the merchant once more", []int{409, 410}},
+		{get, "/v1/decisions", "decisions", api.MoneyReaders, byHandler, 200, api.Handle(s.decisions),
+			"Read the feed of decisions, in order and without gaps; after a restore numbers go on much higher", []int{409}},
 
-		{get, "/v1/callbacks", "callbacks", api.OwnReaders, byHandler, 200, api.Handle(s.callbacks), "List callbacks, the newest first", nil},
-		{get, "/v1/callbacks/{id}", "callback", api.OwnReaders, byPath, 200, api.One(s.callback), "Show one callback with its attempts", []int{409, 410}},
-		{post, "/v1/callbacks/{id}/resend", "resendCallback", api.Owners, byPath, 200, api.One(s.resendCallback), "Send a refused or exhausted callback again, a pending one now, or with accepted also one that the merchant has accepted", []int{409, 410}},
-		{post, "/v1/callbacks/resend", "resendCallbacks", api.Operators, byHandler, 200, api.Handle(s.resendCallbacks), "Send all callbacks that match: refused and exhausted ones again, pending ones now", []int{410}},
+		{get, "/v1/callbacks", "callbacks", api.OwnReaders, byHandler, 200, api.Handle(s.callbacks),
+			"List callbacks, the newest first", nil},
+		{get, "/v1/callbacks/{id}", "callback", api.OwnReaders, byPath, 200, api.One(s.callback),
+			"Show one callback with its attempts", []int{409, 410}},
+		{post, "/v1/callbacks/{id}/resend", "resendCallback", api.Owners, byPath, 200, api.One(s.resendCallback),
+			"Send a refused or exhausted callback again, a pending one now, or with accepted also one that the merchant has accepted", []int{409, 410}},
+		{post, "/v1/callbacks/resend", "resendCallbacks", api.Operators, byHandler, 200, api.Handle(s.resendCallbacks),
+			"Send all callbacks that match: refused and exhausted ones again, pending ones now", []int{410}},
 
-		{get, "/v1/stats", "stats", api.Readers, whole, 200, api.Handle(s.stats), "Show the queues, withdrawals and the merchants that fail", nil},
+		{get, "/v1/stats", "stats", api.Readers, whole, 200, api.Handle(s.stats),
+			"Show the queues, withdrawals and the merchants that fail", nil},
 	}
 }
 
@@ -142,7 +174,8 @@ func (s *Server) called(c *api.Call, merchant, name string) (string, error) {
 		w, err := s.Outbox.WithdrawalByCallBackID(ctx, merchant, name)
 		return w.ID, err
 	}
-	for _, filter := range []client.CallbackFilter{{Merchant: merchant, TrackingID: name}, {Merchant: merchant, CallBackID: name}} {
+	for _, filter := range []client.CallbackFilter{{Merchant: merchant, TrackingID: name},
+		{Merchant: merchant, CallBackID: name}} {
 		list, _, err := s.Lists.Callbacks(ctx, nil, filter, 2, "")
 		switch {
 		case err != nil:
@@ -150,7 +183,8 @@ func (s *Server) called(c *api.Call, merchant, name string) (string, error) {
 		case len(list) == 1:
 			return list[0].ID, nil
 		case len(list) > 1:
-			return "", &db.ConflictError{Reason: fmt.Sprintf("%s/%s names several callbacks, such as %s and %s: give the id of one", merchant, name, list[0].ID, list[1].ID)}
+			return "", &db.ConflictError{Reason: fmt.Sprintf(
+				"%s/%s names several callbacks, such as %s and %s: give the id of one", merchant, name, list[0].ID, list[1].ID)}
 		}
 	}
 	return "", db.ErrNotFound

@@ -37,7 +37,8 @@ type Config struct {
 	// RatePerSecond is how many requests a second one token may make, and how many at once. 0: 2,000.
 	RatePerSecond float64
 
-	ingest func(ctx context.Context, list []outbox.NewCallback, quota outbox.Quota, now db.Millis) ([]client.Accepted, error) // tests let it fail
+	ingest func(ctx context.Context, list []outbox.NewCallback, quota outbox.Quota,
+		now db.Millis) ([]client.Accepted, error) // tests let it fail
 }
 
 // maxBatch is the most deposits or withdrawals in one request.
@@ -73,7 +74,10 @@ func New(c Config) (*Server, error) {
 		c.RatePerSecond = 2000
 	}
 	s := &Server{Config: c}
-	c.Changes.TellOfWaiting = func(ctx context.Context, now db.Millis) error { return s.tasks().TellOfWaiting(ctx, c.Outbox.DB, now) }
+	c.Changes.TellOfWaiting = func(ctx context.Context, now db.Millis) error {
+		return s.tasks().TellOfWaiting(ctx,
+			c.Outbox.DB, now)
+	}
 	c.Changes.Version = func(ctx context.Context, merchant string) (int64, error) {
 		m, err := c.Outbox.Merchant(ctx, merchant)
 		return m.Version, err
@@ -82,8 +86,10 @@ func New(c Config) (*Server, error) {
 	c.Changes.Handle(api.ChangeRotation, applied(s, func(m *outbox.Merchant, r rotationStep) error { return r.apply(m) }))
 	var err error
 	s.api, err = api.New(api.Config{
-		Process: c.Process, Self: "the service", Title: title, Description: description, TokenDescription: tokenUse, Tags: tags,
-		Tokens: c.Changes.Tokens(), MaxBody: c.MaxBody, RatePerSecond: c.RatePerSecond, Concerns: concernsPath, Called: s.called, ProblemOf: problemOf,
+		Process: c.Process, Self: "the service", Title: title, Description: description, TokenDescription: tokenUse,
+		Tags:   tags,
+		Tokens: c.Changes.Tokens(), MaxBody: c.MaxBody, RatePerSecond: c.RatePerSecond, Concerns: concernsPath,
+		Called: s.called, ProblemOf: problemOf,
 		Words: api.ServiceWords(), Shape: shapeSettings,
 	}, s.table())
 	if err != nil {

@@ -32,7 +32,8 @@ func shapeSettings(reg huma.Registry) {
 			patch.Properties[s.Name] = orNull(reg, patch.Properties[s.Name], "; null: "+s.None)
 		}
 	}
-	for _, t := range []reflect.Type{reflect.TypeFor[client.Merchant](), reflect.TypeFor[client.CreatedMerchant](), reflect.TypeFor[client.UpdatedMerchant]()} {
+	for _, t := range []reflect.Type{reflect.TypeFor[client.Merchant](), reflect.TypeFor[client.CreatedMerchant](),
+		reflect.TypeFor[client.UpdatedMerchant]()} {
 		answer := of(t)
 		for _, s := range client.Settings() {
 			if !s.Clears && !s.Secret || s.Default != "" {

@@ -33,7 +33,8 @@ func (s *Server) readyz(c *api.Call, _ api.None, _ api.None) (api.Health, error)
 }
 
 func (s *Server) decisions(c *api.Call, q api.Feed, _ api.None) (client.Decisions, error) {
-	list, next, err := api.FeedReader[outbox.FeedDecision]{Name: outbox.FeedOfDecisions, Rows: s.Lists.DB, Seq: func(d outbox.FeedDecision) int64 { return d.Seq },
+	list, next, err := api.FeedReader[outbox.FeedDecision]{Name: outbox.FeedOfDecisions, Rows: s.Lists.DB,
+		Seq:   func(d outbox.FeedDecision) int64 { return d.Seq },
 		Watch: func() (<-chan struct{}, func()) { return s.Outbox.Watch(outbox.TopicDecisions) },
 		Read: func(ctx context.Context, after int64, limit int) (list []outbox.FeedDecision, next int64, err error) {
 			if of := c.Token.BoundTo(); of != nil {

@@ -16,7 +16,8 @@ import (
 
 // tasks returns the tasks of the service: everything that waits for persons.
 func (s *Server) tasks() tasks.Tasks {
-	return tasks.Tasks{Lists: s.Lists, Stopped: s.stopped, Kinds: []tasks.Kind{s.releaseTasks(), s.restoredTasks(), tasks.OfChanges(s.Changes)}}
+	return tasks.Tasks{Lists: s.Lists, Stopped: s.stopped, Kinds: []tasks.Kind{s.releaseTasks(), s.restoredTasks(),
+		tasks.OfChanges(s.Changes)}}
 }
 
 // stopped returns why nothing from before a restore can be resumed at the moment, or "".
@@ -32,8 +33,10 @@ func (s *Server) stopped(ctx context.Context) (string, error) {
 const looksMost = 500
 
 // withdrawalSource lists the withdrawals of a state that are tasks by keep.
-func (s *Server) withdrawalSource(state client.WithdrawalState, is client.TaskState, keep func(client.Task) bool) tasks.Source {
-	return tasks.Source{Name: string(state), State: is, List: func(look *tasks.Look, f client.TaskFilter, cursor string, limit int) (out []tasks.Listed, next string, err error) {
+func (s *Server) withdrawalSource(state client.WithdrawalState, is client.TaskState,
+	keep func(client.Task) bool) tasks.Source {
+	return tasks.Source{Name: string(state), State: is, List: func(look *tasks.Look, f client.TaskFilter, cursor string,
+		limit int) (out []tasks.Listed, next string, err error) {
 		of := seen(look.Call, f.Merchant)
 		limits := map[string]client.AmountLimits{}
 		if state == client.WithdrawalConfirmed {
@@ -42,7 +45,8 @@ func (s *Server) withdrawalSource(state client.WithdrawalState, is client.TaskSt
 			}
 		}
 		for looked := 0; looked < looksMost && len(out) < limit; looked += limit {
-			list, more, err := s.Lists.Withdrawals(look.R.Context(), of, client.WithdrawalFilter{State: state}, limit-len(out), cursor)
+			list, more, err := s.Lists.Withdrawals(look.R.Context(), of, client.WithdrawalFilter{State: state},
+				limit-len(out), cursor)
 			if err != nil {
 				return nil, "", cursorFault(err, api.Page{Cursor: cursor})
 			}
@@ -66,8 +70,10 @@ func (s *Server) withdrawalSource(state client.WithdrawalState, is client.TaskSt
 	}}
 }
 
-var releaseStates = map[client.WithdrawalState]client.TaskState{client.WithdrawalConfirmed: client.TaskOpen, client.WithdrawalReleased: client.TaskDone, client.WithdrawalExecuted: client.TaskDone,
-	client.WithdrawalFailed: client.TaskDone, client.WithdrawalBlocked: client.TaskDeclined, client.WithdrawalLapsed: client.TaskExpired}
+var releaseStates = map[client.WithdrawalState]client.TaskState{client.WithdrawalConfirmed: client.TaskOpen,
+	client.WithdrawalReleased: client.TaskDone, client.WithdrawalExecuted: client.TaskDone,
+	client.WithdrawalFailed: client.TaskDone, client.WithdrawalBlocked: client.TaskDeclined,
+	client.WithdrawalLapsed: client.TaskExpired}
 
 func (s *Server) releaseTasks() tasks.Kind {
 	k := tasks.Kind{
@@ -92,10 +98,14 @@ func (s *Server) releaseTasks() tasks.Kind {
 		},
 		Noted: outbox.AboutWithdrawal, Note: s.Outbox.NoteWithdrawal, Deciders: api.Deciders,
 	}
-	k.Sources = append(k.Sources, s.withdrawalSource(client.WithdrawalConfirmed, client.TaskOpen, func(t client.Task) bool { return t.State == client.TaskOpen }),
-		tasks.Source{Name: "approved", State: client.TaskDone, List: s.withdrawalSource(client.WithdrawalConfirmed, client.TaskDone, func(t client.Task) bool { return t.State == client.TaskDone && len(t.Votes) > 0 }).List})
-	for _, state := range []client.WithdrawalState{client.WithdrawalReleased, client.WithdrawalExecuted, client.WithdrawalFailed, client.WithdrawalBlocked, client.WithdrawalLapsed} {
-		k.Sources = append(k.Sources, s.withdrawalSource(state, releaseStates[state], func(t client.Task) bool { return len(t.Votes) > 0 }))
+	k.Sources = append(k.Sources, s.withdrawalSource(client.WithdrawalConfirmed, client.TaskOpen,
+		func(t client.Task) bool { return t.State == client.TaskOpen }),
+		tasks.Source{Name: "approved", State: client.TaskDone, List: s.withdrawalSource(client.WithdrawalConfirmed,
+			client.TaskDone, func(t client.Task) bool { return t.State == client.TaskDone && len(t.Votes) > 0 }).List})
+	for _, state := range []client.WithdrawalState{client.WithdrawalReleased, client.WithdrawalExecuted,
+		client.WithdrawalFailed, client.WithdrawalBlocked, client.WithdrawalLapsed} {
+		k.Sources = append(k.Sources, s.withdrawalSource(state, releaseStates[state],
+			func(t client.Task) bool { return len(t.Votes) > 0 }))
 	}
 	return k
 }
@@ -141,7 +151,8 @@ func (s *Server) releaseTask(look *tasks.Look, w outbox.Withdrawal) (tasks.Liste
 		return t, nil
 	}
 	if w.Restored {
-		t.State, t.MayNot = client.TaskStale, "it is from before a restore: resume it first (task "+client.TaskID(client.TaskRestored, w.ID)+")"
+		t.State, t.MayNot = client.TaskStale, "it is from before a restore: resume it first (task "+
+			client.TaskID(client.TaskRestored, w.ID)+")"
 		return t, nil
 	}
 	t.Why = "its amount is above the merchant's approveAbove"
@@ -167,7 +178,8 @@ func withdrawalTask(kind client.TaskKind, w outbox.Withdrawal, state client.Task
 	t.Title = "withdrawal " + w.CallBackID
 	if d != nil {
 		t.Title = d.Amount.String() + " " + d.Symbol + " to " + d.Address
-		for _, m := range [][2]string{{"amount", d.Amount.String()}, {"symbol", d.Symbol}, {"to", d.Address}, {"chain", d.ChainName}} {
+		for _, m := range [][2]string{{"amount", d.Amount.String()}, {"symbol", d.Symbol}, {"to", d.Address},
+			{"chain", d.ChainName}} {
 			tasks.Member(&t, m[0], m[1])
 		}
 	}
@@ -185,14 +197,16 @@ func (s *Server) restoredTasks() tasks.Kind {
 		t := withdrawalTask(client.TaskRestored, w, state)
 		t.Why = "it is from before a restore: look at the wallet and the chain whether anything became of it after the backup"
 		if w.Restored {
-			look.Ask(&t, look.People.Agree(api.Asked{At: look.Now, Sees: func(t api.Token) bool { return t.Sees(w.Merchant) }}, nil))
+			look.Ask(&t, look.People.Agree(api.Asked{At: look.Now,
+				Sees: func(t api.Token) bool { return t.Sees(w.Merchant) }}, nil))
 		}
 		return t
 	}
 	return tasks.Kind{
 		Kind: client.TaskRestored, Stops: []string{tasks.Approve},
 		Approve: "Nothing became of the withdrawal after the backup: it is decided and released as any other.",
-		Sources: []tasks.Source{{Name: "withdrawals", State: client.TaskOpen, List: func(look *tasks.Look, f client.TaskFilter, cursor string, limit int) (out []tasks.Listed, next string, err error) {
+		Sources: []tasks.Source{{Name: "withdrawals", State: client.TaskOpen, List: func(look *tasks.Look,
+			f client.TaskFilter, cursor string, limit int) (out []tasks.Listed, next string, err error) {
 			list, err := s.Lists.RestoredWithdrawals(look.R.Context())
 			list = slices.DeleteFunc(list, func(w outbox.Withdrawal) bool {
 				return !look.Sees(w.Merchant) || f.Merchant != "" && f.Merchant != w.Merchant
@@ -259,7 +273,8 @@ func approvedFor(t api.Token, now db.Millis) outbox.Judge {
 
 func (s *Server) approveWithdrawal(c *api.Call, id, reason string) error {
 	v := c.Vote(reason)
-	return s.Outbox.ApproveWithdrawal(c.R.Context(), id, v, func(ctx context.Context, q db.Querier, w outbox.Withdrawal, a outbox.Approval) (bool, error) {
+	return s.Outbox.ApproveWithdrawal(c.R.Context(), id, v, func(ctx context.Context, q db.Querier, w outbox.Withdrawal,
+		a outbox.Approval) (bool, error) {
 		people, err := api.ReadPeople(ctx, q)
 		if err != nil {
 			return false, err

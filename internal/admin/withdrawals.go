@@ -16,7 +16,8 @@ import (
 )
 
 // createWithdrawal accepts one withdrawal or an array, all or nothing.
-func (s *Server) createWithdrawal(c *api.Call, _ api.None, in oneOrMany[client.NewWithdrawal]) (client.AcceptedWithdrawals, error) {
+func (s *Server) createWithdrawal(c *api.Call, _ api.None,
+	in oneOrMany[client.NewWithdrawal]) (client.AcceptedWithdrawals, error) {
 	batch := make([]outbox.NewWithdrawal, len(in.list))
 	var faults api.Faults
 	for i := range in.list {
@@ -40,7 +41,8 @@ func (s *Server) createWithdrawal(c *api.Call, _ api.None, in oneOrMany[client.N
 	out := client.AcceptedWithdrawals{}
 	for _, m := range made {
 		c.Trace(m.Withdrawal.CallBackID, m.Withdrawal.TrackingID)
-		out.Withdrawals = append(out.Withdrawals, client.AcceptedWithdrawal{Withdrawal: withdrawalOf(c, m.Withdrawal), Duplicate: m.Duplicate})
+		out.Withdrawals = append(out.Withdrawals, client.AcceptedWithdrawal{Withdrawal: withdrawalOf(c, m.Withdrawal),
+			Duplicate: m.Duplicate})
 	}
 	return out, nil
 }
@@ -73,7 +75,8 @@ func (s *Server) createAll(c *api.Call, batch []outbox.NewWithdrawal, now db.Mil
 func withdrawalFrom(in *client.NewWithdrawal, place string) (outbox.NewWithdrawal, api.Faults) {
 	trackingID := cmp.Or(in.TrackingID, in.CallBackID)
 	payload, err := (&countersign.WithdrawalRequest{
-		Head:       countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: trackingID, TenantUserID: in.TenantUserID, Business: in.Business},
+		Head: countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: trackingID,
+			TenantUserID: in.TenantUserID, Business: in.Business},
 		CallBackID: in.CallBackID,
 	}).Marshal()
 	var faults api.Faults
@@ -146,7 +149,8 @@ func (s *Server) cancelWithdrawal(c *api.Call, id string, _ api.None) (client.Wi
 func (s *Server) releaseWithdrawal(c *api.Call, id string, in client.Claim) (client.Permit, error) {
 	// The outbox keeps the permit of the first release and returns it to the same holder again; the new one is then not
 	// used.
-	done, err := s.Outbox.ReleaseMany(c.R.Context(), []outbox.ReleaseRequest{releaseOf(c, id, in)}, approvedFor(c.Token, c.Now), c.Now)
+	done, err := s.Outbox.ReleaseMany(c.R.Context(), []outbox.ReleaseRequest{releaseOf(c, id, in)},
+		approvedFor(c.Token, c.Now), c.Now)
 	if err != nil {
 		return client.Permit{}, err
 	}
@@ -155,7 +159,8 @@ func (s *Server) releaseWithdrawal(c *api.Call, id string, in client.Claim) (cli
 
 // releaseOf returns a claim in the outbox's form.
 func releaseOf(c *api.Call, id string, in client.Claim) outbox.ReleaseRequest {
-	return outbox.ReleaseRequest{ID: id, Holder: outbox.Holder{Claim: in.Holder, Origin: c.Token.Root}, Permit: "cpt_" + api.RandomText(24)}
+	return outbox.ReleaseRequest{ID: id, Holder: outbox.Holder{Claim: in.Holder, Origin: c.Token.Root},
+		Permit: "cpt_" + api.RandomText(24)}
 }
 
 // permitOf returns the result of one claim in the form that the caller gets.
@@ -172,7 +177,8 @@ func (s *Server) permitOf(c *api.Call, r outbox.Released) (client.Permit, error)
 		return client.Permit{}, err
 	}
 	c.Trace(p.Withdrawal.CallBackID, p.Withdrawal.TrackingID)
-	return client.Permit{Note: note, Answer: p.Answer, Permit: client.Secret(p.Permit), Details: *p.Withdrawal.Details, Withdrawal: withdrawalOf(c, p.Withdrawal), Duplicate: p.Duplicate}, nil
+	return client.Permit{Note: note, Answer: p.Answer, Permit: client.Secret(p.Permit), Details: *p.Withdrawal.Details,
+		Withdrawal: withdrawalOf(c, p.Withdrawal), Duplicate: p.Duplicate}, nil
 }
 
 // permitNote returns p as a signed note (PROTOCOL.md, Permits). It is empty without a log, whose key signs.
@@ -181,8 +187,8 @@ func (s *Server) permitNote(c *api.Call, p outbox.Permit) (string, error) {
 		return "", nil
 	}
 	w := p.Withdrawal
-	n := client.PermitNote{Merchant: w.Merchant, CallBackID: w.CallBackID, Withdrawal: w.ID, Details: *w.Details, Claim: w.Holder,
-		Epoch: p.Epoch, Time: api.TimeOf(c.Now), Duplicate: p.Duplicate}
+	n := client.PermitNote{Merchant: w.Merchant, CallBackID: w.CallBackID, Withdrawal: w.ID, Details: *w.Details,
+		Claim: w.Holder, Epoch: p.Epoch, Time: api.TimeOf(c.Now), Duplicate: p.Duplicate}
 	return s.Audit.SignPermit(n)
 }
 
@@ -225,7 +231,8 @@ func outcomeFaults(in client.Outcome, place string) (faults api.Faults) {
 // event id is the callBackId, which is unique at the merchant.
 func outcomeOf(w outbox.Withdrawal, in client.Outcome, now db.Millis) (outbox.Outcome, error) {
 	if w.Released == 0 || w.Details == nil {
-		return outbox.Outcome{}, api.NewProblem(http.StatusConflict, fmt.Sprintf("the withdrawal is %s: only a released one has an outcome", w.State))
+		return outbox.Outcome{}, api.NewProblem(http.StatusConflict,
+			fmt.Sprintf("the withdrawal is %s: only a released one has an outcome", w.State))
 	}
 	o := outbox.Outcome{ID: w.ID, Permit: in.Permit.Reveal()}
 	var message countersign.Callback

@@ -16,7 +16,8 @@ import (
 // batchOf returns the withdrawals that a request names by their merchants and callBackIds. It returns the zero one for
 // one that does not exist for the call's token. A withdrawal that is named twice is a fault: which one counts would be
 // chance.
-func (s *Server) batchOf(c *api.Call, n int, place func(int) string, name func(int) outbox.CallBack) ([]outbox.Withdrawal, error) {
+func (s *Server) batchOf(c *api.Call, n int, place func(int) string,
+	name func(int) outbox.CallBack) ([]outbox.Withdrawal, error) {
 	names, first := make([]outbox.CallBack, n), make(map[outbox.CallBack]bool, n)
 	var faults api.Faults
 	for i := range n {
@@ -54,7 +55,8 @@ func (s *Server) itemError(c *api.Call, err error, place string) *client.Problem
 }
 
 // releaseWithdrawals returns the permits of one claim or an array of them.
-func (s *Server) releaseWithdrawals(c *api.Call, _ api.None, in oneOrMany[client.WithdrawalClaim]) (client.Releases, error) {
+func (s *Server) releaseWithdrawals(c *api.Call, _ api.None,
+	in oneOrMany[client.WithdrawalClaim]) (client.Releases, error) {
 	list, err := s.batchOf(c, len(in.list), in.place, func(i int) outbox.CallBack {
 		return outbox.CallBack{Merchant: in.list[i].Merchant, ID: in.list[i].CallBackID}
 	})
@@ -83,7 +85,8 @@ func (s *Server) releaseWithdrawals(c *api.Call, _ api.None, in oneOrMany[client
 }
 
 // reportOutcomes records one outcome or an array of them.
-func (s *Server) reportOutcomes(c *api.Call, _ api.None, in oneOrMany[client.WithdrawalOutcome]) (client.ReportedOutcomes, error) {
+func (s *Server) reportOutcomes(c *api.Call, _ api.None,
+	in oneOrMany[client.WithdrawalOutcome]) (client.ReportedOutcomes, error) {
 	var faults api.Faults
 	for i := range in.list {
 		if faults = append(faults, outcomeFaults(in.list[i].Outcome, in.place(i))...); len(faults) >= api.MaxFaults {

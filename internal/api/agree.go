@@ -292,7 +292,8 @@ func (a *Agreed) Nobody() string {
 	if a.reach == 0 {
 		who = "there is nobody who may approve it"
 	}
-	return fmt.Sprintf("%s: make a token of role approver, with one that has not approved it%s (countersign token new)%s", who, but, a.asked.Otherwise)
+	return fmt.Sprintf("%s: make a token of role approver, with one that has not approved it%s (countersign token new)%s",
+		who, but, a.asked.Otherwise)
 }
 
 // TellNow reports whether people must learn at once that approvals are missing: an approval no longer counts, or the

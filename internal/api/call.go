@@ -132,7 +132,8 @@ func (c *Call) readBody(v any) error {
 		return nil
 	}
 	if compressed := bodies.Encoding(c.R.Header); compressed != "" {
-		return NewProblem(http.StatusUnsupportedMediaType, "", At("header.Content-Encoding", "is "+compressed+": "+bodies.NotCompressed))
+		return NewProblem(http.StatusUnsupportedMediaType, "",
+			At("header.Content-Encoding", "is "+compressed+": "+bodies.NotCompressed))
 	}
 	limit, budget := c.rt.room()
 	if c.R.ContentLength > limit {
@@ -161,7 +162,8 @@ func (c *Call) readBody(v any) error {
 		return nil
 	}
 	if !slices.Contains(c.rt.accepts, c.mediaType()) {
-		return NewProblem(http.StatusUnsupportedMediaType, "", At("header.Content-Type", "is not "+strings.Join(c.rt.accepts, " or ")))
+		return NewProblem(http.StatusUnsupportedMediaType, "",
+			At("header.Content-Type", "is not "+strings.Join(c.rt.accepts, " or ")))
 	}
 	return c.a.Decode(c.rt.schema, body, v)
 }

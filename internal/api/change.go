@@ -50,8 +50,8 @@ SELECT id, kind, merchant, version, token, bound, state, was, becomes, proposed_
 func readChanges(ctx context.Context, q db.Querier, where string, args ...any) ([]Change, error) {
 	return db.List(ctx, q, readChangesSQL+where, args, func(r db.Rows) (c Change, err error) {
 		var before, after string
-		err = r.Scan(&c.ID, &c.Kind, &c.Merchant, &c.Version, &c.Token, &c.Bound, &c.State, &before, &after, &c.ProposedBy, &c.Proposed,
-			&c.DecidedBy, &c.Decided, &c.Reason, &c.sealed, &c.dataKey)
+		err = r.Scan(&c.ID, &c.Kind, &c.Merchant, &c.Version, &c.Token, &c.Bound, &c.State, &before, &after, &c.ProposedBy,
+			&c.Proposed, &c.DecidedBy, &c.Decided, &c.Reason, &c.sealed, &c.dataKey)
 		if err != nil {
 			return c, err
 		}
@@ -86,8 +86,9 @@ func (c *Change) insert(ctx context.Context, t *db.Tx) error {
 	if err != nil {
 		return err
 	}
-	_, err = t.Exec(ctx, insertChangeSQL, c.ID, string(c.Kind), c.Merchant, c.Version, c.Token, c.Bound, string(c.State), string(before), string(after),
-		c.ProposedBy, int64(c.Proposed), c.DecidedBy, int64(c.Decided), c.Reason, c.sealed, c.dataKey)
+	_, err = t.Exec(ctx, insertChangeSQL, c.ID, string(c.Kind), c.Merchant, c.Version, c.Token, c.Bound, string(c.State),
+		string(before), string(after), c.ProposedBy, int64(c.Proposed), c.DecidedBy, int64(c.Decided), c.Reason,
+		c.sealed, c.dataKey)
 	return err
 }
 
@@ -107,7 +108,8 @@ var errMoved = errors.New("the change was decided meanwhile")
 
 // decide stores the decision on c. It returns errMoved if c is no longer open.
 func (c *Change) decide(ctx context.Context, t *db.Tx) error {
-	n, err := t.Exec(ctx, decideChangeSQL, c.ID, string(c.State), c.DecidedBy, int64(c.Decided), db.Clean(c.Reason), []byte{})
+	n, err := t.Exec(ctx, decideChangeSQL, c.ID, string(c.State), c.DecidedBy, int64(c.Decided),
+		db.Clean(c.Reason), []byte{})
 	if err == nil && n == 0 {
 		err = errMoved
 	}
@@ -136,7 +138,8 @@ func (k *Changes) Find(ctx context.Context, id string, by Token) (Change, error)
 
 // List returns changes in the given state that the token by may see, the newest first and only those before cursor.
 // An empty merchant means all merchants.
-func (k *Changes) List(ctx context.Context, state client.TaskState, merchant string, by Token, cursor string, limit int) ([]Change, error) {
+func (k *Changes) List(ctx context.Context, state client.TaskState, merchant string, by Token, cursor string,
+	limit int) ([]Change, error) {
 	var where db.Conditions
 	where.Add("state = ?", string(state))
 	if of := by.BoundTo(); of != nil {

@@ -19,7 +19,8 @@ import (
 
 // ApplyChange applies a change. content is what was proposed. It calls also last in its transaction; if also fails,
 // nothing is changed. It returns ErrStale if the thing to change was changed since the proposal.
-type ApplyChange func(ctx context.Context, c *Change, content []byte, now db.Millis, also func(context.Context, *db.Tx) error) error
+type ApplyChange func(ctx context.Context, c *Change, content []byte, now db.Millis,
+	also func(context.Context, *db.Tx) error) error
 
 // ErrStale means that the thing to change was changed after the proposal.
 var ErrStale error = staleError("it was changed after this was proposed; propose it again")
@@ -341,7 +342,8 @@ func (k *Changes) Decline(ctx context.Context, id string, by Token, reason strin
 	case err != nil:
 		return c, err
 	case c.State == client.TaskOpen && c.ProposedBy != by.ID && !slices.Contains(Approvers, by.Role):
-		return c, NewProblem(http.StatusForbidden, fmt.Sprintf("a token of role %s declines only what it proposed itself", by.Role))
+		return c, NewProblem(http.StatusForbidden,
+			fmt.Sprintf("a token of role %s declines only what it proposed itself", by.Role))
 	}
 	c.State, c.DecidedBy, c.Decided, c.Reason = client.TaskDeclined, by.ID, now, reason
 	err = k.c.DB.Write(ctx, func(ctx context.Context, t *db.Tx) error {
@@ -369,7 +371,8 @@ func (k *Changes) Run(ctx context.Context) error {
 
 // Regularly calls do with the present time, at intervals of every. It returns nil when ctx ends. failed gets the
 // errors of do, except that the database is unavailable, which others report.
-func Regularly(ctx context.Context, every time.Duration, now func() time.Time, do func(context.Context, db.Millis) error, failed func(error)) error {
+func Regularly(ctx context.Context, every time.Duration, now func() time.Time,
+	do func(context.Context, db.Millis) error, failed func(error)) error {
 	look := time.NewTicker(every)
 	defer look.Stop()
 	for {
@@ -438,5 +441,6 @@ func (k *Changes) announce(ctx context.Context, t *db.Tx, c *Change, now db.Mill
 		}
 		what = c.Token + " " + string(c.Kind)
 	}
-	return db.RaiseAlarms(ctx, t, []client.Alarm{{Merchant: c.Merchant, Kind: client.AlarmControlChanged, Subject: c.ID + " " + what, First: now}})
+	return db.RaiseAlarms(ctx, t, []client.Alarm{{Merchant: c.Merchant, Kind: client.AlarmControlChanged,
+		Subject: c.ID + " " + what, First: now}})
 }

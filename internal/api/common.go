@@ -38,25 +38,41 @@ func (o Common) Routes() []Route {
 	k, t := o.Changes, o.Changes.Tokens()
 	return []Route{
 		{get, "/v1/alarms", "alarms", Readers, ByHandler, 200, Handle(o.alarms), "List alarms, the newest first", nil},
-		{post, "/v1/alarms/{seq}/ack", "ackAlarm", o.Ack, ByHandler, 200, One(o.ackAlarm), "Acknowledge an alarm; repeating it changes nothing", nil},
-		{post, "/v1/alarms/test", "testAlarm", o.Ack, Whole, 200, Handle(o.testAlarm), "Post a message that is a test to --alarm-url, and show how that ended", []int{409}},
-		{get, "/v1/audit", "audit", Readers, Whole, 200, Handle(o.auditPage), "Read the audit log, in order and without gaps", nil},
-		{get, "/v1/audit/about", "auditAbout", Readers, Whole, 200, Handle(o.auditAbout), "Read the newest records about an id", nil},
-		{get, "/v1/audit/checkpoint", "auditCheckpoint", Readers, Whole, 200, Handle(o.auditCheckpoint), "Sign the audit log as it is now", nil},
-		{get, "/v1/audit/records/{seq}", "auditProve", Readers, Whole, 200, Find(o.Audit.Prove), "Prove that a record is in the audit log", nil},
-		{get, "/v1/epoch", "epoch", MoneyReaders, ByHandler, 200, Handle(o.epoch), "Show which restore the database goes back to, and whether it is reconciled", nil},
-		{get, "/v1/search", "search", Readers, ByHandler, 200, Handle(o.search), "Find what has a text as an identifier, user, address or transaction", nil},
-		{get, "/v1/nodes", "nodes", Readers, Whole, 200, Handle(o.nodes), "List the processes of " + o.End + ", silent ones too", nil},
+		{post, "/v1/alarms/{seq}/ack", "ackAlarm", o.Ack, ByHandler, 200, One(o.ackAlarm),
+			"Acknowledge an alarm; repeating it changes nothing", nil},
+		{post, "/v1/alarms/test", "testAlarm", o.Ack, Whole, 200, Handle(o.testAlarm),
+			"Post a message that is a test to --alarm-url, and show how that ended", []int{409}},
+		{get, "/v1/audit", "audit", Readers, Whole, 200, Handle(o.auditPage),
+			"Read the audit log, in order and without gaps", nil},
+		{get, "/v1/audit/about", "auditAbout", Readers, Whole, 200, Handle(o.auditAbout),
+			"Read the newest records about an id", nil},
+		{get, "/v1/audit/checkpoint", "auditCheckpoint", Readers, Whole, 200, Handle(o.auditCheckpoint),
+			"Sign the audit log as it is now", nil},
+		{get, "/v1/audit/records/{seq}", "auditProve", Readers, Whole, 200, Find(o.Audit.Prove),
+			"Prove that a record is in the audit log", nil},
+		{get, "/v1/epoch", "epoch", MoneyReaders, ByHandler, 200, Handle(o.epoch),
+			"Show which restore the database goes back to, and whether it is reconciled", nil},
+		{get, "/v1/search", "search", Readers, ByHandler, 200, Handle(o.search),
+			"Find what has a text as an identifier, user, address or transaction", nil},
+		{get, "/v1/nodes", "nodes", Readers, Whole, 200, Handle(o.nodes), "List the processes of " + o.End +
+			", silent ones too", nil},
 
-		{post, "/v1/tokens", "createToken", Operators, ByHandler, 201, Fresh(k.createToken(o.KnownMerchant)), "Make a token; its secret is shown once. It waits for an approver, where there is one", nil},
+		{post, "/v1/tokens", "createToken", Operators, ByHandler, 201, Fresh(k.createToken(o.KnownMerchant)),
+			"Make a token; its secret is shown once. It waits for an approver, where there is one", nil},
 		{get, "/v1/tokens", "tokens", Deciders, ByHandler, 200, Handle(k.listTokens), "List tokens", nil},
-		{get, "/v1/tokens/self", "self", Everybody, ByHandler, 200, Handle(k.self), "Show the caller's token and what it may do", nil},
-		{remove, "/v1/tokens/{id}", "revokeToken", Operators, ByHandler, 204, Urgent(k.revokeToken()), "Revoke a token at once; that of an approver waits for another approver", []int{409}},
+		{get, "/v1/tokens/self", "self", Everybody, ByHandler, 200, Handle(k.self),
+			"Show the caller's token and what it may do", nil},
+		{remove, "/v1/tokens/{id}", "revokeToken", Operators, ByHandler, 204, Urgent(k.revokeToken()),
+			"Revoke a token at once; that of an approver waits for another approver", []int{409}},
 
-		{get, "/v1/signin/provider", "provider", Open, Whole, 200, Handle(t.provider), "Show the identity provider that people sign in with", nil},
-		{post, "/v1/signin/provider/begin", "beginProvider", Open, Whole, 200, Handle(t.beginProvider), "Begin a sign-in with the identity provider", nil},
-		{post, "/v1/signin/provider/finish", "finishProvider", Open, Whole, 200, Handle(t.finishProvider), "Sign in with what the identity provider sent the browser back with: the answer's secret has the role of the person's groups", []int{401, 403}},
-		{post, "/v1/signin/out", "signOut", Everybody, ByHandler, 204, Handle(t.signOut), "End the caller's session of the identity provider", []int{409}},
+		{get, "/v1/signin/provider", "provider", Open, Whole, 200, Handle(t.provider),
+			"Show the identity provider that people sign in with", nil},
+		{post, "/v1/signin/provider/begin", "beginProvider", Open, Whole, 200, Handle(t.beginProvider),
+			"Begin a sign-in with the identity provider", nil},
+		{post, "/v1/signin/provider/finish", "finishProvider", Open, Whole, 200, Handle(t.finishProvider),
+			"Sign in with what the identity provider sent the browser back with: the answer's secret has the role of the person's groups", []int{401, 403}},
+		{post, "/v1/signin/out", "signOut", Everybody, ByHandler, 204, Handle(t.signOut),
+			"End the caller's session of the identity provider", []int{409}},
 
 		{get, "/healthz", "healthz", Open, Whole, 200, o.Healthz, "Say that the process runs", nil},
 		{get, "/readyz", "readyz", Open, Whole, 200, o.Readyz, "Say whether " + o.End + " can work", []int{503}},
@@ -129,7 +145,8 @@ func (o Common) ackAlarm(c *Call, seq int64, in client.Ack) (client.Alarm, error
 	case !c.Sees(a.Merchant):
 		return client.Alarm{}, db.ErrNotFound
 	}
-	return o.Rows.AckAlarm(c.R.Context(), client.Alarm{Seq: seq, Acked: c.Now, AckedBy: c.Token.ID, AckedName: c.Token.Name, AckedNote: in.Note})
+	return o.Rows.AckAlarm(c.R.Context(), client.Alarm{Seq: seq, Acked: c.Now, AckedBy: c.Token.ID,
+		AckedName: c.Token.Name, AckedNote: in.Note})
 }
 
 // testAlarm posts a test message and returns the result.

@@ -105,7 +105,8 @@ const (
 // Follow calls read until it finds something, wait (at most a minute) has passed, or the end stops. If nothing is
 // found, the answer is empty. Subscribe to wake before calling Follow, or a change in between is missed. A nil wake
 // is never ready.
-func (c *Call) Follow(wait time.Duration, wake <-chan struct{}, read func(context.Context) (found bool, err error)) error {
+func (c *Call) Follow(wait time.Duration, wake <-chan struct{},
+	read func(context.Context) (found bool, err error)) error {
 	if wait < 0 || wait > maxWait {
 		return Invalid(At("query.wait", "is not between 0s and 60s"))
 	}

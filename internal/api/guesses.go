@@ -25,7 +25,8 @@ const (
 // too often. Beginning a sign-in does not count: it stores nothing, and a limit by address would exclude everybody
 // behind one proxy.
 var errGuesses = func() error {
-	p := NewProblem(http.StatusTooManyRequests, "too many requests without a valid token, or failed sign-ins, came from this address: repeat this later, or use a valid token")
+	p := NewProblem(http.StatusTooManyRequests,
+		"too many requests without a valid token, or failed sign-ins, came from this address: repeat this later, or use a valid token")
 	p.RetryAfter = time.Second / guessRate
 	return p
 }()

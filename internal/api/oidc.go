@@ -101,7 +101,8 @@ const (
 	maxProviderBody = 1 << 20
 )
 
-func newIdentities(c OIDCConfig, roles []client.Role, bound bool, now func() time.Time, log *slog.Logger) (*identities, error) {
+func newIdentities(c OIDCConfig, roles []client.Role, bound bool, now func() time.Time,
+	log *slog.Logger) (*identities, error) {
 	if err := c.Check(roles, bound); err != nil || c.Issuer == "" {
 		return nil, err
 	}
@@ -117,7 +118,8 @@ func newIdentities(c OIDCConfig, roles []client.Role, bound bool, now func() tim
 	t.IdleConnTimeout = 5 * time.Second // the provider is asked every few minutes
 	return &identities{c: c, groups: groups, now: now, log: log, http: &http.Client{
 		Transport: shortBodies{t}, Timeout: providerTime,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // secrets go where the document says, and nowhere else
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		// secrets go where the document says, and nowhere else
 	}}, nil
 }
 
@@ -193,7 +195,8 @@ func (o *identities) discover(ctx context.Context) (*oidc.Provider, error) {
 func (o *identities) oauth(p *oidc.Provider, redirect string) *oauth2.Config {
 	at := p.Endpoint()
 	at.AuthStyle = o.style
-	return &oauth2.Config{ClientID: o.c.Client, ClientSecret: o.c.Secret.Reveal(), Endpoint: at, RedirectURL: redirect, Scopes: append([]string{oidc.ScopeOpenID}, o.c.Scopes...)}
+	return &oauth2.Config{ClientID: o.c.Client, ClientSecret: o.c.Secret.Reveal(), Endpoint: at, RedirectURL: redirect,
+		Scopes: append([]string{oidc.ScopeOpenID}, o.c.Scopes...)}
 }
 
 // answered is the provider's answer about a person.
@@ -221,7 +224,8 @@ func (o *identities) again(ctx context.Context, refresh, subject string) (answer
 
 // answer gets a token with take and reads it. nonce is the sign-in's. subject is the person whom the token must be
 // about. One of the two is empty.
-func (o *identities) answer(ctx context.Context, redirect, nonce, subject string, take func(context.Context, *oauth2.Config) (*oauth2.Token, error)) (a answered, err error) {
+func (o *identities) answer(ctx context.Context, redirect, nonce, subject string,
+	take func(context.Context, *oauth2.Config) (*oauth2.Token, error)) (a answered, err error) {
 	p, err := o.known(ctx)
 	if err != nil {
 		return a, err
@@ -255,7 +259,8 @@ func awayUnlessRefused(err error) error {
 		if refused.Response != nil {
 			code = refused.Response.StatusCode
 		}
-		return fmt.Errorf("%w: it answered %d %s", errAway, code, cleanName(refused.ErrorCode)) // its body may hold what was sent
+		return fmt.Errorf("%w: it answered %d %s", errAway, code,
+			cleanName(refused.ErrorCode)) // its body may hold what was sent
 	}
 	return fmt.Errorf("%w: %w", errAway, err)
 }
@@ -268,7 +273,8 @@ var errRefused = errors.New("the identity provider's answer does not sign in")
 const maxSkew = 2 * time.Minute
 
 // claims returns the provider's claims about a person, and the person's id at the provider.
-func (o *identities) claims(ctx context.Context, p *oidc.Provider, token *oauth2.Token, nonce, subject string) (_ map[string]json.RawMessage, sub string, err error) {
+func (o *identities) claims(ctx context.Context, p *oidc.Provider, token *oauth2.Token, nonce,
+	subject string) (_ map[string]json.RawMessage, sub string, err error) {
 	claims := map[string]json.RawMessage{}
 	raw, _ := token.Extra("id_token").(string)
 	if raw == "" && subject == "" {
@@ -288,7 +294,8 @@ func (o *identities) claims(ctx context.Context, p *oidc.Provider, token *oauth2
 		case subject != "" && id.Subject != subject:
 			return nil, "", fmt.Errorf("%w: it is of another person", errRefused)
 		case id.IssuedAt.After(o.now().Add(maxSkew)):
-			return nil, "", fmt.Errorf("%w: its iat is %s ahead of the clock here", errRefused, id.IssuedAt.Sub(o.now()).Round(time.Second))
+			return nil, "", fmt.Errorf("%w: its iat is %s ahead of the clock here", errRefused,
+				id.IssuedAt.Sub(o.now()).Round(time.Second))
 		case id.AccessTokenHash != "" && id.VerifyAccessToken(token.AccessToken) != nil:
 			return nil, "", fmt.Errorf("%w: its access token does not belong to its ID token", errRefused)
 		}

@@ -40,12 +40,17 @@ const (
 )
 
 var (
-	errNoProvider    = NewProblem(http.StatusNotFound, "no identity provider is set up here: sign in with a token")
-	errSignInOld     = NewProblem(http.StatusUnprocessableEntity, "this sign-in did not begin in this browser, was ended before, or began more than 10 minutes ago: sign in again")
-	errNotFresh      = NewProblem(http.StatusUnauthorized, "the identity provider did not have you sign in again, or does not say when you did: approvals, thaws and credits need a client for which it obeys max_age and gives auth_time in the ID token")
-	errNotSigned     = NewProblem(http.StatusUnauthorized, "the identity provider's answer does not sign in here: sign in again; the log of this end says what was wrong")
-	errRoleless      = NewProblem(http.StatusForbidden, "the identity provider knows you, and none of the groups that it names has a role here: whoever runs this sets it with --oidc-groups")
-	errGroupsLeftOut = NewProblem(http.StatusForbidden, "the identity provider left your groups out of its token, since there are too many (overage): whoever runs it assigns the groups to this application and sends these alone, or uses app roles with --oidc-claim roles")
+	errNoProvider = NewProblem(http.StatusNotFound, "no identity provider is set up here: sign in with a token")
+	errSignInOld  = NewProblem(http.StatusUnprocessableEntity,
+		"this sign-in did not begin in this browser, was ended before, or began more than 10 minutes ago: sign in again")
+	errNotFresh = NewProblem(http.StatusUnauthorized,
+		"the identity provider did not have you sign in again, or does not say when you did: approvals, thaws and credits need a client for which it obeys max_age and gives auth_time in the ID token")
+	errNotSigned = NewProblem(http.StatusUnauthorized,
+		"the identity provider's answer does not sign in here: sign in again; the log of this end says what was wrong")
+	errRoleless = NewProblem(http.StatusForbidden,
+		"the identity provider knows you, and none of the groups that it names has a role here: whoever runs this sets it with --oidc-groups")
+	errGroupsLeftOut = NewProblem(http.StatusForbidden,
+		"the identity provider left your groups out of its token, since there are too many (overage): whoever runs it assigns the groups to this application and sends these alone, or uses app roles with --oidc-claim roles")
 )
 
 // errNoTime means that the person had to sign in again, and that the provider's answer does not prove it.
@@ -134,7 +139,8 @@ func (k *Tokens) finishProvider(c *Call, _ None, in client.ProviderReturn) (out 
 	case s.Again && a.signedIn == 0:
 		err = fmt.Errorf("%w: it was asked with max_age, and its ID token has no auth_time", errNoTime)
 	case s.Again && age >= freshFor:
-		err = fmt.Errorf("%w: it was asked with max_age=%d, and its auth_time is %d seconds ago", errNoTime, freshFor/1000, age/1000)
+		err = fmt.Errorf("%w: it was asked with max_age=%d, and its auth_time is %d seconds ago", errNoTime,
+			freshFor/1000, age/1000)
 	}
 	if err != nil {
 		return out, k.refused(c, a.person, err)

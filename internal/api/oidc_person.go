@@ -64,7 +64,8 @@ func readGroups(rows []string, roles []client.Role, bound bool) (list []groupRow
 		role, merchants, has := strings.Cut(strings.TrimSpace(text[at+1:]), ":")
 		row := groupRow{group: strings.TrimSpace(text[:at]), role: client.Role(role)}
 		if !slices.Contains(people, row.role) {
-			return nil, fmt.Errorf("--oidc-groups: %q gives the role %q; people have %s, and programs have tokens", text, role, wordsOf(people, ", "))
+			return nil, fmt.Errorf("--oidc-groups: %q gives the role %q; people have %s, and programs have tokens", text, role,
+				wordsOf(people, ", "))
 		}
 		if has && !bound {
 			return nil, fmt.Errorf("--oidc-groups: %q names merchants: a gateway has one", text)
@@ -201,7 +202,8 @@ const maxPersonName = 90
 // needed because whoever has an account at the provider chooses the name.
 func cleanName(s string) string {
 	s = strings.Map(func(r rune) rune {
-		if r == unicode.ReplacementChar || unicode.Is(unicode.C, r) || unicode.Is(unicode.Z, r) || unicode.Is(unicode.Variation_Selector, r) {
+		if r == unicode.ReplacementChar || unicode.Is(unicode.C, r) || unicode.Is(unicode.Z, r) ||
+			unicode.Is(unicode.Variation_Selector, r) {
 			return ' '
 		}
 		return r

@@ -107,7 +107,8 @@ func (k *Tokens) sessionOf(secret string) (id string, err error) {
 // startSession stores the provider's answer and a new session, and returns the session's secret.
 func (k *Tokens) startSession(ctx context.Context, c *Call, a answered) (out client.SignedIn, err error) {
 	random := RandomText(32)
-	s := providerSession{ID: sessionID(random), Token: a.person.id(), Ends: c.Now + signInLife, Asked: c.Now, SignedIn: a.signedIn}
+	s := providerSession{ID: sessionID(random), Token: a.person.id(), Ends: c.Now + signInLife, Asked: c.Now,
+		SignedIn: a.signedIn}
 	k.sealRefresh(&s, a.refresh)
 	err = k.d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		of, err := savePerson(ctx, t, a.person, true, c.Now)
@@ -119,7 +120,8 @@ func (k *Tokens) startSession(ctx context.Context, c *Call, a answered) (out cli
 		if _, err := t.Exec(ctx, oldSessionsSQL, int64(c.Now)); err != nil {
 			return err
 		}
-		if _, err := t.Exec(ctx, addSessionSQL, s.ID, s.Token, int64(s.Ends), int64(s.Asked), int64(s.SignedIn), s.refresh, s.dataKey); err != nil {
+		if _, err := t.Exec(ctx, addSessionSQL, s.ID, s.Token, int64(s.Ends), int64(s.Asked), int64(s.SignedIn), s.refresh,
+			s.dataKey); err != nil {
 			return err
 		}
 		return recordPerson(ctx, t, recordPersonSignedIn, of, a.person.Group, "", c.Now)
@@ -239,7 +241,8 @@ func (k *Tokens) ask(ctx context.Context, s providerSession, now db.Millis) (ask
 	case !errors.Is(err, errAway):
 		return false, cmp.Or(k.endSession(ctx, of, s.ID, "the identity provider ended it", now), db.ErrNotFound)
 	case old:
-		return false, cmp.Or(k.endSession(ctx, of, s.ID, "the identity provider could not be asked for 15 minutes", now), db.ErrNotFound)
+		return false, cmp.Or(k.endSession(ctx, of, s.ID, "the identity provider could not be asked for 15 minutes", now),
+			db.ErrNotFound)
 	}
 	if a.refresh != "" {
 		k.sealRefresh(&s, a.refresh)
@@ -248,7 +251,8 @@ func (k *Tokens) ask(ctx context.Context, s providerSession, now db.Millis) (ask
 }
 
 // renewSession stores the provider's answer, and the person if p is set.
-func (k *Tokens) renewSession(ctx context.Context, s providerSession, claimed db.Millis, p *person, now db.Millis) error {
+func (k *Tokens) renewSession(ctx context.Context, s providerSession, claimed db.Millis, p *person,
+	now db.Millis) error {
 	return k.d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		if p != nil {
 			if _, err := savePerson(ctx, t, *p, false, now); err != nil {
@@ -285,7 +289,8 @@ func (k *Tokens) endSession(ctx context.Context, of Token, id, why string, now d
 func (k *Tokens) signOut(c *Call, _ None, _ None) (None, error) {
 	_, secret, _ := strings.Cut(c.R.Header.Get("Authorization"), " ")
 	if !strings.HasPrefix(secret, providerPrefix) {
-		return None{}, NewProblem(http.StatusConflict, "the caller has no session of the identity provider: a token is ended by revoking it")
+		return None{}, NewProblem(http.StatusConflict,
+			"the caller has no session of the identity provider: a token is ended by revoking it")
 	}
 	id, err := k.sessionOf(secret)
 	if err != nil {
@@ -320,7 +325,8 @@ const (
 func savePerson(ctx context.Context, t *db.Tx, p person, begins bool, now db.Millis) (Token, error) {
 	was, err := FindToken(ctx, t, p.id())
 	if errors.Is(err, db.ErrNotFound) && begins {
-		is := Token{ID: p.id(), Name: p.Name, Role: p.Role, Merchants: p.Merchants, Root: p.id(), Created: now, Subject: p.Subject}
+		is := Token{ID: p.id(), Name: p.Name, Role: p.Role, Merchants: p.Merchants, Root: p.id(), Created: now,
+			Subject: p.Subject}
 		_, nobody := MintToken() // nobody knows a secret with this hash
 		if err := createToken(ctx, t, is, nobody); err != nil {
 			return is, err
@@ -349,7 +355,8 @@ func savePerson(ctx context.Context, t *db.Tx, p person, begins bool, now db.Mil
 	if is == was {
 		return is, nil
 	}
-	_, err = t.Exec(ctx, savePersonSQL, is.ID, is.Name, string(is.Role), is.Merchants, int64(is.Revoked), is.Over, int64(is.Voided))
+	_, err = t.Exec(ctx, savePersonSQL, is.ID, is.Name, string(is.Role), is.Merchants, int64(is.Revoked), is.Over,
+		int64(is.Voided))
 	if err == nil {
 		err = recordPerson(ctx, t, recordPersonChanged, is, p.Group, "", now)
 	}
@@ -364,7 +371,8 @@ func tellOfPerson(ctx context.Context, t *db.Tx, is Token, now db.Millis) error 
 	if is.Role != client.RoleApprover && is.Role != client.RoleAdmin {
 		return nil
 	}
-	return db.RaiseAlarms(ctx, t, []client.Alarm{{Kind: client.AlarmControlChanged, Subject: is.ID + " person " + string(is.Role), First: now}})
+	return db.RaiseAlarms(ctx, t, []client.Alarm{{Kind: client.AlarmControlChanged, Subject: is.ID + " person " +
+		string(is.Role), First: now}})
 }
 
 const (
@@ -375,8 +383,8 @@ const (
 )
 
 // errAgain asks the person to sign in again, in the form of RFC 9470.
-var errAgain = &client.Problem{Status: http.StatusUnauthorized, Title: http.StatusText(http.StatusUnauthorized), Code: client.CodeSignInAgain,
-	Detail: "you signed in more than five minutes ago: sign in again at the identity provider, then repeat this"}
+var errAgain = &client.Problem{Status: http.StatusUnauthorized, Title: http.StatusText(http.StatusUnauthorized),
+	Code: client.CodeSignInAgain, Detail: "you signed in more than five minutes ago: sign in again at the identity provider, then repeat this"}
 
 // Fresh marks an act that moves money or decides on it. A person must have signed in within the last five minutes, so
 // a browser that was left open or a stolen session is not enough. A token has no sign-in and passes. Every such act

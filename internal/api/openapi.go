@@ -40,9 +40,11 @@ func (a *API) describe() *huma.OpenAPI {
 	}
 	if a.c.Metrics != nil {
 		doc.AddOperation(&huma.Operation{
-			Method: http.MethodGet, Path: "/metrics", OperationID: "metrics", Summary: "Give the metrics in the Prometheus text format",
-			Tags:       []string{tagOf("/metrics")},
-			Responses:  map[string]*huma.Response{"200": {Description: "the metrics", Content: map[string]*huma.MediaType{"text/plain": {}}}},
+			Method: http.MethodGet, Path: "/metrics", OperationID: "metrics",
+			Summary: "Give the metrics in the Prometheus text format",
+			Tags:    []string{tagOf("/metrics")},
+			Responses: map[string]*huma.Response{"200": {Description: "the metrics",
+				Content: map[string]*huma.MediaType{"text/plain": {}}}},
 			Security:   anybody,
 			Extensions: map[string]any{"x-roles": []client.Role{}},
 		})
@@ -122,7 +124,8 @@ func (rt *Endpoint) Operation() *huma.Operation {
 		})
 	}
 	for _, p := range rt.params {
-		op.Parameters = append(op.Parameters, &huma.Param{Name: p.name, In: "query", Required: p.required, Description: p.schema.Description, Schema: p.schema})
+		op.Parameters = append(op.Parameters, &huma.Param{Name: p.name, In: "query", Required: p.required,
+			Description: p.schema.Description, Schema: p.schema})
 	}
 	if !isNone(rt.in) {
 		op.RequestBody = &huma.RequestBody{Required: !rt.mayBeEmpty, Content: map[string]*huma.MediaType{}}
@@ -145,7 +148,8 @@ func (rt *Endpoint) Operation() *huma.Operation {
 	for _, status := range rt.statuses() {
 		op.Responses[strconv.Itoa(status)] = &huma.Response{
 			Description: meanings[status],
-			Content:     map[string]*huma.MediaType{typeProblem: {Schema: reg.Schema(reflect.TypeFor[client.Problem](), true, "")}},
+			Content: map[string]*huma.MediaType{typeProblem: {Schema: reg.Schema(reflect.TypeFor[client.Problem](),
+				true, "")}},
 		}
 	}
 	return op

@@ -65,7 +65,8 @@ var statuses = []struct {
 	{db.ErrPurged, http.StatusGone, ""},
 	{db.ErrInvalid, http.StatusUnprocessableEntity, "the request holds a value that cannot be stored"},
 	{db.ErrClosed, http.StatusServiceUnavailable, "END is stopping"},
-	{db.ErrFull, http.StatusInsufficientStorage, "the disk of END's database is full; repeat the request when it has room"},
+	{db.ErrFull, http.StatusInsufficientStorage,
+		"the disk of END's database is full; repeat the request when it has room"},
 	{db.ErrUnavailable, http.StatusServiceUnavailable, "END cannot use its database; repeat the request"},
 	{countersign.ErrMalformed, http.StatusUnprocessableEntity, "the request is not valid"},
 	{ErrStopping, http.StatusServiceUnavailable, "END is stopping"},
@@ -82,7 +83,8 @@ func (a *API) ProblemOf(err error) *client.Problem {
 	}
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
-		return NewProblem(http.StatusRequestEntityTooLarge, "", At("body", fmt.Sprintf("is longer than %d bytes", tooLarge.Limit)))
+		return NewProblem(http.StatusRequestEntityTooLarge, "",
+			At("body", fmt.Sprintf("is longer than %d bytes", tooLarge.Limit)))
 	}
 	if a.c.ProblemOf != nil {
 		if p := a.c.ProblemOf(err); p != nil {

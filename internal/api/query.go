@@ -54,7 +54,8 @@ func queryOf(raw string) (url.Values, error) {
 	for pair := range strings.SplitSeq(raw, "&") {
 		if _, err := url.ParseQuery(pair); err != nil {
 			name, _, _ := strings.Cut(pair, "=")
-			return nil, NewProblem(http.StatusBadRequest, "", At("query."+strictjson.Printable(name), "is malformed: % is written as %25, and ; as %3B"))
+			return nil, NewProblem(http.StatusBadRequest, "",
+				At("query."+strictjson.Printable(name), "is malformed: % is written as %25, and ; as %3B"))
 		}
 	}
 	return url.ParseQuery(raw)

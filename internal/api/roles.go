@@ -43,7 +43,8 @@ var (
 func AtEnd(roles []client.Role, routes []Route) []Route {
 	for i, r := range routes {
 		if !slices.Contains(r.Roles, anyone) {
-			routes[i].Roles = slices.DeleteFunc(slices.Clone(roles), func(is client.Role) bool { return !slices.Contains(r.Roles, is) })
+			routes[i].Roles = slices.DeleteFunc(slices.Clone(roles),
+				func(is client.Role) bool { return !slices.Contains(r.Roles, is) })
 		}
 	}
 	return routes
@@ -76,7 +77,8 @@ func (l Roles) shown() []client.Role {
 func (rt *Endpoint) mayCall(t Token, merchant string) error {
 	switch {
 	case !slices.Contains(rt.Roles, t.Role):
-		return NewProblem(http.StatusForbidden, fmt.Sprintf("the token has the role %s; this needs %s", t.Role, wordsOf(rt.Roles, " or ")))
+		return NewProblem(http.StatusForbidden, fmt.Sprintf("the token has the role %s; this needs %s", t.Role,
+			wordsOf(rt.Roles, " or ")))
 	case t.Merchants == "":
 		return nil
 	case rt.Scope == Whole:

@@ -24,12 +24,15 @@ func OpenSigningKey(ctx context.Context, d *db.DB) (*envelope.SigningKey, error)
 
 // StageSigningKey returns the pair that will replace the present one. It makes the pair if there is none yet; made
 // then runs in the same transaction.
-func StageSigningKey(ctx context.Context, d *db.DB, made func(context.Context, *db.Tx, *envelope.SigningKey) error) (*envelope.SigningKey, error) {
+func StageSigningKey(ctx context.Context, d *db.DB,
+	made func(context.Context, *db.Tx, *envelope.SigningKey) error) (*envelope.SigningKey, error) {
 	key := envelope.GenerateSigningKey()
-	return openSigningKey(ctx, d, nextSigningKey, key, func(ctx context.Context, t *db.Tx) error { return made(ctx, t, key) })
+	return openSigningKey(ctx, d, nextSigningKey, key,
+		func(ctx context.Context, t *db.Tx) error { return made(ctx, t, key) })
 }
 
-func openSigningKey(ctx context.Context, d *db.DB, of db.OwnKey, fresh *envelope.SigningKey, made func(context.Context, *db.Tx) error) (*envelope.SigningKey, error) {
+func openSigningKey(ctx context.Context, d *db.DB, of db.OwnKey, fresh *envelope.SigningKey,
+	made func(context.Context, *db.Tx) error) (*envelope.SigningKey, error) {
 	text, err := of.Open(ctx, d, fresh.PrivatePEM, made)
 	if err != nil {
 		return nil, err
@@ -40,7 +43,8 @@ func openSigningKey(ctx context.Context, d *db.DB, of db.OwnKey, fresh *envelope
 // ActivateSigningKey replaces the present pair with the pair of StageSigningKey and deletes the old one. Running
 // nodes sign with the old pair until they are restarted. done runs in the same transaction. If no pair is staged,
 // ActivateSigningKey does nothing.
-func ActivateSigningKey(ctx context.Context, d *db.DB, done func(ctx context.Context, t *db.Tx, key, old *envelope.SigningKey) error) error {
+func ActivateSigningKey(ctx context.Context, d *db.DB, done func(ctx context.Context, t *db.Tx, key,
+	old *envelope.SigningKey) error) error {
 	return d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		next, err := nextSigningKey.Read(ctx, t, d.MasterKey())
 		if next == nil || err != nil {
@@ -74,7 +78,8 @@ func ActivateSigningKey(ctx context.Context, d *db.DB, done func(ctx context.Con
 
 // LookAtSigningKeys returns the public keys of a database that is not opened by a daemon. present signs now, and next
 // will replace it. Either is nil if it does not exist.
-func LookAtSigningKeys(ctx context.Context, q db.Querier, master *db.MasterKey) (present, next *envelope.SigningKey, err error) {
+func LookAtSigningKeys(ctx context.Context, q db.Querier,
+	master *db.MasterKey) (present, next *envelope.SigningKey, err error) {
 	for of, into := range map[db.OwnKey]**envelope.SigningKey{presentSigningKey: &present, nextSigningKey: &next} {
 		text, err := of.Read(ctx, q, master)
 		if err != nil {

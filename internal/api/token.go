@@ -141,7 +141,8 @@ func (a *API) admit(c *Call) error {
 		wait := r.DelayFrom(now)
 		r.CancelAt(now)
 		c.W.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
-		return NewProblem(http.StatusTooManyRequests, fmt.Sprintf("more than %g requests a second with one token", a.c.RatePerSecond))
+		return NewProblem(http.StatusTooManyRequests, fmt.Sprintf("more than %g requests a second with one token",
+			a.c.RatePerSecond))
 	}
 	return nil
 }
@@ -180,7 +181,8 @@ func (a *API) authenticate(r *http.Request, fresh bool) (Token, error) {
 	}
 	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	session := strings.HasPrefix(secret, providerPrefix)
-	if !strings.EqualFold(scheme, "Bearer") || !session && !strings.HasPrefix(secret, tokenPrefix) || len(r.Header.Values("Authorization")) > 1 {
+	if !strings.EqualFold(scheme, "Bearer") || !session && !strings.HasPrefix(secret, tokenPrefix) ||
+		len(r.Header.Values("Authorization")) > 1 {
 		return wrong(errToken)
 	}
 	hash := HashToken(secret)
@@ -235,7 +237,8 @@ func (a *API) boundsOf(id string) *bounds {
 	defer a.tokens.mu.Unlock()
 	b := a.tokens.bounds[id]
 	if b == nil {
-		b = &bounds{rate.NewLimiter(rate.Limit(a.c.RatePerSecond), max(1, int(a.c.RatePerSecond))), make(chan struct{}, maxTokenReads), make(chan struct{}, maxQueued)}
+		b = &bounds{rate.NewLimiter(rate.Limit(a.c.RatePerSecond), max(1, int(a.c.RatePerSecond))),
+			make(chan struct{}, maxTokenReads), make(chan struct{}, maxQueued)}
 		a.tokens.bounds[id] = b
 	}
 	return b

@@ -21,7 +21,8 @@ type tokenContent struct {
 	Hash  []byte
 }
 
-func (k *Changes) applyToken(ctx context.Context, c *Change, content []byte, now db.Millis, also func(context.Context, *db.Tx) error) error {
+func (k *Changes) applyToken(ctx context.Context, c *Change, content []byte, now db.Millis,
+	also func(context.Context, *db.Tx) error) error {
 	var n tokenContent
 	if err := json.Unmarshal(content, &n); err != nil || len(n.Hash) != 32 {
 		return fmt.Errorf("change %s does not make a token: %w", c.ID, err)
@@ -46,7 +47,8 @@ func (k *Changes) applyToken(ctx context.Context, c *Change, content []byte, now
 	})
 }
 
-func (k *Changes) applyRevoke(ctx context.Context, c *Change, _ []byte, now db.Millis, also func(context.Context, *db.Tx) error) error {
+func (k *Changes) applyRevoke(ctx context.Context, c *Change, _ []byte, now db.Millis,
+	also func(context.Context, *db.Tx) error) error {
 	return k.c.DB.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		if err := revokeToken(ctx, t, c.Token, now, nil); err != nil {
 			return err
@@ -81,7 +83,8 @@ func (k *Changes) createToken(known func(c *Call, id string) error) Handler {
 		if err != nil {
 			return client.CreatedToken{}, nil, err
 		}
-		change := &Change{Kind: ChangeToken, Token: t.ID, Before: map[string]string{}, After: tokenMembers(t), ProposedBy: c.Token.ID, Proposed: c.Now, Bound: t.Merchants}
+		change := &Change{Kind: ChangeToken, Token: t.ID, Before: map[string]string{}, After: tokenMembers(t),
+			ProposedBy: c.Token.ID, Proposed: c.Now, Bound: t.Merchants}
 		if err := k.Propose(ctx, change, content); err != nil {
 			return client.CreatedToken{}, nil, err
 		}
@@ -104,7 +107,10 @@ func (k *Changes) mayMake(ctx context.Context, c *Call, t Token) error {
 		return NewProblem(http.StatusForbidden, "as long as there is no approver, only an admin's token can make tokens")
 	}
 	if t.Role == client.RoleApprover && t.Merchants != "" {
-		unbound, err := tokenIn(ctx, k.c.DB, func(t Token) bool { return t.Role == client.RoleApprover && t.Valid(c.Now) && t.Merchants == "" })
+		unbound, err := tokenIn(ctx, k.c.DB, func(t Token) bool {
+			return t.Role == client.RoleApprover && t.Valid(c.Now) &&
+				t.Merchants == ""
+		})
 		if err == nil && !unbound {
 			err = Invalid(At("body.merchants", "binds the first approver, and nobody could decide for the other merchants: make an approver for all of them first"))
 		}
@@ -154,9 +160,11 @@ func (k *Changes) revokeToken() Handler {
 			// A former approver who is a person may get the role again, so revoking one is a change too.
 			defer c.ForgetTokens()
 			// The last admin's token stays: no other role can do everything.
-			return none, nil, k.tokens.Revoke(c.R.Context(), id, c.Now, func(r client.Role) bool { return r == client.RoleAdmin })
+			return none, nil, k.tokens.Revoke(c.R.Context(), id, c.Now,
+				func(r client.Role) bool { return r == client.RoleAdmin })
 		}
-		change := &Change{Kind: ChangeRevoke, Token: id, Before: tokenMembers(t), After: map[string]string{"revoked": "yes"}, ProposedBy: c.Token.ID, Proposed: c.Now, Bound: t.Merchants}
+		change := &Change{Kind: ChangeRevoke, Token: id, Before: tokenMembers(t), After: map[string]string{"revoked": "yes"},
+			ProposedBy: c.Token.ID, Proposed: c.Now, Bound: t.Merchants}
 		if err := k.Propose(c.R.Context(), change, nil); err != nil {
 			return none, nil, err
 		}
@@ -203,7 +211,8 @@ func EndApprovers(ctx context.Context, d *db.DB, now db.Millis) (ids []string, e
 		if len(ids) == 0 {
 			return nil
 		}
-		if err := db.RaiseAlarms(ctx, t, []client.Alarm{{Kind: client.AlarmControlChanged, Subject: "no-approvers " + ids[0], First: now}}); err != nil {
+		if err := db.RaiseAlarms(ctx, t, []client.Alarm{{Kind: client.AlarmControlChanged, Subject: "no-approvers " + ids[0],
+			First: now}}); err != nil {
 			return err
 		}
 		return journal.Add(ctx, t, journal.Record{Kind: recordApproversEnded, At: now, About: ids})

@@ -34,8 +34,10 @@ func (c *Call) newToken(in client.NewToken, known func(c *Call, id string) error
 	if err := faults.Err(); err != nil {
 		return Token{}, err
 	}
-	if c.Token.Merchants != "" && (len(in.Merchants) == 0 || slices.ContainsFunc(in.Merchants, func(m string) bool { return !c.Sees(m) })) {
-		return Token{}, NewProblem(http.StatusForbidden, "the token is bound to some merchants: it can make tokens for these only")
+	if c.Token.Merchants != "" && (len(in.Merchants) == 0 ||
+		slices.ContainsFunc(in.Merchants, func(m string) bool { return !c.Sees(m) })) {
+		return Token{}, NewProblem(http.StatusForbidden,
+			"the token is bound to some merchants: it can make tokens for these only")
 	}
 	for i, m := range in.Merchants {
 		at := fmt.Sprintf("body.merchants[%d]", i)
@@ -54,8 +56,9 @@ func (c *Call) newToken(in client.NewToken, known func(c *Call, id string) error
 
 // ShownToken returns a token as the API shows it.
 func ShownToken(t Token) client.Token {
-	return client.Token{ID: t.ID, Name: t.Name, Role: t.Role, Merchants: t.BoundTo(), MadeBy: t.Maker, Fingerprint: t.Fingerprint,
-		Created: TimeOf(t.Created), Expires: TimeOf(t.Expires), Revoked: TimeOf(t.Revoked), Hourly: t.Hourly, Subject: t.shownSubject()}
+	return client.Token{ID: t.ID, Name: t.Name, Role: t.Role, Merchants: t.BoundTo(), MadeBy: t.Maker,
+		Fingerprint: t.Fingerprint, Created: TimeOf(t.Created), Expires: TimeOf(t.Expires), Revoked: TimeOf(t.Revoked),
+		Hourly: t.Hourly, Subject: t.shownSubject()}
 }
 
 // self returns the caller's token and the operations that it may call now.
@@ -89,5 +92,6 @@ func (k *Changes) listTokens(c *Call, _ None, _ None) (client.Tokens, error) {
 
 // Within reports whether t is bound only to merchants that other may see.
 func (t Token) Within(other Token) bool {
-	return other.Merchants == "" || t.Merchants != "" && !slices.ContainsFunc(t.BoundTo(), func(m string) bool { return !other.Sees(m) })
+	return other.Merchants == "" || t.Merchants != "" &&
+		!slices.ContainsFunc(t.BoundTo(), func(m string) bool { return !other.Sees(m) })
 }

@@ -53,7 +53,8 @@ SELECT id, name, role, merchants, maker, root, created, expires, revoked, voided
 func readTokens(ctx context.Context, q db.Querier, where string, args ...any) ([]Token, error) {
 	return db.List(ctx, q, readTokensSQL+where, args, func(r db.Rows) (t Token, err error) {
 		var hash []byte
-		err = r.Scan(&t.ID, &t.Name, &t.Role, &t.Merchants, &t.Maker, &t.Root, &t.Created, &t.Expires, &t.Revoked, &t.Voided, &t.Hourly, &t.Over, &t.Subject, &hash)
+		err = r.Scan(&t.ID, &t.Name, &t.Role, &t.Merchants, &t.Maker, &t.Root, &t.Created, &t.Expires, &t.Revoked, &t.Voided,
+			&t.Hourly, &t.Over, &t.Subject, &hash)
 		t.Fingerprint = fingerprintOf(hash)
 		return t, err
 	})
@@ -81,15 +82,16 @@ func createToken(ctx context.Context, t *db.Tx, token Token, hash [32]byte) erro
 	if err := db.CheckText("name", token.Name); err != nil {
 		return err
 	}
-	n, err := t.Exec(ctx, createTokenSQL, token.ID, token.Name, string(token.Role), token.Merchants, token.Maker, token.Root,
-		int64(token.Created), int64(token.Expires), token.Hourly, hash[:], token.Subject)
+	n, err := t.Exec(ctx, createTokenSQL, token.ID, token.Name, string(token.Role), token.Merchants, token.Maker,
+		token.Root, int64(token.Created), int64(token.Expires), token.Hourly, hash[:], token.Subject)
 	if err == nil && n == 0 {
 		err = &db.ConflictError{Member: "id", Reason: "is in use by another token"}
 	}
 	if err != nil {
 		return err
 	}
-	return journal.Add(ctx, t, journal.Record{Kind: recordTokenCreated, At: token.Created, About: []string{token.ID}, Data: tokenRecord{token.Name, token.Role, token.BoundTo(), token.Maker, int64(token.Expires), token.Hourly}})
+	return journal.Add(ctx, t, journal.Record{Kind: recordTokenCreated, At: token.Created, About: []string{token.ID},
+		Data: tokenRecord{token.Name, token.Role, token.BoundTo(), token.Maker, int64(token.Expires), token.Hourly}})
 }
 
 // ByHash returns the token with this hash, even if revoked. It returns db.ErrNotFound if there is none.

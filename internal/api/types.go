@@ -58,7 +58,8 @@ func (timeText) Schema(huma.Registry) *huma.Schema {
 type durationText struct{}
 
 func (durationText) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeString, Format: FormatDuration, Description: "a Go duration, such as 1h30m or 5s", Examples: []any{"1h"}}
+	return &huma.Schema{Type: huma.TypeString, Format: FormatDuration, Description: "a Go duration, such as 1h30m or 5s",
+		Examples: []any{"1h"}}
 }
 
 type callbackType struct{}
@@ -78,7 +79,8 @@ type amountText struct{}
 func (amountText) Schema(huma.Registry) *huma.Schema {
 	const digits = `^(0|[1-9][0-9]*)(\.[0-9]+)?$`
 	return &huma.Schema{Type: huma.TypeString, Format: formatDecimal, Pattern: digits,
-		Description: "an exact decimal of at most 78 digits, without sign and exponent; kept as written", Examples: []any{"2.500000"}}
+		Description: "an exact decimal of at most 78 digits, without sign and exponent; kept as written",
+		Examples:    []any{"2.500000"}}
 }
 
 // common returns the aliases of types that both ends describe alike, or that only one of them has.

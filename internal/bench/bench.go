@@ -44,7 +44,8 @@ type Config struct {
 var suites = []struct {
 	name string
 	run  func(*Bench, context.Context) error
-}{{"system", onRig((*rig).system)}, {"latency", onRig((*rig).latency)}, {"withdrawals", onRig((*rig).withdrawals)}, {"gateway", (*Bench).gateway}}
+}{{"system", onRig((*rig).system)}, {"latency", onRig((*rig).latency)}, {"withdrawals", onRig((*rig).withdrawals)},
+	{"gateway", (*Bench).gateway}}
 
 // Bench is one run.
 type Bench struct {
@@ -86,7 +87,8 @@ func Run(ctx context.Context, c Config) (_ *Report, err error) {
 	}
 	database := map[bool]string{true: "PostgreSQL", false: "SQLite, synchronous=FULL"}[b.DB != ""]
 	b.report.About = fmt.Sprintf("countersign %s, %s, RSA %d bit by %s, %s/%s, %d cores, database: %s",
-		daemon.Version, runtime.Version(), b.Bits, envelope.Library(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), database)
+		daemon.Version, runtime.Version(), b.Bits, envelope.Library(), runtime.GOOS, runtime.GOARCH,
+		runtime.GOMAXPROCS(0), database)
 	for _, s := range suites {
 		if len(b.Only) > 0 && !slices.Contains(b.Only, s.name) {
 			continue
@@ -117,8 +119,9 @@ func (b *Bench) deposit() *countersign.Deposit {
 // newDeposit returns what the API takes for one more deposit.
 func (b *Bench) newDeposit(merchant string) client.NewDeposit {
 	d := b.deposit()
-	return client.NewDeposit{Merchant: merchant, TrackingID: d.TrackingID, TenantUserID: d.TenantUserID, TxID: d.TxID, ChainName: d.ChainName, Symbol: d.Symbol,
-		Amount: d.Amount, FromAddress: d.FromAddress, ToAddress: d.ToAddress, RiskLevelFrom: d.RiskLevelFrom, RiskLevelTo: d.RiskLevelTo, TxIndex: d.TxIndex}
+	return client.NewDeposit{Merchant: merchant, TrackingID: d.TrackingID, TenantUserID: d.TenantUserID, TxID: d.TxID,
+		ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount, FromAddress: d.FromAddress, ToAddress: d.ToAddress,
+		RiskLevelFrom: d.RiskLevelFrom, RiskLevelTo: d.RiskLevelTo, TxIndex: d.TxIndex}
 }
 
 // inParallel calls f with each of 0 to n-1 from several goroutines and returns their errors. A goroutine stops at its

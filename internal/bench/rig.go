@@ -43,9 +43,11 @@ type rig struct {
 // database exist before anything is measured.
 func onRig(f func(*rig, context.Context) error) func(*Bench, context.Context) error {
 	return func(b *Bench, ctx context.Context) (err error) {
-		r := &rig{Bench: b, id: fmt.Sprint("bench-", b.next.Add(1)), settled: &settled{news: make(chan struct{}), keys: map[string]string{}, at: map[string]time.Time{}}}
+		r := &rig{Bench: b, id: fmt.Sprint("bench-", b.next.Add(1)),
+			settled: &settled{news: make(chan struct{}), keys: map[string]string{}, at: map[string]time.Time{}}}
 		r.service, err = daemon.NewService(daemon.ServiceConfig{
-			Common: daemon.Common{Storage: daemon.Storage{Dir: filepath.Join(b.dir, r.id), DB: b.DB, Keys: db.NewMasterKey(masterKey())}, Log: b.log},
+			Common: daemon.Common{Storage: daemon.Storage{Dir: filepath.Join(b.dir, r.id), DB: b.DB,
+				Keys: db.NewMasterKey(masterKey())}, Log: b.log},
 			Listen: "127.0.0.1:0", AllowPrivate: true, AllowHTTP: true,
 			WrapOutbox: func(o dispatch.Outbox) dispatch.Outbox { return watchedOutbox{o, r.settled} },
 		})
@@ -73,7 +75,8 @@ func onRig(f func(*rig, context.Context) error) func(*Bench, context.Context) er
 			}
 			return f(r, ctx)
 		}
-		return daemon.RunParts(ctx, daemon.Part{Name: "service", Run: r.service.Run}, daemon.Part{Name: "measuring", Run: measure})
+		return daemon.RunParts(ctx, daemon.Part{Name: "service", Run: r.service.Run},
+			daemon.Part{Name: "measuring", Run: measure})
 	}
 }
 
@@ -108,8 +111,10 @@ func (r *rig) addMerchant(ctx context.Context) error {
 	context.AfterFunc(ctx, server.Close)
 	_, err = r.api.CreateMerchant(ctx, client.NewMerchant{
 		ID: r.id, Key: &client.KeySpec{PrivateKey: client.Secret(private)},
-		MerchantSettings: client.MerchantSettings{Name: "bench", NotifyURL: server.URL + merchant.DefaultNotifyPath, WithdrawURL: server.URL + merchant.DefaultWithdrawPath, Concurrency: 64},
-		MerchantSecrets:  client.MerchantSecrets{APIKey: client.Secret(r.keys.APIKey().Reveal()), CallbackAPIKey: client.Secret(r.keys.CallbackAPIKey().Reveal())},
+		MerchantSettings: client.MerchantSettings{Name: "bench", NotifyURL: server.URL + merchant.DefaultNotifyPath,
+			WithdrawURL: server.URL + merchant.DefaultWithdrawPath, Concurrency: 64},
+		MerchantSecrets: client.MerchantSecrets{APIKey: client.Secret(r.keys.APIKey().Reveal()),
+			CallbackAPIKey: client.Secret(r.keys.CallbackAPIKey().Reveal())},
 	})
 	return err
 }

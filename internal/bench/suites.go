@@ -125,7 +125,8 @@ func (r *rig) system(ctx context.Context) error {
 	r.report.Figures = append(r.report.Figures,
 		Figure{"system", "deposits, API to settled", "a second", rates, false},
 		Figure{"system", "RSA of both ends alone, all cores", "a second", bounds, false},
-		Figure{"system", "of what RSA alone allows", "%", shares, false}, // by rounds: the medians of rates and bounds are of different times
+		Figure{"system", "of what RSA alone allows", "%", shares, false},
+		// by rounds: the medians of rates and bounds are of different times
 		Figure{"system", "processor, both ends and the load", "ms a deposit", cpus, false},
 		Figure{"system", "of that in RSA", "%", inRSA, false},
 		Figure{"system", "kept in the service's database", "KB a deposit", []float64{kept}, false})
@@ -137,7 +138,8 @@ func (r *rig) system(ctx context.Context) error {
 // atRate calls f at a fixed rate a second, without waiting for earlier calls to end, and reports the times that f
 // returns, one for each name. The total counts from when a call was due, not from when it began: a stalled system would
 // delay the beginning too and hide the stall.
-func (r *rig) atRate(ctx context.Context, suite string, rate float64, names []string, f func(due time.Time) ([]time.Duration, error)) error {
+func (r *rig) atRate(ctx context.Context, suite string, rate float64, names []string,
+	f func(due time.Time) ([]time.Duration, error)) error {
 	n := max(1, int(rate*r.For.Seconds()))
 	figures := make([]Figure, len(names))
 	for k, name := range names {
@@ -183,8 +185,12 @@ func (r *rig) withdrawals(ctx context.Context) error {
 	details := client.Details(countersigntest.Order(0))
 	return r.atRate(ctx, "withdrawals", withdrawalRate, steps, func(due time.Time) (took []time.Duration, err error) {
 		id, last := fmt.Sprint("withdrawal-", r.next.Add(1)), time.Now()
-		step := func(until time.Time) { took, last = append(took, max(0, until.Sub(last))), time.Now() } // it may have ended before a call returned
-		w, err := r.api.CreateWithdrawal(ctx, client.NewWithdrawal{Merchant: r.id, CallBackID: id, TenantUserID: id, Details: &details})
+		step := func(until time.Time) {
+			took, last = append(took, max(0, until.Sub(last))),
+				time.Now()
+		} // it may have ended before a call returned
+		w, err := r.api.CreateWithdrawal(ctx, client.NewWithdrawal{Merchant: r.id, CallBackID: id, TenantUserID: id,
+			Details: &details})
 		if err != nil {
 			return nil, err
 		}
@@ -199,7 +205,8 @@ func (r *rig) withdrawals(ctx context.Context) error {
 			return nil, err
 		}
 		step(time.Now())
-		if _, err = r.api.ReportOutcome(ctx, w.ID, client.Outcome{Permit: permit.Permit, Executed: &client.Executed{TxID: "0x" + id}}); err != nil {
+		if _, err = r.api.ReportOutcome(ctx, w.ID,
+			client.Outcome{Permit: permit.Permit, Executed: &client.Executed{TxID: "0x" + id}}); err != nil {
 			return nil, err
 		}
 		step(time.Now())
@@ -213,7 +220,8 @@ func (r *rig) withdrawals(ctx context.Context) error {
 // part of that cost.
 func (b *Bench) gateway(ctx context.Context) error {
 	g, err := daemon.NewGateway(daemon.GatewayConfig{
-		Common: daemon.Common{Storage: daemon.Storage{Dir: filepath.Join(b.dir, "gateway"), Keys: db.NewMasterKey(masterKey())}, Log: b.log},
+		Common: daemon.Common{Storage: daemon.Storage{Dir: filepath.Join(b.dir, "gateway"),
+			Keys: db.NewMasterKey(masterKey())}, Log: b.log},
 		Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0", Callbacks: b.keys.MerchantConfig(),
 	})
 	if err == nil {
@@ -253,7 +261,8 @@ func (b *Bench) gateway(ctx context.Context) error {
 			cpus = append(cpus, 1000*ms(processorTime()-used)/float64(n))
 		}
 		b.report.Figures = append(b.report.Figures,
-			Figure{"gateway", fmt.Sprintf("deposits taken with SQLite, %d callers on the same cores", callers), "a second", rates, false},
+			Figure{"gateway", fmt.Sprintf("deposits taken with SQLite, %d callers on the same cores", callers), "a second",
+				rates, false},
 			Figure{"gateway", "processor, callers included", "µs a deposit", cpus, false})
 		return nil
 	}

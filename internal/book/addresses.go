@@ -50,15 +50,16 @@ UPDATE addresses SET state = $2, decided = $3, decided_by = $4, reason = $5, cou
 )
 
 func scanAddress(r db.Rows) (a client.AddressEntry, err error) {
-	err = r.Scan(&a.Seq, &a.TenantUserID, &a.ChainName, &a.Symbol, &a.Address, &a.OldAddress, &a.State, &a.Taken, &a.Decided, &a.DecidedBy, &a.Reason)
+	err = r.Scan(&a.Seq, &a.TenantUserID, &a.ChainName, &a.Symbol, &a.Address, &a.OldAddress, &a.State, &a.Taken,
+		&a.Decided, &a.DecidedBy, &a.Reason)
 	return a, err
 }
 
 // takeAddress records an address that the service sent. An address that replaces another is held until a person
 // decides. Until then, the application shows the old address.
 func (in *inboxTx) takeAddress(ctx context.Context, c *countersign.AddressChange, at db.Millis) error {
-	a := client.AddressEntry{TenantUserID: c.TenantUserID, ChainName: c.ChainName, Symbol: c.Symbol, Address: c.CountingAddress(), OldAddress: c.ToAddress,
-		State: client.AddressTaken, Taken: at}
+	a := client.AddressEntry{TenantUserID: c.TenantUserID, ChainName: c.ChainName, Symbol: c.Symbol,
+		Address: c.CountingAddress(), OldAddress: c.ToAddress, State: client.AddressTaken, Taken: at}
 	if !in.b.takeAddresses {
 		replaces, err := in.replaces(ctx, a)
 		if err != nil {
@@ -66,7 +67,8 @@ func (in *inboxTx) takeAddress(ctx context.Context, c *countersign.AddressChange
 		}
 		if replaces {
 			var one int64 // without a trackingId, each attempt is a new callback
-			if held, err := db.One(ctx, in.t, heldAddressSQL, []any{a.TenantUserID, chainKey(a.ChainName), a.Address}, &one); err != nil || held {
+			if held, err := db.One(ctx, in.t, heldAddressSQL, []any{a.TenantUserID, chainKey(a.ChainName), a.Address},
+				&one); err != nil || held {
 				return err
 			}
 			a.State = client.AddressHeld
@@ -76,7 +78,8 @@ func (in *inboxTx) takeAddress(ctx context.Context, c *countersign.AddressChange
 	in.ledger.event(addressEvent(a, at))
 	counts, err := nextCounts(ctx, in.t, a)
 	if err == nil {
-		_, err = in.t.Exec(ctx, insertAddressSQL, a.TenantUserID, a.ChainName, a.Symbol, a.Address, a.OldAddress, string(a.State), int64(at), chainKey(a.ChainName), counts)
+		_, err = in.t.Exec(ctx, insertAddressSQL, a.TenantUserID, a.ChainName, a.Symbol, a.Address, a.OldAddress,
+			string(a.State), int64(at), chainKey(a.ChainName), counts)
 	}
 	return err
 }
@@ -112,7 +115,8 @@ func (l *ledger) deposited(d *countersign.Deposit) {
 // each other.
 func (l *ledger) writeDeposited(ctx context.Context, t *db.Tx) error {
 	var statements []db.Statement
-	for _, key := range slices.SortedFunc(maps.Keys(l.addresses), func(a, b [3]string) int { return slices.Compare(a[:], b[:]) }) {
+	for _, key := range slices.SortedFunc(maps.Keys(l.addresses),
+		func(a, b [3]string) int { return slices.Compare(a[:], b[:]) }) {
 		statements = append(statements, db.Statement{SQL: insertDepositedSQL, Args: []any{key[0], key[1], key[2]}})
 	}
 	return t.Batch(ctx, statements)
@@ -156,8 +160,9 @@ var addressEvents = map[client.AddressState]client.EventKind{
 }
 
 func addressEvent(a client.AddressEntry, at db.Millis) client.EventEntry {
-	return client.EventEntry{Kind: addressEvents[a.State], At: at, TenantUserID: a.TenantUserID, State: string(a.State), OldAddress: a.OldAddress,
-		Address: a.Address, ChainName: a.ChainName, Symbol: a.Symbol, Reason: a.Reason, DecidedBy: a.DecidedBy}
+	return client.EventEntry{Kind: addressEvents[a.State], At: at, TenantUserID: a.TenantUserID, State: string(a.State),
+		OldAddress: a.OldAddress, Address: a.Address, ChainName: a.ChainName, Symbol: a.Symbol, Reason: a.Reason,
+		DecidedBy: a.DecidedBy}
 }
 
 // Address returns the address with the number seq.
@@ -166,7 +171,8 @@ func (b *Book) Address(ctx context.Context, seq int64) (client.AddressEntry, err
 }
 
 // Addresses returns a page of addresses; see list.
-func (b *Book) Addresses(ctx context.Context, f client.AddressFilter, limit int, before int64) ([]client.AddressEntry, int64, error) {
+func (b *Book) Addresses(ctx context.Context, f client.AddressFilter, limit int,
+	before int64) ([]client.AddressEntry, int64, error) {
 	number := func(a client.AddressEntry) int64 { return a.Seq }
 	return list(ctx, b, "addresses", addressColumns, addressMembers(f), limit, before, number, scanAddress)
 }
@@ -178,7 +184,8 @@ func addressMembers(f client.AddressFilter) []member {
 
 // DecideAddress moves a held address to AddressAccepted or AddressRejected and appends the event. Repeating the
 // decision changes nothing. It returns a *ConflictError if another decision was made.
-func (b *Book) DecideAddress(ctx context.Context, seq int64, to client.AddressState, by, reason string, now db.Millis) (a client.AddressEntry, err error) {
+func (b *Book) DecideAddress(ctx context.Context, seq int64, to client.AddressState, by, reason string,
+	now db.Millis) (a client.AddressEntry, err error) {
 	if to != client.AddressAccepted && to != client.AddressRejected {
 		return client.AddressEntry{}, fmt.Errorf("state is %w: %q", db.ErrInvalid, to)
 	}

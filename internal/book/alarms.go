@@ -36,7 +36,8 @@ func (b *Book) LookAtForwards(ctx context.Context, now db.Millis) error {
 		return err
 	case len(failed) == 0:
 		return b.EndStanding(ctx, standing, now)
-	case len(standing) == 0 && (len(failed) == forwardFailures || failed[0].Attempts >= forwardFailures || now-failed[0].Created >= forwardWaits):
+	case len(standing) == 0 && (len(failed) == forwardFailures || failed[0].Attempts >= forwardFailures ||
+		now-failed[0].Created >= forwardWaits):
 		return b.RaiseAlarm(ctx, client.Alarm{Kind: client.AlarmForwardFailing, Subject: failed[0].LastError, First: now})
 	}
 	return nil
@@ -45,7 +46,8 @@ func (b *Book) LookAtForwards(ctx context.Context, now db.Millis) error {
 // EndAlarms ends the alarms whose cause is over. It reads the alarms before it looks at the causes, so that an alarm
 // that is raised meanwhile stays open.
 func (b *Book) EndAlarms(ctx context.Context, now db.Millis) error {
-	standing, err := b.StandingAlarms(ctx, client.AlarmPossibleDuplicate, client.AlarmAddressChanged, client.AlarmAllRefused, client.AlarmDepositRefused)
+	standing, err := b.StandingAlarms(ctx, client.AlarmPossibleDuplicate, client.AlarmAddressChanged,
+		client.AlarmAllRefused, client.AlarmDepositRefused)
 	if err != nil || len(standing) == 0 {
 		return err
 	}

@@ -18,8 +18,10 @@ var migrations embed.FS
 
 // End returns the merchant's end, for db.Open.
 func End() db.End {
-	return db.End{Name: "merchant", Migrations: []fs.FS{db.Common, journal.Migrations, migrations}, Keep: journal.Keep, Acked: journal.Acked,
-		Sealed: []db.SealedTable{{Name: "audit_key", Key: "id", DataKey: "data_key"}, {Name: "signing_key", Key: "id", DataKey: "data_key"}, {Name: "changes", Key: "id", DataKey: "data_key"}, {Name: "sessions", Key: "id", DataKey: "data_key"}, sealedRefused}}
+	return db.End{Name: "merchant", Migrations: []fs.FS{db.Common, journal.Migrations, migrations}, Keep: journal.Keep,
+		Acked: journal.Acked, Sealed: []db.SealedTable{{Name: "audit_key", Key: "id", DataKey: "data_key"},
+			{Name: "signing_key", Key: "id", DataKey: "data_key"}, {Name: "changes", Key: "id", DataKey: "data_key"},
+			{Name: "sessions", Key: "id", DataKey: "data_key"}, sealedRefused}}
 }
 
 // Config holds the settings of a Book.

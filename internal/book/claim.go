@@ -164,7 +164,8 @@ func (in *inboxTx) run(ctx context.Context) error {
 		if n != nil && *n == 0 {
 			// The entry was settled meanwhile. Settling does not take this transaction's lock and may happen after
 			// the lease has ended. The caller asks again and gets the settled state.
-			in.results[i] = merchant.Claimed{State: merchant.StateBusy, Seq: in.results[i].Seq, PossibleDuplicate: in.results[i].PossibleDuplicate}
+			in.results[i] = merchant.Claimed{State: merchant.StateBusy, Seq: in.results[i].Seq,
+				PossibleDuplicate: in.results[i].PossibleDuplicate}
 		}
 	}
 	if err := journal.AddCount(ctx, in.t, journal.CallbacksTaken, in.addedAt, in.added); err != nil {
@@ -181,8 +182,8 @@ func (in *inboxTx) claim(i int, e *merchant.Entry, suspect bool) *inboxRow {
 		in.results[i] = row.claim(e, in.compare)
 		if in.results[i].Replaced {
 			in.ledger.alarm(client.AlarmRequestSuspect, key.id+" ("+string(merchant.ReasonOtherContent)+")", db.MillisOf(e.At))
-			in.updates = append(in.updates, db.Statement{SQL: replaceInboxSQL, Args: []any{row.seq, e.Callback.User(), e.Content[:],
-				orNull(keyOf(e.Transfer)), orNull(keyOf(e.Payment))}})
+			in.updates = append(in.updates, db.Statement{SQL: replaceInboxSQL,
+				Args: []any{row.seq, e.Callback.User(), e.Content[:], orNull(keyOf(e.Transfer)), orNull(keyOf(e.Payment))}})
 		}
 		in.update(i, e, row)
 		return row
@@ -196,8 +197,9 @@ func (in *inboxTx) claim(i int, e *merchant.Entry, suspect bool) *inboxRow {
 		ended = int64(db.MillisOf(e.At))
 	}
 	in.added, in.addedAt = in.added+1, max(in.addedAt, db.MillisOf(e.At))
-	in.fresh = append(in.fresh, row.seq, int64(key.typ), key.id, e.Callback.User(), e.Callback.OrderID(), e.Content[:], orNull(keyOf(e.Transfer)),
-		orNull(keyOf(e.Payment)), e.TxIndex, bit(row.duplicate), bit(row.suspect), row.claims, int64(row.leaseUntil), bit(row.settled), int64(db.MillisOf(e.At)), ended)
+	in.fresh = append(in.fresh, row.seq, int64(key.typ), key.id, e.Callback.User(), e.Callback.OrderID(), e.Content[:],
+		orNull(keyOf(e.Transfer)), orNull(keyOf(e.Payment)), e.TxIndex, bit(row.duplicate), bit(row.suspect), row.claims,
+		int64(row.leaseUntil), bit(row.settled), int64(db.MillisOf(e.At)), ended)
 	return row
 }
 
@@ -212,7 +214,8 @@ func (in *inboxTx) judgeAgain(ctx context.Context, e *merchant.Entry, row *inbox
 	if r.Reply, final = standing(o, r.Reply); final && r.Reply.Code != countersign.CodeAccepted {
 		row.reply, r.Revoked = r.Reply, true
 		in.ledger.alarm(client.AlarmEndedAgain, e.ID, db.MillisOf(e.At))
-		in.updates = append(in.updates, db.Statement{SQL: endReplySQL, Args: []any{e.ID, int64(r.Reply.Code), r.Reply.Message}})
+		in.updates = append(in.updates, db.Statement{SQL: endReplySQL,
+			Args: []any{e.ID, int64(r.Reply.Code), r.Reply.Message}})
 	}
 	return nil
 }
@@ -312,11 +315,12 @@ func (in *inboxTx) read(ctx context.Context) error {
 	d := in.b.Dialect()
 	var statements []db.Statement
 	for typ, list := range ids {
-		statements = append(statements, db.Statement{SQL: readInboxSQL, Args: []any{d.List(list), int64(typ)}, Row: func(r db.Rows) error {
-			key, row, err := scanInboxRow(r, typ)
-			in.rows[key] = row
-			return err
-		}})
+		statements = append(statements, db.Statement{SQL: readInboxSQL, Args: []any{d.List(list), int64(typ)},
+			Row: func(r db.Rows) error {
+				key, row, err := scanInboxRow(r, typ)
+				in.rows[key] = row
+				return err
+			}})
 	}
 	if len(transfers) > 0 {
 		scan := func(r db.Rows) error {
@@ -341,8 +345,9 @@ func scanInboxRow(r db.Rows, typ countersign.Type) (key inboxKey, _ *inboxRow, e
 	var content []byte
 	var duplicate, suspect, settled int64
 	var d [4]string
-	err = r.Scan(&key.id, &key.order, &row.seq, &content, &row.txIndex, &duplicate, &suspect, &settled, &row.claims, &row.leaseUntil, &row.reply.Code, &row.reply.Message,
-		&d[0], &d[1], &d[2], &d[3], &row.reply.TenantUserID, &row.created)
+	err = r.Scan(&key.id, &key.order, &row.seq, &content, &row.txIndex, &duplicate, &suspect, &settled, &row.claims,
+		&row.leaseUntil, &row.reply.Code, &row.reply.Message, &d[0], &d[1], &d[2], &d[3], &row.reply.TenantUserID,
+		&row.created)
 	if err != nil {
 		return key, nil, err
 	}
@@ -368,9 +373,11 @@ UPDATE inbox SET tenant_user_id = $2, content = $3, transfer = $4, payment = $5 
 func (in *inboxTx) update(i int, e *merchant.Entry, row *inboxRow) {
 	switch in.results[i].State {
 	case merchant.StateTaken:
-		in.updates = append(in.updates, db.Statement{SQL: takeInboxSQL, Args: []any{row.seq, int64(db.MillisOf(e.At)), row.txIndex, bit(row.duplicate)}})
+		in.updates = append(in.updates, db.Statement{SQL: takeInboxSQL, Args: []any{row.seq, int64(db.MillisOf(e.At)),
+			row.txIndex, bit(row.duplicate)}})
 	case merchant.StateClaimed:
 		in.leased[i] = new(int64)
-		in.updates = append(in.updates, db.Statement{SQL: leaseInboxSQL, Args: []any{row.seq, row.claims, int64(row.leaseUntil), row.txIndex, bit(row.duplicate)}, N: in.leased[i]})
+		in.updates = append(in.updates, db.Statement{SQL: leaseInboxSQL,
+			Args: []any{row.seq, row.claims, int64(row.leaseUntil), row.txIndex, bit(row.duplicate)}, N: in.leased[i]})
 	}
 }

@@ -25,14 +25,15 @@ func decideDeposits(ctx context.Context, t *db.Tx, list []client.DepositEntry) e
 	var held []client.DepositEntry
 	var statements []db.Statement
 	for _, decision := range list {
-		statements = append(statements, db.Statement{SQL: lockDepositSQL, Args: []any{decision.Seq}, Row: func(r db.Rows) error {
-			d, err := scanDeposit(r)
-			if err == nil && d.State == client.DepositHeld {
-				d.State, d.Decided, d.DecidedBy, d.Reason = decision.State, decision.Decided, decision.DecidedBy, decision.Reason
-				held = append(held, d)
-			}
-			return err
-		}})
+		statements = append(statements, db.Statement{SQL: lockDepositSQL, Args: []any{decision.Seq},
+			Row: func(r db.Rows) error {
+				d, err := scanDeposit(r)
+				if err == nil && d.State == client.DepositHeld {
+					d.State, d.Decided, d.DecidedBy, d.Reason = decision.State, decision.Decided, decision.DecidedBy, decision.Reason
+					held = append(held, d)
+				}
+				return err
+			}})
 	}
 	if err := t.Batch(ctx, statements); err != nil || len(held) == 0 {
 		return err

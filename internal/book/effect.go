@@ -97,7 +97,8 @@ func (in *inboxTx) storeMove(ctx context.Context, from, to Order) error {
 	if to.State == client.OrderEnded && to.Confirmed > 0 {
 		in.ledger.unspent(to)
 	}
-	if _, err := in.t.Exec(ctx, moveOrderSQL, to.CallBackID, string(to.State), to.Reason, string(to.Waiting), to.TxID, int64(to.Updated), int64(to.Ended)); err != nil {
+	if _, err := in.t.Exec(ctx, moveOrderSQL, to.CallBackID, string(to.State), to.Reason, string(to.Waiting), to.TxID,
+		int64(to.Updated), int64(to.Ended)); err != nil {
 		return err
 	}
 	return countMoved(ctx, in.t, from.State, to.State)

@@ -17,8 +17,9 @@ import (
 func (l *ledger) records(ctx context.Context, t *db.Tx) error {
 	for _, e := range l.events {
 		details := countersign.Details{Address: e.Address, ChainName: e.ChainName, Symbol: e.Symbol, Amount: e.Amount}
-		r := journal.Record{Kind: string(e.Kind), At: e.At, Data: journal.Event{CallBackID: e.CallBackID, Deposit: e.Deposit, TenantUserID: e.TenantUserID, State: e.State,
-			Details: journal.DetailsOf(&details), OldAddress: e.OldAddress, TxID: e.TxID, Reason: e.Reason, DecidedBy: e.DecidedBy}}
+		r := journal.Record{Kind: string(e.Kind), At: e.At, Data: journal.Event{CallBackID: e.CallBackID, Deposit: e.Deposit,
+			TenantUserID: e.TenantUserID, State: e.State, Details: journal.DetailsOf(&details), OldAddress: e.OldAddress,
+			TxID: e.TxID, Reason: e.Reason, DecidedBy: e.DecidedBy}}
 		switch {
 		case e.CallBackID != "":
 			r.About = []string{e.CallBackID}
@@ -71,7 +72,9 @@ func (b *Book) RecordAnswer(ctx context.Context, e merchant.Exchange, now db.Mil
 			return err
 		}
 		return journal.AddAbout(ctx, t, journal.WithdrawalAnswered, q.CallBackID, now, journal.Answer{
-			CallBackID: q.CallBackID, TenantUserID: q.TenantUserID, RequestUUID: q.RequestUUID, Request: string(e.Request), RequestOpened: string(e.RequestOpened),
-			ErrCode: int64(e.Code), Message: e.Message, Response: e.Data, ResponseOpened: string(e.DataOpened), Link: linkOf(e.Link)})
+			CallBackID: q.CallBackID, TenantUserID: q.TenantUserID, RequestUUID: q.RequestUUID, Request: string(e.Request),
+			RequestOpened: string(e.RequestOpened),
+			ErrCode:       int64(e.Code), Message: e.Message, Response: e.Data, ResponseOpened: string(e.DataOpened),
+			Link: linkOf(e.Link)})
 	})
 }

@@ -61,7 +61,8 @@ func (in *inboxTx) takeExecution(ctx context.Context, e *merchant.Entry, c *coun
 		return nil // it names no other transaction
 	}
 	reported := sentDetails(o, c)
-	x := execution{callBackID: c.CallBackID, txID: c.TxID, user: c.TenantUserID, symbol: countersign.FoldSymbol(reported.Symbol), amount: reported.Amount, reported: at, fresh: true}
+	x := execution{callBackID: c.CallBackID, txID: c.TxID, user: c.TenantUserID,
+		symbol: countersign.FoldSymbol(reported.Symbol), amount: reported.Amount, reported: at, fresh: true}
 	x.payment = db.Digest(countersign.FoldTxID(c.TxID), x.symbol, x.user)
 	first := true // of this transaction
 	for i := range list {
@@ -94,8 +95,10 @@ func (in *inboxTx) takeExecution(ctx context.Context, e *merchant.Entry, c *coun
 		return err
 	}
 	in.ledger.orderAlarm(why, c.CallBackID, at)
-	in.ledger.event(client.EventEntry{Kind: client.EventOrderExecuted, At: at, CallBackID: c.CallBackID, TenantUserID: c.TenantUserID, State: string(client.OrderExecuted),
-		Address: reported.Address, ChainName: reported.ChainName, Symbol: reported.Symbol, Amount: reported.Amount, TxID: c.TxID, Reason: moved.Reason, DecidedBy: moved.DecidedBy})
+	in.ledger.event(client.EventEntry{Kind: client.EventOrderExecuted, At: at, CallBackID: c.CallBackID,
+		TenantUserID: c.TenantUserID, State: string(client.OrderExecuted), Address: reported.Address,
+		ChainName: reported.ChainName, Symbol: reported.Symbol, Amount: reported.Amount,
+		TxID: c.TxID, Reason: moved.Reason, DecidedBy: moved.DecidedBy})
 	return in.ledger.recount(ctx, in.t, moved, list)
 }
 
@@ -142,7 +145,8 @@ func (l *ledger) recount(ctx context.Context, t *db.Tx, o Order, list []executio
 			continue
 		}
 		writes = append(writes, db.Statement{SQL: writeExecutionSQL,
-			Args: []any{x.callBackID, x.payment, x.txID, x.user, x.symbol, x.amount.String(), counted.String(), int64(x.reported)}})
+			Args: []any{x.callBackID, x.payment, x.txID, x.user, x.symbol, x.amount.String(), counted.String(),
+				int64(x.reported)}})
 	}
 	return t.Batch(ctx, writes)
 }

@@ -15,9 +15,11 @@ import (
 
 // taken returns the entry of a deposit that the service sent.
 func taken(c *countersign.Deposit, at db.Millis) client.DepositEntry {
-	d := client.DepositEntry{TrackingID: c.TrackingID, TenantUserID: c.TenantUserID, TxID: c.TxID, ChainName: c.ChainName, Symbol: c.Symbol,
-		Amount: c.Amount, FromAddress: c.FromAddress, ToAddress: c.ToAddress, RiskLevelFrom: knownRisk(c.RiskLevelFrom),
-		RiskLevelTo: knownRisk(c.RiskLevelTo), TxIndex: c.TxIndex, Business: c.Business, State: client.DepositTaken, Taken: at}
+	d := client.DepositEntry{TrackingID: c.TrackingID, TenantUserID: c.TenantUserID, TxID: c.TxID, ChainName: c.ChainName,
+		Symbol: c.Symbol, Amount: c.Amount, FromAddress: c.FromAddress, ToAddress: c.ToAddress,
+		RiskLevelFrom: knownRisk(c.RiskLevelFrom),
+		RiskLevelTo:   knownRisk(c.RiskLevelTo), TxIndex: c.TxIndex, Business: c.Business,
+		State: client.DepositTaken, Taken: at}
 	for _, m := range slices.Concat(c.AsSent, c.Extra) {
 		if d.AsSent == nil {
 			d.AsSent = map[string]json.RawMessage{}
@@ -59,8 +61,9 @@ func scanDeposit(r db.Rows) (client.DepositEntry, error) {
 	var d client.DepositEntry
 	var amount, asSent string
 	var riskFrom, riskTo, suspect int64
-	err := r.Scan(&d.Seq, &d.TrackingID, &d.TenantUserID, &d.TxID, &d.ChainName, &d.Symbol, &amount, &d.FromAddress, &d.ToAddress,
-		&riskFrom, &riskTo, &d.TxIndex, &d.Business, &d.State, &suspect, &d.Taken, &d.Decided, &d.DecidedBy, &d.Reason, &asSent)
+	err := r.Scan(&d.Seq, &d.TrackingID, &d.TenantUserID, &d.TxID, &d.ChainName, &d.Symbol, &amount, &d.FromAddress,
+		&d.ToAddress, &riskFrom, &riskTo, &d.TxIndex, &d.Business, &d.State, &suspect, &d.Taken, &d.Decided, &d.DecidedBy,
+		&d.Reason, &asSent)
 	d.RiskLevelFrom, d.RiskLevelTo, d.Suspect = knownRisk(riskFrom), knownRisk(riskTo), suspect != 0
 	d.PossibleDuplicate = d.State != client.DepositTaken && !d.Suspect
 	if err == nil {
@@ -107,7 +110,8 @@ UPDATE deposits SET state = $2, decided = $3, decided_by = $4, reason = $5 WHERE
 
 // DecideDeposit moves a held deposit to DepositCredited or DepositRejected and appends the event. Repeating the
 // decision changes nothing. It returns a *ConflictError if another decision was made.
-func (b *Book) DecideDeposit(ctx context.Context, seq int64, to client.DepositState, by, reason string, now db.Millis) (d client.DepositEntry, err error) {
+func (b *Book) DecideDeposit(ctx context.Context, seq int64, to client.DepositState, by, reason string,
+	now db.Millis) (d client.DepositEntry, err error) {
 	if to != client.DepositCredited && to != client.DepositRejected {
 		return client.DepositEntry{}, fmt.Errorf("state is %w: %q", db.ErrInvalid, to)
 	}
@@ -143,7 +147,8 @@ func (l *ledger) decide(ctx context.Context, t *db.Tx, list []client.DepositEntr
 	statements := make([]db.Statement, len(list))
 	changed := make([]int64, len(list))
 	for i, d := range list {
-		statements[i] = db.Statement{SQL: decideDepositSQL, Args: []any{d.Seq, string(d.State), int64(d.Decided), d.DecidedBy, d.Reason}, N: &changed[i]}
+		statements[i] = db.Statement{SQL: decideDepositSQL, Args: []any{d.Seq, string(d.State), int64(d.Decided), d.DecidedBy,
+			d.Reason}, N: &changed[i]}
 		l.event(decidedEvent(d.Seq, d))
 	}
 	if err := t.Batch(ctx, statements); err != nil {
@@ -157,8 +162,9 @@ func (l *ledger) decide(ctx context.Context, t *db.Tx, list []client.DepositEntr
 
 // decidedEvent returns the event of the decision on d.
 func decidedEvent(seq int64, d client.DepositEntry) client.EventEntry {
-	return client.EventEntry{Kind: client.EventKind("deposit." + d.State), At: d.Decided, Deposit: seq, TenantUserID: d.TenantUserID, State: string(d.State),
-		Address: d.ToAddress, ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount, TxID: d.TxID, Reason: d.Reason, DecidedBy: d.DecidedBy}
+	return client.EventEntry{Kind: client.EventKind("deposit." + d.State), At: d.Decided, Deposit: seq,
+		TenantUserID: d.TenantUserID, State: string(d.State), Address: d.ToAddress, ChainName: d.ChainName, Symbol: d.Symbol,
+		Amount: d.Amount, TxID: d.TxID, Reason: d.Reason, DecidedBy: d.DecidedBy}
 }
 
 const eventColumns = `seq, kind, at, call_back_id, deposit, tenant_user_id, state, address, old_address, chain_name, symbol, amount,
@@ -218,7 +224,8 @@ func (b *Book) Cursor(ctx context.Context, name string) (client.Cursor, error) {
 
 // MoveCursor acknowledges both feeds up to the given numbers; 0 leaves a feed as it is. A cursor never goes back, so
 // a lower number changes nothing. It returns a *ConflictError for a number beyond the end of a feed.
-func (b *Book) MoveCursor(ctx context.Context, name string, deposits, events int64, now db.Millis) (c client.Cursor, err error) {
+func (b *Book) MoveCursor(ctx context.Context, name string, deposits, events int64,
+	now db.Millis) (c client.Cursor, err error) {
 	if name == "" || db.CheckText("", name) != nil {
 		return c, fmt.Errorf("name is %w", db.ErrInvalid)
 	}
@@ -232,7 +239,8 @@ func (b *Book) MoveCursor(ctx context.Context, name string, deposits, events int
 		case events > last[feedEvents]:
 			return &db.ConflictError{Member: "events", Reason: "is beyond the end of the feed"}
 		}
-		if _, err = db.One(ctx, t, moveCursorSQL, []any{name, deposits, events, int64(now)}, &c.Name, &c.Deposits, &c.Events, &c.Updated); err != nil {
+		if _, err = db.One(ctx, t, moveCursorSQL, []any{name, deposits, events, int64(now)}, &c.Name, &c.Deposits, &c.Events,
+			&c.Updated); err != nil {
 			return err
 		}
 		return journal.Add(ctx, t, journal.Record{Kind: journal.CursorMoved, At: now, Data: c})

@@ -23,7 +23,8 @@ var finds = []struct {
 	{client.FoundAddress, client.MatchedID, `seq = $3`, ""},
 	{client.FoundRefused, client.MatchedID, `seq = $3`, ""},
 	{client.FoundDeposit, client.MatchedTrackingID, `substr(tracking_id, 1, 64) = $2`, "tracking_id"},
-	{client.FoundOrder, client.MatchedTrackingID, `call_back_id IN (SELECT call_back_id FROM inbox WHERE id = $1 AND call_back_id <> '')`, ""},
+	{client.FoundOrder, client.MatchedTrackingID,
+		`call_back_id IN (SELECT call_back_id FROM inbox WHERE id = $1 AND call_back_id <> '')`, ""},
 	{client.FoundRefused, client.MatchedTrackingID, `id = $1`, ""}, // no index: the table is bounded
 	{client.FoundDeposit, client.MatchedTxID, `substr(tx_id, 1, 64) = $2`, "tx_id"},
 	{client.FoundOrder, client.MatchedTxID, `tx_id <> '' AND substr(tx_id, 1, 64) = $2`, "tx_id"},
@@ -39,8 +40,10 @@ var finds = []struct {
 // searchSQL reads the newest matches of each part.
 var searchSQL = func() string {
 	from := map[client.FoundKind]struct{ table, columns string }{
-		client.FoundDeposit: {"deposits", "CAST(seq AS TEXT) AS name, taken AS at"}, client.FoundOrder: {"orders", "call_back_id AS name, created AS at"},
-		client.FoundAddress: {"addresses", "CAST(seq AS TEXT) AS name, taken AS at"}, client.FoundRefused: {"refused", "CAST(seq AS TEXT) AS name, first AS at"},
+		client.FoundDeposit: {"deposits", "CAST(seq AS TEXT) AS name, taken AS at"},
+		client.FoundOrder:   {"orders", "call_back_id AS name, created AS at"},
+		client.FoundAddress: {"addresses", "CAST(seq AS TEXT) AS name, taken AS at"},
+		client.FoundRefused: {"refused", "CAST(seq AS TEXT) AS name, first AS at"},
 	}
 	var parts []string
 	for i, f := range finds {

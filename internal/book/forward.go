@@ -43,7 +43,8 @@ UPDATE forwards SET due = $3, reason = $4, sending = 0 WHERE feed = $1 AND seq =
 
 	// anyForwardSQL reports whether a claim would find anything.
 	anyForwardSQL = `
-SELECT 1 WHERE EXISTS (SELECT 1 FROM forwards WHERE due <= $1) OR EXISTS (SELECT 1 ` + freshDeposits + `) OR EXISTS (SELECT 1 ` + freshEvents + `)`
+SELECT 1 WHERE EXISTS (SELECT 1 FROM forwards WHERE due <= $1) OR EXISTS (SELECT 1 ` + freshDeposits +
+		`) OR EXISTS (SELECT 1 ` + freshEvents + `)`
 )
 
 var insertForwards = db.NewInsert(insertForwardSQL, 8)
@@ -60,7 +61,8 @@ type Forward struct {
 
 // ClaimForwards leases at most limit due entries. Those that have waited longest come first. No other claim gets them
 // until the lease ends. Entries that are not settled by then are due again.
-func (b *Book) ClaimForwards(ctx context.Context, now db.Millis, lease time.Duration, limit int) (list []Forward, err error) {
+func (b *Book) ClaimForwards(ctx context.Context, now db.Millis, lease time.Duration,
+	limit int) (list []Forward, err error) {
 	// Most claims would find nothing. This query shows that without a transaction and without a lock.
 	var is int
 	if any, err := db.One(ctx, b, anyForwardSQL, []any{int64(now)}, &is); err != nil || !any {

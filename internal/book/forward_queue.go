@@ -32,7 +32,8 @@ func positions(ctx context.Context, q db.Querier, text string) ([]client.Forward
 
 // BeginForwarding starts the forwarding of the feeds that were never forwarded, and returns them. It starts with
 // their first entry, or with the next new one if onlyNew.
-func (b *Book) BeginForwarding(ctx context.Context, onlyNew bool, now db.Millis) (begun []client.ForwardingFeed, err error) {
+func (b *Book) BeginForwarding(ctx context.Context, onlyNew bool,
+	now db.Millis) (begun []client.ForwardingFeed, err error) {
 	err = b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		begun = nil
 		list, err := positions(ctx, t, positionsSQL+"{lock}")
@@ -50,7 +51,8 @@ func (b *Book) BeginForwarding(ctx context.Context, onlyNew bool, now db.Millis)
 			case onlyNew:
 				p.Position = p.Last
 			case p.Feed == client.FeedOfDeposits && purged > 0:
-				return &db.ConflictError{Reason: fmt.Sprintf("deposits up to number %d were purged and cannot be forwarded", purged)}
+				return &db.ConflictError{Reason: fmt.Sprintf(
+					"deposits up to number %d were purged and cannot be forwarded", purged)}
 			}
 			p.Begun = max(1, now)
 			begun = append(begun, p)

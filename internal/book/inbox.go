@@ -185,8 +185,8 @@ func (b *Book) Settle(ctx context.Context, s merchant.Settlement) (stands mercha
 		var seq, claims, settled int64
 		var kept merchant.Reply
 		var details [4]string
-		found, err := db.One(ctx, t, lockInboxSQL, []any{int64(s.Type), s.ID, s.Order}, &seq, &claims, &settled, &kept.Code, &kept.Message,
-			&details[0], &details[1], &details[2], &details[3], &kept.TenantUserID)
+		found, err := db.One(ctx, t, lockInboxSQL, []any{int64(s.Type), s.ID, s.Order}, &seq, &claims, &settled, &kept.Code,
+			&kept.Message, &details[0], &details[1], &details[2], &details[3], &kept.TenantUserID)
 		switch {
 		case err != nil:
 			return err
@@ -263,17 +263,20 @@ func keptDetails(text [4]string) (countersign.Details, error) {
 const inboxColumns = `seq, type, id, tenant_user_id, call_back_id, duplicate, suspect, settled, created, ended, code, message`
 
 // Entries returns a page of the inbox; see list.
-func (b *Book) Entries(ctx context.Context, f client.InboxFilter, limit int, before int64) ([]client.InboxEntry, int64, error) {
+func (b *Book) Entries(ctx context.Context, f client.InboxFilter, limit int,
+	before int64) ([]client.InboxEntry, int64, error) {
 	number := func(e client.InboxEntry) int64 { return e.Seq }
-	return list(ctx, b, "inbox", inboxColumns, inboxMembers(f), limit, before, number, func(r db.Rows) (e client.InboxEntry, err error) {
-		var duplicate, suspect, settled, code int64
-		err = r.Scan(&e.Seq, &e.Type, &e.ID, &e.TenantUserID, &e.CallBackID, &duplicate, &suspect, &settled, &e.Created, &e.Ended, &code, &e.Message)
-		e.PossibleDuplicate, e.Suspect, e.Settled = duplicate != 0, suspect != 0, settled != 0
-		if e.Settled {
-			e.ErrCode = &code
-		}
-		return e, err
-	})
+	return list(ctx, b, "inbox", inboxColumns, inboxMembers(f), limit, before, number,
+		func(r db.Rows) (e client.InboxEntry, err error) {
+			var duplicate, suspect, settled, code int64
+			err = r.Scan(&e.Seq, &e.Type, &e.ID, &e.TenantUserID, &e.CallBackID, &duplicate, &suspect, &settled, &e.Created,
+				&e.Ended, &code, &e.Message)
+			e.PossibleDuplicate, e.Suspect, e.Settled = duplicate != 0, suspect != 0, settled != 0
+			if e.Settled {
+				e.ErrCode = &code
+			}
+			return e, err
+		})
 }
 
 func inboxMembers(f client.InboxFilter) []member {

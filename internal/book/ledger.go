@@ -39,7 +39,8 @@ const (
 var alarmOfCause = map[cause]client.AlarmKind{
 	neverOrdered: client.AlarmOrderUnknown, otherUser: client.AlarmOrderUnknown,
 	notConfirmed: client.AlarmExecutedDiffers, otherDetails: client.AlarmExecutedDiffers,
-	secondTransaction: client.AlarmExecutedTwice, executedAfterEnd: client.AlarmExecutedTwice, endedAfterwards: client.AlarmExecutedTwice,
+	secondTransaction: client.AlarmExecutedTwice, executedAfterEnd: client.AlarmExecutedTwice,
+	endedAfterwards: client.AlarmExecutedTwice,
 }
 
 // orderAlarm raises the alarm of a cause, if there is one.
@@ -96,17 +97,20 @@ func (l *ledger) write(ctx context.Context, t *db.Tx) error {
 			state := d.State
 			if d.Decided != 0 { // first held, like every deposit that is decided on
 				state = client.DepositHeld
-				decided = append(decided, db.Statement{SQL: decideDepositSQL, Args: []any{seq, string(d.State), int64(d.Decided), d.DecidedBy, d.Reason}})
+				decided = append(decided, db.Statement{SQL: decideDepositSQL, Args: []any{seq, string(d.State), int64(d.Decided),
+					d.DecidedBy, d.Reason}})
 				l.event(decidedEvent(seq, *d))
 			}
 			asSent, err := storedAsSent(d)
 			if err != nil {
 				return err
 			}
-			fresh = append(fresh, seq, d.TrackingID, d.TenantUserID, d.TxID, d.ChainName, d.Symbol, d.Amount.String(), d.FromAddress, d.ToAddress,
-				storedRisk(d.RiskLevelFrom), storedRisk(d.RiskLevelTo), d.TxIndex, d.Business, string(state), bit(d.Suspect), int64(d.Taken), asSent)
+			fresh = append(fresh, seq, d.TrackingID, d.TenantUserID, d.TxID, d.ChainName, d.Symbol, d.Amount.String(),
+				d.FromAddress, d.ToAddress, storedRisk(d.RiskLevelFrom), storedRisk(d.RiskLevelTo), d.TxIndex, d.Business,
+				string(state), bit(d.Suspect), int64(d.Taken), asSent)
 		}
-		if err := t.Batch(ctx, append(append(insertDeposits.Statements(fresh, nil), decided...), db.EndFeed(feedDeposits, seq))); err != nil {
+		if err := t.Batch(ctx, append(append(insertDeposits.Statements(fresh, nil), decided...),
+			db.EndFeed(feedDeposits, seq))); err != nil {
 			return err
 		}
 		t.Wake(TopicDeposits)

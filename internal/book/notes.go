@@ -29,7 +29,8 @@ func (b *Book) NoteOrder(ctx context.Context, callBackID string, n db.Vote) erro
 		if err != nil {
 			return err
 		}
-		return journal.AddAbout(ctx, t, journal.OrderNoted, o.CallBackID, n.At, journal.Note{CallBackID: o.CallBackID, Number: seq, Text: n.Text})
+		return journal.AddAbout(ctx, t, journal.OrderNoted, o.CallBackID, n.At,
+			journal.Note{CallBackID: o.CallBackID, Number: seq, Text: n.Text})
 	})
 }
 
@@ -44,6 +45,7 @@ func (b *Book) NoteDeposit(ctx context.Context, seq int64, n db.Vote) error {
 		if err != nil {
 			return err
 		}
-		return journal.Add(ctx, t, journal.Record{Kind: journal.DepositNoted, At: n.At, Data: journal.Note{Deposit: d.Seq, Number: number, Text: n.Text}})
+		return journal.Add(ctx, t, journal.Record{Kind: journal.DepositNoted, At: n.At,
+			Data: journal.Note{Deposit: d.Seq, Number: number, Text: n.Text}})
 	})
 }

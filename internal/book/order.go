@@ -23,8 +23,9 @@ func scanOrder(r db.Rows) (Order, error) {
 	var o Order
 	var amount, labels string
 	var restored int64
-	err := r.Scan(&o.CallBackID, &o.TenantUserID, &o.Address, &o.ChainName, &o.Symbol, &amount, &labels, &o.ExpiresAt, &o.OrderedBy, &o.State,
-		&o.DecidedBy, &o.Created, &o.Confirmed, &o.Seq, &o.Reason, &o.Waiting, &o.TxID, &o.Updated, &o.Ended, &restored)
+	err := r.Scan(&o.CallBackID, &o.TenantUserID, &o.Address, &o.ChainName, &o.Symbol, &amount, &labels, &o.ExpiresAt,
+		&o.OrderedBy, &o.State, &o.DecidedBy, &o.Created, &o.Confirmed, &o.Seq, &o.Reason, &o.Waiting, &o.TxID, &o.Updated,
+		&o.Ended, &restored)
 	o.Restored = restored != 0
 	if o.ExpiresAt == db.Never {
 		o.ExpiresAt = 0
@@ -67,8 +68,9 @@ func isNotFound(err error) bool { return errors.Is(err, db.ErrNotFound) }
 
 // orderEvent returns the event of o in its present state.
 func orderEvent(kind client.EventKind, o Order, at db.Millis) client.EventEntry {
-	return client.EventEntry{Kind: kind, At: at, CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, State: string(o.State),
-		Address: o.Address, ChainName: o.ChainName, Symbol: o.Symbol, Amount: o.Amount, TxID: o.TxID, Reason: o.Reason, DecidedBy: o.DecidedBy}
+	return client.EventEntry{Kind: kind, At: at, CallBackID: o.CallBackID, TenantUserID: o.TenantUserID,
+		State: string(o.State), Address: o.Address, ChainName: o.ChainName, Symbol: o.Symbol, Amount: o.Amount, TxID: o.TxID,
+		Reason: o.Reason, DecidedBy: o.DecidedBy}
 }
 
 const insertOrderSQL = `
@@ -77,8 +79,9 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
 ON CONFLICT (call_back_id) DO NOTHING`
 
 func insertOrder(ctx context.Context, t *db.Tx, o Order) (bool, error) {
-	n, err := t.Exec(ctx, insertOrderSQL, o.CallBackID, o.TenantUserID, o.Address, o.ChainName, o.Symbol, countersign.FoldSymbol(o.Symbol), o.Amount.String(),
-		storedLabels(o.Labels), int64(cmp.Or(o.ExpiresAt, db.Never)), o.OrderedBy, string(o.State), o.Reason, int64(o.Created), int64(o.Updated), int64(o.Ended))
+	n, err := t.Exec(ctx, insertOrderSQL, o.CallBackID, o.TenantUserID, o.Address, o.ChainName, o.Symbol,
+		countersign.FoldSymbol(o.Symbol), o.Amount.String(), storedLabels(o.Labels), int64(cmp.Or(o.ExpiresAt, db.Never)),
+		o.OrderedBy, string(o.State), o.Reason, int64(o.Created), int64(o.Updated), int64(o.Ended))
 	if err != nil || n == 0 {
 		return false, err
 	}
@@ -88,7 +91,8 @@ func insertOrder(ctx context.Context, t *db.Tx, o Order) (bool, error) {
 // AddOrder stores an order in the state open. For a known order with the same content it returns that order in its
 // present state, with duplicate true. It returns a *ConflictError if the callBackId has other content, or if the
 // service asked for the order earlier: the answer that it is unknown stands.
-func (b *Book) AddOrder(ctx context.Context, n client.NewOrder, by string, now db.Millis) (o Order, duplicate bool, err error) {
+func (b *Book) AddOrder(ctx context.Context, n client.NewOrder, by string,
+	now db.Millis) (o Order, duplicate bool, err error) {
 	if err := checkNewOrder(n, now); err != nil {
 		return Order{}, false, err
 	}
@@ -109,10 +113,12 @@ func (b *Book) AddOrder(ctx context.Context, n client.NewOrder, by string, now d
 	}
 	if duplicate {
 		if o.State == client.OrderUnknown {
-			return Order{}, false, &db.ConflictError{Member: "callBackId", Reason: "was refused as unknown, or ended or executed by the service, before it was ordered: order it under another callBackId"}
+			return Order{}, false, &db.ConflictError{Member: "callBackId",
+				Reason: "was refused as unknown, or ended or executed by the service, before it was ordered: order it under another callBackId"}
 		}
 		if member := contentDiffers(o, n); member != "" {
-			return Order{}, false, &db.ConflictError{Member: "callBackId", Reason: "is in use by an order with another " + member}
+			return Order{}, false, &db.ConflictError{Member: "callBackId",
+				Reason: "is in use by an order with another " + member}
 		}
 	}
 	b.WakeHere(TopicOrders)
@@ -121,8 +127,9 @@ func (b *Book) AddOrder(ctx context.Context, n client.NewOrder, by string, now d
 
 // Ordered returns the order that by placed with n.
 func Ordered(n client.NewOrder, by string, now db.Millis) Order {
-	return Order{Order: client.Order{CallBackID: n.CallBackID, TenantUserID: n.TenantUserID, Address: n.Address, ChainName: n.ChainName,
-		Symbol: n.Symbol, Amount: n.Amount, ExpiresAt: n.ExpiresAt, Labels: n.Labels, State: client.OrderOpen, OrderedBy: by, Created: now, Updated: now}}
+	return Order{Order: client.Order{CallBackID: n.CallBackID, TenantUserID: n.TenantUserID, Address: n.Address,
+		ChainName: n.ChainName, Symbol: n.Symbol, Amount: n.Amount, ExpiresAt: n.ExpiresAt, Labels: n.Labels,
+		State: client.OrderOpen, OrderedBy: by, Created: now, Updated: now}}
 }
 
 func checkNewOrder(n client.NewOrder, now db.Millis) error {
@@ -171,7 +178,8 @@ func (b *Book) Order(ctx context.Context, callBackID string) (Order, error) {
 
 // Orders returns a page of orders; see list.
 func (b *Book) Orders(ctx context.Context, f client.OrderFilter, limit int, before int64) ([]Order, int64, error) {
-	return list(ctx, b, "orders", orderColumns, orderMembers(f), limit, before, func(o Order) int64 { return o.Seq }, scanOrder)
+	return list(ctx, b, "orders", orderColumns, orderMembers(f), limit, before,
+		func(o Order) int64 { return o.Seq }, scanOrder)
 }
 
 func orderMembers(f client.OrderFilter) []member {

@@ -95,8 +95,8 @@ func (b *Book) changeOrder(ctx context.Context, t *db.Tx, o *Order, c OrderChang
 	case !c.To.Undecided():
 		o.Ended = now
 	}
-	n, err := t.Exec(ctx, changeOrderSQL, o.CallBackID, string(o.State), o.Reason, o.DecidedBy, int64(o.Updated), int64(o.Confirmed),
-		int64(o.Ended), string(c.From))
+	n, err := t.Exec(ctx, changeOrderSQL, o.CallBackID, string(o.State), o.Reason, o.DecidedBy, int64(o.Updated),
+		int64(o.Confirmed), int64(o.Ended), string(c.From))
 	switch {
 	case err != nil:
 		return err
@@ -137,7 +137,8 @@ func (b *Book) RefuseUnknown(ctx context.Context, callBackID, tenantUserID strin
 		if err := checkReconciled(ctx, t); err != nil {
 			return err
 		}
-		o := Order{Order: client.Order{CallBackID: callBackID, TenantUserID: tenantUserID, State: client.OrderUnknown, Created: now, Updated: now, Ended: now}}
+		o := Order{Order: client.Order{CallBackID: callBackID, TenantUserID: tenantUserID, State: client.OrderUnknown,
+			Created: now, Updated: now, Ended: now}}
 		inserted, err := insertOrder(ctx, t, o)
 		if err != nil {
 			return err
@@ -155,7 +156,8 @@ func (b *Book) RefuseUnknown(ctx context.Context, callBackID, tenantUserID strin
 // ApproveOrder records a person's approval of an undecided order. vote gets the approvals before a. It reports
 // whether to store a, and whether the approvals then suffice, or returns why a does not count. Repeating it changes
 // nothing. ApproveOrder returns a *ConflictError for any other state.
-func (b *Book) ApproveOrder(ctx context.Context, callBackID string, a db.Vote, vote func(ctx context.Context, q db.Querier, votes []db.Vote) (keep, enough bool, err error)) (Order, error) {
+func (b *Book) ApproveOrder(ctx context.Context, callBackID string, a db.Vote,
+	vote func(ctx context.Context, q db.Querier, votes []db.Vote) (keep, enough bool, err error)) (Order, error) {
 	c := OrderChange{CallBackID: callBackID, To: client.OrderApproved, By: a.Token, Reason: a.Text}
 	return b.personal(ctx, c, a.At, func(ctx context.Context, t *db.Tx, o *Order) (bool, error) {
 		votes, err := b.OrderApprovals(ctx, t, *o)
@@ -177,7 +179,8 @@ func (b *Book) ApproveOrder(ctx context.Context, callBackID string, a db.Vote, v
 		// The order does not change, so there is no event. The log names who approved.
 		t.Wake(TopicOrders)
 		details := o.Details()
-		return false, journal.AddAbout(ctx, t, journal.OrderApproval, callBackID, a.At, journal.Event{CallBackID: callBackID, TenantUserID: o.TenantUserID, Details: journal.DetailsOf(&details), Reason: a.Text, DecidedBy: a.Token})
+		return false, journal.AddAbout(ctx, t, journal.OrderApproval, callBackID, a.At, journal.Event{CallBackID: callBackID,
+			TenantUserID: o.TenantUserID, Details: journal.DetailsOf(&details), Reason: a.Text, DecidedBy: a.Token})
 	})
 }
 
@@ -189,7 +192,8 @@ func (b *Book) OrderApprovals(ctx context.Context, q db.Querier, o Order) ([]db.
 // digest returns a digest of everything in an order that is approved. An order never changes, but one that a restore
 // lost and that was added again may differ.
 func (o *Order) digest() string {
-	return db.Digest(o.CallBackID, o.TenantUserID, o.Address, o.ChainName, o.Symbol, o.Amount.String(), storedLabels(o.Labels), o.ExpiresAt, o.OrderedBy, o.Created)
+	return db.Digest(o.CallBackID, o.TenantUserID, o.Address, o.ChainName, o.Symbol, o.Amount.String(),
+		storedLabels(o.Labels), o.ExpiresAt, o.OrderedBy, o.Created)
 }
 
 // WhyNotDecided returns why nobody may approve, decline or cancel the order now. It returns "" if somebody may.
@@ -214,12 +218,14 @@ func (b *Book) DeclineOrder(ctx context.Context, callBackID, by, reason string, 
 // CancelOrder cancels an undecided order. Repeating it changes nothing. It returns a *ConflictError for any other
 // state.
 func (b *Book) CancelOrder(ctx context.Context, callBackID, by, reason string, now db.Millis) (Order, error) {
-	return b.personal(ctx, OrderChange{CallBackID: callBackID, To: client.OrderCancelled, By: by, Reason: reason}, now, nil)
+	return b.personal(ctx, OrderChange{CallBackID: callBackID, To: client.OrderCancelled, By: by,
+		Reason: reason}, now, nil)
 }
 
 // personal makes a change that a person or the merchant's application requests. If first is not nil, it gets the
 // locked order and reports whether to make the change.
-func (b *Book) personal(ctx context.Context, c OrderChange, now db.Millis, first func(context.Context, *db.Tx, *Order) (bool, error)) (o Order, err error) {
+func (b *Book) personal(ctx context.Context, c OrderChange, now db.Millis,
+	first func(context.Context, *db.Tx, *Order) (bool, error)) (o Order, err error) {
 	if err := db.CheckTexts("reason", c.Reason, "by", c.By); err != nil {
 		return Order{}, err
 	}

@@ -56,7 +56,8 @@ func readUpTo(ctx context.Context, q db.Querier) (last int64, who string, err er
 	return last, who, nil
 }
 
-func findTaken(ctx context.Context, q db.Querier, s db.PurgeState, cutoff db.Millis, most int) (b db.PurgeBatch, err error) {
+func findTaken(ctx context.Context, q db.Querier, s db.PurgeState, cutoff db.Millis,
+	most int) (b db.PurgeBatch, err error) {
 	last, who, err := readUpTo(ctx, q)
 	if err != nil {
 		return b, err

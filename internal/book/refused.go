@@ -99,8 +99,9 @@ func (b *Book) KeepRefused(ctx context.Context, r Refused, alarms []client.Alarm
 	}
 	key, sealed := b.Seal(placeRefused(digest), []string{purpose}, [][]byte{[]byte(r.Body)})
 	return b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
-		_, err := t.Exec(ctx, keepRefusedSQL, digest, bit(r.Opened), int64(r.Type), db.Clean(r.CallbackID), db.Clean(r.CallBackID), string(r.Reason),
-			db.Clean(string(facts)), r.Setting, r.ErrCode, db.Clean(r.Message), int64(now), int64(r.Due), len(r.Body), key, sealed[0])
+		_, err := t.Exec(ctx, keepRefusedSQL, digest, bit(r.Opened), int64(r.Type), db.Clean(r.CallbackID),
+			db.Clean(r.CallBackID), string(r.Reason), db.Clean(string(facts)), r.Setting, r.ErrCode, db.Clean(r.Message),
+			int64(now), int64(r.Due), len(r.Body), key, sealed[0])
 		if err != nil {
 			return err
 		}
@@ -153,7 +154,8 @@ const (
 )
 
 // EndHeld turns a deposit that the check held into a refused one, and raises alarms.
-func (b *Book) EndHeld(ctx context.Context, seq int64, reason client.RefusalReason, code int64, message string, alarms []client.Alarm) error {
+func (b *Book) EndHeld(ctx context.Context, seq int64, reason client.RefusalReason, code int64, message string,
+	alarms []client.Alarm) error {
 	return b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
 		n, err := t.Exec(ctx, endHeldSQL, seq, string(reason), code, db.Clean(message))
 		if err != nil || n == 0 {
@@ -165,17 +167,20 @@ func (b *Book) EndHeld(ctx context.Context, seq int64, reason client.RefusalReas
 }
 
 // RefusedList returns a page of refused callbacks without their bodies; see list. Their number is bounded.
-func (b *Book) RefusedList(ctx context.Context, f client.RefusedFilter, limit int, before int64) ([]client.RefusedCallback, int64, error) {
+func (b *Book) RefusedList(ctx context.Context, f client.RefusedFilter, limit int,
+	before int64) ([]client.RefusedCallback, int64, error) {
 	members := []member{{is: f.State != "", filter: "state = ?", value: string(f.State)},
-		{is: f.Reason != "", filter: "reason = ?", value: string(f.Reason)}, {is: f.CallbackID != "", filter: "id = ?", value: f.CallbackID}}
-	return list(ctx, b, "refused", refusedColumns, members, limit, before, func(r client.RefusedCallback) int64 { return r.ID }, scanRefused)
+		{is: f.Reason != "", filter: "reason = ?", value: string(f.Reason)},
+		{is: f.CallbackID != "", filter: "id = ?", value: f.CallbackID}}
+	return list(ctx, b, "refused", refusedColumns, members, limit, before,
+		func(r client.RefusedCallback) int64 { return r.ID }, scanRefused)
 }
 
 func scanRefused(rows db.Rows) (r client.RefusedCallback, err error) {
 	var opened int64
 	var facts string
-	err = rows.Scan(&r.ID, &opened, &r.Type, &r.CallbackID, &r.Reason, &facts, &r.Setting, &r.ErrCode, &r.Message, &r.First, &r.Last, &r.Number, &r.State, &r.Decided,
-		&r.DecidedBy, &r.Note, &r.Due, &r.Bytes, &r.Inbox)
+	err = rows.Scan(&r.ID, &opened, &r.Type, &r.CallbackID, &r.Reason, &facts, &r.Setting, &r.ErrCode, &r.Message,
+		&r.First, &r.Last, &r.Number, &r.State, &r.Decided, &r.DecidedBy, &r.Note, &r.Due, &r.Bytes, &r.Inbox)
 	if err == nil {
 		err = json.Unmarshal([]byte(facts), &r.Facts)
 	}
@@ -214,7 +219,8 @@ func (b *Book) Refused(ctx context.Context, seq int64) (r Refused, err error) {
 
 // DecideRefused records what became of a refused callback. A callback that was taken stays taken. Repeating it
 // changes nothing.
-func (b *Book) DecideRefused(ctx context.Context, seq int64, to client.RefusedState, by, note string, now db.Millis) error {
+func (b *Book) DecideRefused(ctx context.Context, seq int64, to client.RefusedState, by, note string,
+	now db.Millis) error {
 	if err := db.CheckTexts("reason", note); err != nil {
 		return err
 	}
@@ -228,7 +234,8 @@ func (b *Book) DecideRefused(ctx context.Context, seq int64, to client.RefusedSt
 			return err
 		}
 		return journal.Add(ctx, t, journal.Record{Kind: journal.RefusedDecided, At: now,
-			Data: journal.Refused{ID: strconv.FormatInt(seq, 10), State: string(to), Type: int64(r.Type), About: r.CallbackID, Reason: string(r.Reason), Note: note}})
+			Data: journal.Refused{ID: strconv.FormatInt(seq, 10), State: string(to), Type: int64(r.Type), About: r.CallbackID,
+				Reason: string(r.Reason), Note: note}})
 	})
 }
 
@@ -239,11 +246,13 @@ const firstEntrySQL = `SELECT tenant_user_id FROM inbox WHERE type = $1 AND id =
 func (b *Book) Contradicted(ctx context.Context, cb countersign.Callback) (facts []merchant.Fact, err error) {
 	compare := func(member, first, now string, same bool) {
 		if !same {
-			facts = append(facts, merchant.Fact{Member: member, Problem: "differs from what was taken first", Expected: first, Got: now})
+			facts = append(facts, merchant.Fact{Member: member, Problem: "differs from what was taken first",
+				Expected: first, Got: now})
 		}
 	}
 	var user string
-	if _, err := db.One(ctx, b, firstEntrySQL, []any{int64(cb.CallbackType()), cb.EventID(), cb.OrderID()}, &user); err != nil {
+	if _, err := db.One(ctx, b, firstEntrySQL, []any{int64(cb.CallbackType()), cb.EventID(), cb.OrderID()},
+		&user); err != nil {
 		return nil, err
 	}
 	compare("tenantUserId", user, cb.User(), user == cb.User())
@@ -255,7 +264,8 @@ func (b *Book) Contradicted(ctx context.Context, cb countersign.Callback) (facts
 			return facts, err
 		}
 		d := list[0]
-		now, first = *c, countersign.Deposit{TxID: d.TxID, ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount, ToAddress: d.ToAddress}
+		now, first = *c, countersign.Deposit{TxID: d.TxID, ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount,
+			ToAddress: d.ToAddress}
 	case *countersign.WithdrawalDone:
 		o, err := b.Order(ctx, c.CallBackID)
 		if isNotFound(err) {
@@ -264,8 +274,10 @@ func (b *Book) Contradicted(ctx context.Context, cb countersign.Callback) (facts
 		if err != nil {
 			return facts, err
 		}
-		now = countersign.Deposit{TxID: c.TxID, ChainName: c.ChainName, Symbol: c.Symbol, Amount: c.Amount, ToAddress: c.ToAddress}
-		first = countersign.Deposit{TxID: o.TxID, ChainName: o.ChainName, Symbol: o.Symbol, Amount: o.Amount, ToAddress: o.Address}
+		now = countersign.Deposit{TxID: c.TxID, ChainName: c.ChainName, Symbol: c.Symbol, Amount: c.Amount,
+			ToAddress: c.ToAddress}
+		first = countersign.Deposit{TxID: o.TxID, ChainName: o.ChainName, Symbol: o.Symbol, Amount: o.Amount,
+			ToAddress: o.Address}
 	default:
 		return facts, nil
 	}

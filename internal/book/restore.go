@@ -29,7 +29,8 @@ const restoredOrdersSQL = `UPDATE orders SET restored = 1 WHERE state IN ('open'
 // confirmed or ends. Orders that had not ended stay as they are until AdoptOrder, a callback or ResumeOrder says what
 // became of them. least is the highest epoch number that is known from elsewhere, or 0.
 func (b *Book) Restored(ctx context.Context, least int64, now db.Millis) (db.Epoch, error) {
-	return journal.BeginEpoch(ctx, b.DB, journal.Restore{Kind: journal.BookRestored, Feeds: Feeds, Least: least, At: now, MarkSQL: restoredOrdersSQL})
+	return journal.BeginEpoch(ctx, b.DB, journal.Restore{Kind: journal.BookRestored, Feeds: Feeds, Least: least, At: now,
+		MarkSQL: restoredOrdersSQL})
 }
 
 const (
@@ -147,7 +148,8 @@ func (b *Book) BookedBefore(ctx context.Context, list []Booked) error {
 		if err := db.CheckText("symbol", x.Sum); err != nil {
 			return err
 		}
-		statements = append(statements, db.Statement{SQL: bookBeforeSQL, Args: []any{x.TrackingID, x.Sum, x.Transfer, x.Payment, x.TxIndex}})
+		statements = append(statements, db.Statement{SQL: bookBeforeSQL,
+			Args: []any{x.TrackingID, x.Sum, x.Transfer, x.Payment, x.TxIndex}})
 	}
 	return b.Write(ctx, func(ctx context.Context, t *db.Tx) error { return t.Batch(ctx, statements) })
 }
@@ -182,7 +184,8 @@ func (b *Book) SettleHeld(ctx context.Context, said Said, now db.Millis) error {
 }
 
 // settleHeld passes the decisions to decide, in batches.
-func settleHeld(ctx context.Context, q db.Querier, said Said, now db.Millis, decide func([]client.DepositEntry) error) error {
+func settleHeld(ctx context.Context, q db.Querier, said Said, now db.Millis,
+	decide func([]client.DepositEntry) error) error {
 	epochs, err := db.ReadEpochs(ctx, q)
 	if err != nil || len(epochs) == 0 {
 		return err

@@ -27,8 +27,8 @@ WHERE call_back_id = $1`
 // order that has ended here does not change. An order that the service has reported as executed since the restore gets only the time of its
 // confirmation. A known order that is not in doubt does not change.
 func (b *Book) AdoptOrder(ctx context.Context, x Became, now db.Millis) (adopted bool, err error) {
-	if err := db.CheckTexts("callBackId", x.CallBackID, "tenantUserId", x.TenantUserID, "txId", x.TxID, "address", x.Address,
-		"chainName", x.ChainName, "symbol", x.Symbol); err != nil {
+	if err := db.CheckTexts("callBackId", x.CallBackID, "tenantUserId", x.TenantUserID, "txId", x.TxID,
+		"address", x.Address, "chainName", x.ChainName, "symbol", x.Symbol); err != nil {
 		return false, err
 	}
 	err = b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
@@ -45,7 +45,9 @@ func (b *Book) AdoptOrder(ctx context.Context, x Became, now db.Millis) (adopted
 			}
 			whole := x.TenantUserID != "" && x.Details().Validate() == nil
 			if !whole && x.State == client.OrderConfirmed {
-				return &db.ItemError{Member: "address", Err: fmt.Errorf("tenantUserId, address, chainName, symbol or amount is %w: the order is not known here", db.ErrInvalid)}
+				return &db.ItemError{Member: "address",
+					Err: fmt.Errorf("tenantUserId, address, chainName, symbol or amount is %w: the order is not known here",
+						db.ErrInvalid)}
 			}
 			o = Ordered(x.NewOrder, "", now)
 			_, err = insertOrder(ctx, t, o)
@@ -53,7 +55,8 @@ func (b *Book) AdoptOrder(ctx context.Context, x Became, now db.Millis) (adopted
 			was = o.State
 		}
 		lost := was == client.OrderExecuted && x.State == was && o.Confirmed == 0 && e.Open() // its confirmation, and no more
-		if err != nil || !lost && (!o.State.Undecided() && o.State != client.OrderConfirmed || !o.Restored && !e.Open() || was != "" && x.State == o.State && !o.Restored) {
+		if err != nil || !lost && (!o.State.Undecided() && o.State != client.OrderConfirmed || !o.Restored && !e.Open() ||
+			was != "" && x.State == o.State && !o.Restored) {
 			return err
 		}
 		from := o
@@ -63,7 +66,8 @@ func (b *Book) AdoptOrder(ctx context.Context, x Became, now db.Millis) (adopted
 			return err
 		}
 		if !lost {
-			o.State, o.Reason, o.DecidedBy, o.TxID, o.Updated, o.Waiting, o.Restored = x.State, string(client.ReasonRestored), ByReconcile, x.TxID, now, "", false
+			o.State, o.Reason, o.DecidedBy, o.TxID, o.Updated, o.Waiting, o.Restored = x.State, string(client.ReasonRestored),
+				ByReconcile, x.TxID, now, "", false
 			if o.State != client.OrderConfirmed {
 				o.Ended = now
 			}
@@ -83,7 +87,8 @@ func (b *Book) AdoptOrder(ctx context.Context, x Became, now db.Millis) (adopted
 		if err := l.recountAll(ctx, t, o); err != nil {
 			return err
 		}
-		if _, err := t.Exec(ctx, adoptOrderSQL, o.CallBackID, string(o.State), o.Reason, o.DecidedBy, o.TxID, int64(o.Updated), int64(o.Confirmed), int64(o.Ended)); err != nil {
+		if _, err := t.Exec(ctx, adoptOrderSQL, o.CallBackID, string(o.State), o.Reason, o.DecidedBy, o.TxID,
+			int64(o.Updated), int64(o.Confirmed), int64(o.Ended)); err != nil {
 			return err
 		}
 		if err := countMoved(ctx, t, from.State, o.State); err != nil {
@@ -116,7 +121,8 @@ func (b *Book) ResumeOrder(ctx context.Context, callBackID, by, reason string, n
 			return err
 		}
 		o.Restored = false
-		return journal.AddAbout(ctx, t, journal.OrderResumed, callBackID, now, journal.Event{CallBackID: callBackID, State: string(o.State), Reason: reason, DecidedBy: by})
+		return journal.AddAbout(ctx, t, journal.OrderResumed, callBackID, now,
+			journal.Event{CallBackID: callBackID, State: string(o.State), Reason: reason, DecidedBy: by})
 	})
 	b.WakeHere(TopicOrders)
 	return o, err

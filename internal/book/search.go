@@ -28,7 +28,8 @@ func text(column, value string) member {
 
 // longText is text for a column of which the index has only the first 64 characters.
 func longText(column, value string) member {
-	return member{is: value != "", walk: "substr(" + column + ", 1, 64) = ?", filter: column + " = ?", value: value, long: true}
+	return member{is: value != "", walk: "substr(" + column + ", 1, 64) = ?", filter: column + " = ?", value: value,
+		long: true}
 }
 
 // where adds the condition of a partial index.
@@ -112,7 +113,8 @@ func beginning(text string) string {
 }
 
 // SearchDeposits returns a page of deposits in their present state; see list.
-func (b *Book) SearchDeposits(ctx context.Context, f client.DepositSearch, limit int, before int64) ([]client.DepositEntry, int64, error) {
+func (b *Book) SearchDeposits(ctx context.Context, f client.DepositSearch, limit int,
+	before int64) ([]client.DepositEntry, int64, error) {
 	number := func(d client.DepositEntry) int64 { return d.Seq }
 	return list(ctx, b, "deposits", depositColumns, depositMembers(f), limit, before, number, scanDeposit)
 }
@@ -122,8 +124,9 @@ func depositMembers(f client.DepositSearch) []member {
 	if f.State == client.DepositTaken {
 		state.walk = ""
 	}
-	return append([]member{longText("tx_id", f.TxID), longText("tracking_id", f.TrackingID), longText("to_address", f.Address),
-		longText("tenant_user_id", f.TenantUserID), state}, between("taken", f.Since, f.Until)...)
+	return append([]member{longText("tx_id", f.TxID), longText("tracking_id", f.TrackingID),
+		longText("to_address", f.Address), longText("tenant_user_id", f.TenantUserID), state},
+		between("taken", f.Since, f.Until)...)
 }
 
 const firstOfTransferSQL = `

@@ -72,7 +72,8 @@ func (l *ledger) writeSpent(ctx context.Context, t *db.Tx) error {
 		keys = append(keys, key)
 	}
 	slices.SortFunc(keys, func(a, b spentKey) int {
-		return cmp.Or(cmp.Compare(a.symbol, b.symbol), cmp.Compare(a.user, b.user), cmp.Compare(a.span, b.span), cmp.Compare(a.start, b.start))
+		return cmp.Or(cmp.Compare(a.symbol, b.symbol), cmp.Compare(a.user, b.user), cmp.Compare(a.span, b.span),
+			cmp.Compare(a.start, b.start))
 	})
 	kept := make([]countersign.Sum, len(keys))
 	statements := make([]db.Statement, len(keys))
@@ -113,10 +114,12 @@ func (b *Book) Spent(ctx context.Context, symbol, tenantUserID string, since db.
 	return readSpent(ctx, b, symbol, tenantUserID, since)
 }
 
-func readSpent(ctx context.Context, q db.Querier, symbol, tenantUserID string, since db.Millis) (sum countersign.Sum, err error) {
+func readSpent(ctx context.Context, q db.Querier, symbol, tenantUserID string,
+	since db.Millis) (sum countersign.Sum, err error) {
 	minute := roundUp(since, spanMinute)
 	hour := roundUp(minute, spanHour)
-	args := []any{countersign.FoldSymbol(symbol), int64(since), int64(minute), tenantUserID, int64(hour), int64(roundUp(hour, spanDay))}
+	args := []any{countersign.FoldSymbol(symbol), int64(since), int64(minute), tenantUserID, int64(hour),
+		int64(roundUp(hour, spanDay))}
 	err = db.Each(ctx, q, spentSQL, args, func(r db.Rows) error {
 		part, err := scanSum(r)
 		sum = sum.Plus(part)

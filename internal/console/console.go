@@ -154,7 +154,8 @@ const (
 )
 
 // urgent are the forms that stop money or let it go on. They get through whatever else is sent.
-var urgent = []string{"POST /console/stop/freeze", "POST /console/stop/thaw", "POST /console/merchants/{id}/pause", "POST /console/tokens/{id}/revoke"}
+var urgent = []string{"POST /console/stop/freeze", "POST /console/stop/thaw", "POST /console/merchants/{id}/pause",
+	"POST /console/tokens/{id}/revoke"}
 
 // read reads the form of a request. The form must be freed, even after an error.
 func read(r *http.Request, most int, budget *bodies.Budget) (bodies.Body, error) {

@@ -64,7 +64,8 @@ func writeSheet[P any](v *visit, read func(client.PageOptions) (P, error)) error
 	}
 	h := v.w.Header()
 	h.Set("Content-Type", "text/csv; charset=utf-8; header=present")
-	h.Set("Content-Disposition", fmt.Sprintf(`attachment; filename="%s-%s-%s.csv"`, v.c.end.name, path.Base(v.r.URL.Path), v.c.Now().UTC().Format("20060102T150405Z")))
+	h.Set("Content-Disposition", fmt.Sprintf(`attachment; filename="%s-%s-%s.csv"`, v.c.end.name, path.Base(v.r.URL.Path),
+		v.c.Now().UTC().Format("20060102T150405Z")))
 	out := http.NewResponseController(v.w)
 	cols := columns(entriesOf(page).Type().Elem(), "", 0)
 	w := csv.NewWriter(v.w)
@@ -77,7 +78,8 @@ func writeSheet[P any](v *visit, read func(client.PageOptions) (P, error)) error
 		next, full := nextOf(page), pages == sheetPages
 		if next != nil && full {
 			row := make([]string, len(cols))
-			row[0] = fmt.Sprintf("There may be more: a file has at most %d pages of %d rows. Ask for a shorter time.", sheetPages, sheetPage)
+			row[0] = fmt.Sprintf("There may be more: a file has at most %d pages of %d rows. Ask for a shorter time.",
+				sheetPages, sheetPage)
 			_ = w.Write(row)
 		}
 		_ = out.SetWriteDeadline(time.Now().Add(sheetWrite)) // a writer without deadlines is a test's
@@ -102,7 +104,8 @@ func writeSheet[P any](v *visit, read func(client.PageOptions) (P, error)) error
 func columns(t reflect.Type, prefix string, deep int) (all []string) {
 	for _, f := range reflect.VisibleFields(t) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if name == "-" || !f.IsExported() || name == "" && f.Anonymous { // the fields of an embedded struct come by themselves
+		if name == "-" || !f.IsExported() || name == "" &&
+			f.Anonymous { // the fields of an embedded struct come by themselves
 			continue
 		}
 		of := f.Type

@@ -4,6 +4,7 @@ package console
 func NewGateway(c Config) (*Console, error) {
 	return newConsole(c, end{
 		name: "gateway", title: "countersign gateway",
-		sections: []section{anySection, tasksSection, ordersSection, depositsSection, addressesSection, refusedSection, policySection, forwardingSection, alarmsSection, auditSection, tokensSection},
+		sections: []section{anySection, tasksSection, ordersSection, depositsSection, addressesSection, refusedSection,
+			policySection, forwardingSection, alarmsSection, auditSection, tokensSection},
 	})
 }

@@ -55,7 +55,8 @@ func (v *visit) policy() error {
 }
 
 func (v *visit) tryPolicy(values map[string]string) (r client.Ruling, err error) {
-	o := client.TryOrder{TenantUserID: values["tenantUserId"], Address: values["address"], ChainName: values["chainName"], Symbol: values["symbol"]}
+	o := client.TryOrder{TenantUserID: values["tenantUserId"], Address: values["address"], ChainName: values["chainName"],
+		Symbol: values["symbol"]}
 	if o.Amount, err = countersign.ParseAmount(values["amount"]); err != nil {
 		return r, refuse("amount: " + err.Error())
 	}

@@ -99,14 +99,16 @@ func (c *Console) fromProvider(w http.ResponseWriter, r *http.Request) {
 	status, word := http.StatusUnauthorized, q.Get("error")
 	switch {
 	case !began:
-		status, form.Problem = http.StatusBadRequest, "This sign-in did not begin in this browser, or began more than 10 minutes ago. Sign in again."
+		status, form.Problem = http.StatusBadRequest,
+			"This sign-in did not begin in this browser, or began more than 10 minutes ago. Sign in again."
 	case errorWord.MatchString(word):
 		form.Problem = "The identity provider did not sign you in (" + word + ")."
 	case word != "":
 		form.Problem = "The identity provider did not sign you in."
 	case err == nil:
 		var in client.SignedIn
-		in, err = v.api.FinishProvider(r.Context(), client.ProviderReturn{State: s.State, ReturnedState: q.Get("state"), Code: q.Get("code"), Issuer: q.Get("iss")})
+		in, err = v.api.FinishProvider(r.Context(), client.ProviderReturn{State: s.State, ReturnedState: q.Get("state"),
+			Code: q.Get("code"), Issuer: q.Get("iss")})
 		if err == nil {
 			err = c.start(w, r, in.Secret)
 		}

@@ -29,7 +29,8 @@ func (v *visit) retry(status int, problems []string) {
 			o.Typed[name] = v.r.PostForm.Get(name)
 		}
 	}
-	r, err := http.NewRequestWithContext(context.WithValue(v.r.Context(), refusedKey{}, o), http.MethodGet, v.cameFrom(), nil)
+	r, err := http.NewRequestWithContext(context.WithValue(v.r.Context(), refusedKey{}, o), http.MethodGet,
+		v.cameFrom(), nil)
 	if err != nil {
 		panic(err) // a page of the console
 	}

@@ -36,8 +36,10 @@ func (v *visit) search() error {
 
 // foundPages are the paths of the pages of each kind.
 var foundPages = map[client.FoundKind]string{
-	client.FoundMerchant: "/console/merchants/", client.FoundCallback: "/console/callbacks/", client.FoundWithdrawal: "/console/withdrawals/",
-	client.FoundDeposit: "/console/deposits/", client.FoundOrder: "/console/orders/", client.FoundAddress: "/console/addresses/",
+	client.FoundMerchant: "/console/merchants/", client.FoundCallback: "/console/callbacks/",
+	client.FoundWithdrawal: "/console/withdrawals/",
+	client.FoundDeposit:    "/console/deposits/", client.FoundOrder: "/console/orders/",
+	client.FoundAddress: "/console/addresses/",
 	client.FoundRefused: "/console/refused/",
 }
 

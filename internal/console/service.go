@@ -4,6 +4,7 @@ package console
 func NewService(c Config) (*Console, error) {
 	return newConsole(c, end{
 		name: "service", title: "countersign service",
-		sections: []section{anySection, tasksSection, nowSection, merchantsSection, callbacksSection, withdrawalsSection, alarmsSection, auditSection, tokensSection, stopSection},
+		sections: []section{anySection, tasksSection, nowSection, merchantsSection, callbacksSection, withdrawalsSection,
+			alarmsSection, auditSection, tokensSection, stopSection},
 	})
 }

@@ -98,7 +98,8 @@ func (v *visit) callback() error {
 	page := callbackPage{CallbackDetail: cb, Again: sendsAgain(client.CallbackFilter{State: cb.State, Type: cb.Type}),
 		Repeat: cb.State == client.CallbackAccepted && cb.Type.Effect() != countersign.EffectQuestion}
 	if cb.CallBackID != "" && v.may("withdrawals") {
-		found, err := v.service.Withdrawals(v.r.Context(), client.WithdrawalFilter{Merchant: cb.Merchant, CallBackID: cb.CallBackID}, client.PageOptions{Limit: 1})
+		found, err := v.service.Withdrawals(v.r.Context(), client.WithdrawalFilter{Merchant: cb.Merchant,
+			CallBackID: cb.CallBackID}, client.PageOptions{Limit: 1})
 		if err != nil && !errors.Is(err, client.ErrNotFound) {
 			return err
 		}

@@ -61,7 +61,8 @@ func (f merchantForm) Rows(required bool) (rows []settingRow) {
 }
 
 func (v *visit) merchantNew() error {
-	return v.render("merchant_new", "New merchant", merchantForm{Values: v.values(map[string]string{"scheme": "service", "bits": "2048"})})
+	return v.render("merchant_new", "New merchant",
+		merchantForm{Values: v.values(map[string]string{"scheme": "service", "bits": "2048"})})
 }
 
 func (v *visit) merchantMake() error {

@@ -94,14 +94,16 @@ func (v *visit) merchant() error {
 	}
 	page.Callbacks = callbacks.Callbacks
 	if v.may("withdrawals") {
-		withdrawals, err := v.service.Withdrawals(ctx, client.WithdrawalFilter{Merchant: m.ID}, client.PageOptions{Limit: recent})
+		withdrawals, err := v.service.Withdrawals(ctx, client.WithdrawalFilter{Merchant: m.ID},
+			client.PageOptions{Limit: recent})
 		if err != nil {
 			return err
 		}
 		page.Withdrawals = withdrawals.Withdrawals
 	}
 	if v.may("tasks") {
-		open, err := v.api.Tasks(ctx, client.TaskFilter{Kind: client.TaskChange, Merchant: m.ID}, client.PageOptions{Limit: 100})
+		open, err := v.api.Tasks(ctx, client.TaskFilter{Kind: client.TaskChange, Merchant: m.ID},
+			client.PageOptions{Limit: 100})
 		if err != nil {
 			return err
 		}

@@ -36,7 +36,8 @@ func (v *visit) now() error {
 	if err != nil {
 		return err
 	}
-	page := nowPage{ServiceStats: stats, States: client.WithdrawalState("").Values(), MoreFailing: len(stats.Failing) == client.MostFailing}
+	page := nowPage{ServiceStats: stats, States: client.WithdrawalState("").Values(),
+		MoreFailing: len(stats.Failing) == client.MostFailing}
 	for _, lane := range client.Lane("").Values() {
 		row := laneRow{Name: "Deposits and notices"}
 		if lane == client.LaneWithdraw {

@@ -148,7 +148,8 @@ func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
 
 // inside returns next if it is a path of the console, otherwise the first page.
 func inside(next string) string {
-	if !strings.HasPrefix(next, root) || strings.ContainsAny(next, "\\\r\n") || strings.HasPrefix(next, "/console/signin") {
+	if !strings.HasPrefix(next, root) || strings.ContainsAny(next, "\\\r\n") ||
+		strings.HasPrefix(next, "/console/signin") {
 		return root
 	}
 	return next
@@ -164,11 +165,13 @@ func (c *Console) Link(token client.Secret) string {
 func (c *Console) followLink(w http.ResponseWriter, r *http.Request) {
 	token, ok := c.links.LoadAndDelete(r.PathValue("code"))
 	if !ok {
-		c.renderSignIn(w, r, http.StatusGone, signInForm{Next: root, Problem: "This link was used before, or it is of an earlier run."})
+		c.renderSignIn(w, r, http.StatusGone, signInForm{Next: root,
+			Problem: "This link was used before, or it is of an earlier run."})
 		return
 	}
 	if err := c.start(w, r, token.(client.Secret)); err != nil {
-		c.renderSignIn(w, r, http.StatusUnauthorized, signInForm{Next: root, Problem: "The token of this link is not valid any more."})
+		c.renderSignIn(w, r, http.StatusUnauthorized,
+			signInForm{Next: root, Problem: "The token of this link is not valid any more."})
 		return
 	}
 	http.Redirect(w, r, root, http.StatusSeeOther)

@@ -66,7 +66,8 @@ func visible(s string) string {
 
 // hidden reports whether a character is invisible.
 func hidden(r rune) bool {
-	return r != '\n' && r != '\t' && r != ' ' && (unicode.Is(unicode.C, r) || unicode.Is(unicode.Z, r) || unicode.Is(unicode.Variation_Selector, r))
+	return r != '\n' && r != '\t' && r != ' ' && (unicode.Is(unicode.C, r) || unicode.Is(unicode.Z, r) ||
+		unicode.Is(unicode.Variation_Selector, r))
 }
 
 // identifier returns a text that can be copied.
@@ -75,7 +76,8 @@ func identifier(v any) template.HTML {
 	if s == "" {
 		return text("")
 	}
-	return template.HTML(`<span class="id" data-copy="` + template.HTMLEscapeString(s) + `"><bdi>` + visible(s) + "</bdi></span>")
+	return template.HTML(`<span class="id" data-copy="` + template.HTMLEscapeString(s) + `"><bdi>` + visible(s) +
+		"</bdi></span>")
 }
 
 // shortEnd is how many characters of each end of a long identifier lists show.
@@ -89,7 +91,8 @@ func short(v any) template.HTML {
 	if len(r) <= 2*shortEnd+3 {
 		return text(s)
 	}
-	return template.HTML(`<span class="short" title="` + template.HTMLEscapeString(strings.Map(shown, s)) + `"><bdi>` + visible(string(r[:shortEnd])) + "…" + visible(string(r[len(r)-shortEnd:])) + "</bdi></span>")
+	return template.HTML(`<span class="short" title="` + template.HTMLEscapeString(strings.Map(shown, s)) + `"><bdi>` +
+		visible(string(r[:shortEnd])) + "…" + visible(string(r[len(r)-shortEnd:])) + "</bdi></span>")
 }
 
 // shown drops invisible characters.
@@ -106,7 +109,8 @@ func when(t client.Time) template.HTML {
 		return text("")
 	}
 	u := t.Time()
-	return template.HTML(`<time datetime="` + u.Format("2006-01-02T15:04:05.000Z") + `">` + u.Format("2006-01-02 15:04:05") + " UTC</time>")
+	return template.HTML(`<time datetime="` + u.Format("2006-01-02T15:04:05.000Z") + `">` +
+		u.Format("2006-01-02 15:04:05") + " UTC</time>")
 }
 
 // relative returns how long before or after now t is.
@@ -136,9 +140,12 @@ func span(d time.Duration) string {
 
 // looks are the colours of states; the word is always shown too.
 var looks = map[string]string{
-	"accepted": "good", "confirmed": "good", "executed": "good", "active": "good", "approved": "good", "applied": "good", "taken": "good", "running": "good", "credited": "good", "valid": "good",
-	"pending": "wait", "sending": "wait", "awaiting": "wait", "released": "wait", "open": "wait", "held": "wait", "proposed": "wait", "waiting": "wait", "hold": "wait",
-	"refused": "bad", "exhausted": "bad", "declined": "bad", "failed": "bad", "blocked": "bad", "frozen": "bad", "paused": "bad", "rejected": "bad", "unknown": "bad", "silent": "bad",
+	"accepted": "good", "confirmed": "good", "executed": "good", "active": "good", "approved": "good", "applied": "good",
+	"taken": "good", "running": "good", "credited": "good", "valid": "good",
+	"pending": "wait", "sending": "wait", "awaiting": "wait", "released": "wait", "open": "wait", "held": "wait",
+	"proposed": "wait", "waiting": "wait", "hold": "wait",
+	"refused": "bad", "exhausted": "bad", "declined": "bad", "failed": "bad", "blocked": "bad", "frozen": "bad",
+	"paused": "bad", "rejected": "bad", "unknown": "bad", "silent": "bad",
 	"retry": "warn", "lost": "warn", "expired": "warn", "stale": "warn", "lapsed": "warn",
 }
 

@@ -32,7 +32,8 @@ func (v *visit) spanOf(q url.Values) *listSpan {
 }
 
 // moments are the accepted forms of a time. One without a zone is in UTC.
-var moments = []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02"}
+var moments = []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05",
+	"2006-01-02 15:04", "2006-01-02"}
 
 // moment reads a time, or how long ago it was. An empty text is no time.
 func moment(text string, now time.Time) (client.Time, error) {

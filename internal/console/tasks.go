@@ -77,7 +77,8 @@ func (v *visit) taskOf(id string) (*taskView, error) {
 
 // taskThings are the subjects of tasks. A change has no page but its task.
 var taskThings = map[client.TaskKind]client.FoundKind{
-	client.TaskRelease: client.FoundWithdrawal, client.TaskOrder: client.FoundOrder, client.TaskDeposit: client.FoundDeposit,
+	client.TaskRelease: client.FoundWithdrawal, client.TaskOrder: client.FoundOrder,
+	client.TaskDeposit: client.FoundDeposit,
 	client.TaskAddress: client.FoundAddress, client.TaskRefused: client.FoundRefused}
 
 // thingOf returns the page of a task's subject, or "" if it has none.
@@ -134,7 +135,8 @@ func (v *visit) taskDecline() error {
 
 // taskNote adds a note. It restores line ends, which browsers post as two characters.
 func (v *visit) taskNote() error {
-	if _, err := v.api.NoteTask(v.r.Context(), v.r.PathValue("id"), strings.ReplaceAll(v.form("text"), "\r\n", "\n")); err != nil {
+	if _, err := v.api.NoteTask(v.r.Context(), v.r.PathValue("id"),
+		strings.ReplaceAll(v.form("text"), "\r\n", "\n")); err != nil {
 		return err
 	}
 	return v.done(v.cameFrom(), "noted")

@@ -108,7 +108,8 @@ func (f frame) Here(path string) bool {
 }
 
 func (v *visit) frame(title string, data any) (frame, error) {
-	f := frame{Title: title, End: v.c.end.name, EndTitle: v.c.end.title, Version: v.c.Version, Path: v.r.URL.Path, Data: data, v: v}
+	f := frame{Title: title, End: v.c.end.name, EndTitle: v.c.end.title, Version: v.c.Version, Path: v.r.URL.Path,
+		Data: data, v: v}
 	if v.me.ID == "" {
 		return f, nil
 	}

@@ -32,7 +32,8 @@ var tokensList = &list[struct{}, client.Tokens]{
 		{"Ends", "", `{{if .Expires}}{{when .Expires}}{{else}}<span class="hint">never</span>{{end}}`},
 		{"Id", "", `{{id .ID}}`},
 		{"Made", "", `{{when .Created}}`},
-		{`<span class="sr">Acts</span>`, "long", `{{if and (not .Revoked) ($.May "revokeToken") (or (ne .Role "admin") (eq $.Me.Role "admin"))}}{{template "revoke" .}}{{end}}`},
+		{`<span class="sr">Acts</span>`, "long",
+			`{{if and (not .Revoked) ($.May "revokeToken") (or (ne .Role "admin") (eq $.Me.Role "admin"))}}{{template "revoke" .}}{{end}}`},
 	}},
 	hint: "A token is a person or a program. Give each its own, with the least role that does: " +
 		"every act is recorded with its token.",
@@ -58,7 +59,8 @@ type tokenForm struct {
 }
 
 func (v *visit) tokenMake() error {
-	in := client.NewToken{Name: v.form("name"), Role: client.Role(v.form("role")), Merchants: strings.Fields(v.form("merchants"))}
+	in := client.NewToken{Name: v.form("name"), Role: client.Role(v.form("role")),
+		Merchants: strings.Fields(v.form("merchants"))}
 	days, err := v.number("days", "number of days")
 	if err != nil {
 		return err
@@ -80,5 +82,6 @@ func (v *visit) tokenMake() error {
 		warnings = []string{"It is not valid yet: the task " + made.Task + " waits for an approver."}
 	}
 	return v.render("once", "Token of "+made.Name, once{Back: "/console/tokens", Warnings: warnings, Items: []onceItem{
-		{"Token", "signs in to this console and to the API, with the role " + string(made.Role), made.ID + ".token", made.Secret.Reveal()}}})
+		{"Token", "signs in to this console and to the API, with the role " + string(made.Role), made.ID + ".token",
+			made.Secret.Reveal()}}})
 }

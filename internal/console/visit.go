@@ -74,7 +74,8 @@ func (v *visit) enter(token client.Secret) error {
 
 // connect connects the visit to the API.
 func (v *visit) connect(token client.Secret) (err error) {
-	c := client.Config{URL: "http://console.invalid", Token: token, HTTPClient: &http.Client{Transport: directTransport{v.c.API, v.r.RemoteAddr}}}
+	c := client.Config{URL: "http://console.invalid", Token: token,
+		HTTPClient: &http.Client{Transport: directTransport{v.c.API, v.r.RemoteAddr}}}
 	if v.c.end.name == "service" {
 		if v.service, err = client.NewService(c); err == nil {
 			v.api = &v.service.Common
@@ -142,8 +143,9 @@ func (v *visit) elsewhere() error {
 			return nil
 		}
 	}
-	return v.renderAs(http.StatusForbidden, "error", "Nothing to see", failure{Status: http.StatusForbidden, Back: root, Says: []string{
-		fmt.Sprintf("A token of the role %s has no page here: it is for a program.", v.me.Role)}})
+	return v.renderAs(http.StatusForbidden, "error", "Nothing to see", failure{Status: http.StatusForbidden, Back: root,
+		Says: []string{
+			fmt.Sprintf("A token of the role %s has no page here: it is for a program.", v.me.Role)}})
 }
 
 // fail shows what went wrong.
@@ -188,12 +190,14 @@ type failure struct {
 }
 
 func (v *visit) notFound() error {
-	return &client.Problem{Status: http.StatusNotFound, Title: http.StatusText(http.StatusNotFound), Detail: "there is no such page"}
+	return &client.Problem{Status: http.StatusNotFound, Title: http.StatusText(http.StatusNotFound),
+		Detail: "there is no such page"}
 }
 
 // refuse returns the error for a form that the console itself finds incomplete.
 func refuse(detail string) error {
-	return &client.Problem{Status: http.StatusUnprocessableEntity, Title: http.StatusText(http.StatusUnprocessableEntity), Detail: detail}
+	return &client.Problem{Status: http.StatusUnprocessableEntity, Title: http.StatusText(http.StatusUnprocessableEntity),
+		Detail: detail}
 }
 
 func statusOf(err error) int {

@@ -37,7 +37,8 @@ func ReadAddress(dir string) (a Address, err error) {
 		return a, err
 	}
 	if err := json.Unmarshal(b, &a); err != nil || a.URL == "" {
-		return a, fmt.Errorf("%s has no address of an API; the daemon writes it when it starts", filepath.Join(dir, AddressFile))
+		return a, fmt.Errorf("%s has no address of an API; the daemon writes it when it starts",
+			filepath.Join(dir, AddressFile))
 	}
 	return a, nil
 }

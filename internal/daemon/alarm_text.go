@@ -30,10 +30,12 @@ func alarmText(end string, p db.AlarmPost) string {
 	switch p.Event {
 	case client.MessageAlarmGrown:
 		title += ", " + times
-		lines = append(lines, fmt.Sprintf("Alarm %d was raised %s since %s, last at %s.", a.Seq, times, at(a.First), at(a.Last)))
+		lines = append(lines, fmt.Sprintf("Alarm %d was raised %s since %s, last at %s.", a.Seq, times, at(a.First),
+			at(a.Last)))
 	case client.MessageAlarmEnded:
 		title += ", ended"
-		lines = append(lines, fmt.Sprintf("Alarm %d ended at %s: %s", a.Seq, at(a.Ended), a.EndedText), fmt.Sprintf("It was raised %s since %s.", times, at(a.First)))
+		lines = append(lines, fmt.Sprintf("Alarm %d ended at %s: %s", a.Seq, at(a.Ended), a.EndedText),
+			fmt.Sprintf("It was raised %s since %s.", times, at(a.First)))
 	default:
 		lines = append(lines, fmt.Sprintf("Alarm %d was raised %s at %s.", a.Seq, times, at(a.First)))
 	}

@@ -57,7 +57,8 @@ type alarmPoster struct {
 }
 
 // alarmPoster returns the poster of d's alarms, or nil if nothing is posted.
-func (s Storage) alarmPoster(c AlarmPosting, d *db.DB, l *journal.Log, now func() time.Time, log *slog.Logger) (*alarmPoster, error) {
+func (s Storage) alarmPoster(c AlarmPosting, d *db.DB, l *journal.Log, now func() time.Time,
+	log *slog.Logger) (*alarmPoster, error) {
 	if c.URL == "" {
 		return nil, nil
 	}
@@ -66,7 +67,8 @@ func (s Storage) alarmPoster(c AlarmPosting, d *db.DB, l *journal.Log, now func(
 		return nil, err
 	}
 	p := &alarmPoster{db: d, journal: l, now: now, log: log, random: s.World.random}
-	p.to, err = signed.NewPoster(signed.Config{URL: c.URL, Secret: c.Secret, Agent: "countersign/" + Version, Now: now, Dial: s.World.Dial})
+	p.to, err = signed.NewPoster(signed.Config{URL: c.URL, Secret: c.Secret, Agent: "countersign/" + Version, Now: now,
+		Dial: s.World.Dial})
 	if err != nil {
 		return nil, fmt.Errorf("the alarm URL or its secret: %w", err)
 	}
@@ -113,8 +115,9 @@ func (p *alarmPoster) one(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	result, status, err := p.to.Post(ctx, id, body)
-	attrs := []slog.Attr{slog.String("message", string(post.Event)), slog.Int64("alarm", post.Alarm.Seq), slog.String("kind", string(post.Alarm.Kind)),
-		slog.Int("attempt", post.Attempts), slog.String("result", string(result))}
+	attrs := []slog.Attr{slog.String("message", string(post.Event)), slog.Int64("alarm", post.Alarm.Seq),
+		slog.String("kind", string(post.Alarm.Kind)), slog.Int("attempt", post.Attempts),
+		slog.String("result", string(result))}
 	if result == signed.Done {
 		p.log.LogAttrs(ctx, slog.LevelInfo, "alarm posted", attrs...)
 		return true, p.db.SettleAlarmPost(ctx, post, true, 0)
@@ -154,7 +157,8 @@ func (p *alarmPoster) tester() func(context.Context) (client.AlarmTest, error) {
 func (p *alarmPoster) test(ctx context.Context) (client.AlarmTest, error) {
 	now := p.now()
 	text := fmt.Sprintf("countersign %s: a test of alarms. Nothing is wrong.", p.journal.End())
-	body, err := json.Marshal(client.PostedAlarm{Event: client.MessageAlarmTest, Timestamp: db.MillisOf(now), Text: text, Content: text})
+	body, err := json.Marshal(client.PostedAlarm{Event: client.MessageAlarmTest, Timestamp: db.MillisOf(now), Text: text,
+		Content: text})
 	if err != nil {
 		return client.AlarmTest{}, err
 	}

@@ -82,7 +82,8 @@ func roomFor(dir string) error {
 	return nil // what cannot be asked shows when files are made
 }
 
-func (s Storage) check(ctx context.Context, gateway bool, secure TLS, log *slog.Logger, listeners [][2]string) (list []Finding) {
+func (s Storage) check(ctx context.Context, gateway bool, secure TLS, log *slog.Logger,
+	listeners [][2]string) (list []Finding) {
 	say := func(what string, err error, text string, args ...any) {
 		if err != nil {
 			list = append(list, Finding{what, false, err.Error()})
@@ -134,7 +135,8 @@ func (s Storage) check(ctx context.Context, gateway bool, secure TLS, log *slog.
 		case l.Schema == 0:
 			say("master key", nil, "fingerprint %s", key.Fingerprint())
 		case l.Schema < l.Knows:
-			say("master key", nil, "fingerprint %s; whether it opens the database shows when that is up to date", key.Fingerprint())
+			say("master key", nil, "fingerprint %s; whether it opens the database shows when that is up to date",
+				key.Fingerprint())
 		default:
 			is, err := db.KeyOf(ctx, l)
 			if err == nil && is != "" {
@@ -227,7 +229,8 @@ func daemonAt(address string) string {
 		host = "localhost"
 	}
 	// Nothing secret is sent and the answer is not trusted, so any certificate will do.
-	web := &http.Client{Timeout: time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
+	web := &http.Client{Timeout: time.Second,
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
 	for _, scheme := range []string{"http", "https"} {
 		resp, err := web.Get(scheme + "://" + net.JoinHostPort(host, port) + "/openapi.json")
 		if err != nil {

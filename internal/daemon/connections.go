@@ -90,7 +90,8 @@ func (l *connections) take(c *connection) (taken bool, err error) {
 	for len(l.open) >= l.most {
 		if now.Sub(l.logged) > loggedEvery {
 			l.logged = now
-			l.log.Warn("all connections are in use: silent ones are closed for new ones, or new ones wait", "address", l.Addr().String(), "connections", l.most)
+			l.log.Warn("all connections are in use: silent ones are closed for new ones, or new ones wait", "address",
+				l.Addr().String(), "connections", l.most)
 		}
 		var silent *connection
 		for o := range l.open {

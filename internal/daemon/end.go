@@ -75,7 +75,8 @@ func (e *end) begin(ctx context.Context, b beginning) (err error) {
 			c.Log.Warn("leases of an earlier process were given back", "callbacks", lost)
 		}
 	}
-	if e.journal, err = journal.Open(ctx, journal.Config{DB: e.db, End: b.name, Now: e.clock.Now, Log: c.Log}); err != nil {
+	if e.journal, err = journal.Open(ctx, journal.Config{DB: e.db, End: b.name, Now: e.clock.Now,
+		Log: c.Log}); err != nil {
 		return err
 	}
 	if c.RetainDays > 0 {
@@ -118,18 +119,20 @@ func (e *end) listen(c ListenConfig) (*Listener, error) {
 
 // serve opens the listener of the API, with the console, and makes the first token last. So a start that fails shows no
 // token and leaves none behind.
-func (e *end) serve(ctx context.Context, name, address string, drain time.Duration, h http.Handler, stop func(), newConsole func(console.Config) (*console.Console, error)) (err error) {
+func (e *end) serve(ctx context.Context, name, address string, drain time.Duration, h http.Handler, stop func(),
+	newConsole func(console.Config) (*console.Console, error)) (err error) {
 	c := e.c
 	if !c.NoConsole {
 		// Cookies are named after the database, by its journal: databases served under one host name then have
 		// different ones.
-		if e.console, err = newConsole(console.Config{API: h, Sealer: consoleSealer{e.db}, Database: e.journal.Name(), Bodies: e.held,
-			Now: e.clock.Now, Log: c.Log, Version: Version}); err != nil {
+		if e.console, err = newConsole(console.Config{API: h, Sealer: consoleSealer{e.db}, Database: e.journal.Name(),
+			Bodies: e.held, Now: e.clock.Now, Log: c.Log, Version: Version}); err != nil {
 			return err
 		}
 		h = withConsole(h, e.console)
 	}
-	if e.api, err = e.listen(ListenConfig{Name: "api", Addr: address, Handler: h, TLS: c.TLS, Most: connectionsOf(c.MaxConnections, 4), Drain: drain,
+	if e.api, err = e.listen(ListenConfig{Name: "api", Addr: address, Handler: h, TLS: c.TLS,
+		Most: connectionsOf(c.MaxConnections, 4), Drain: drain,
 		Exposes: "tokens of the API, and all that is asked and answered", Note: c.noteAddress(name, c.Log)}); err != nil {
 		return err
 	}

@@ -33,7 +33,8 @@ type figures struct {
 
 func newFigures(e *end, alarms string, kinds []client.AlarmKind, read func(context.Context, *scrape) error) *figures {
 	f := &figures{end: e, registry: prometheus.NewRegistry(), read: read, alarms: alarms, kinds: kinds}
-	f.registry.MustRegister(BuildInfo(), f, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	f.registry.MustRegister(BuildInfo(), f, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return f
 }
 
@@ -47,7 +48,8 @@ func BuildInfo() prometheus.Collector {
 }
 
 func (f *figures) handler() http.Handler {
-	return promhttp.HandlerFor(f.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 2, ErrorLog: slog.NewLogLogger(f.end.c.Log.Handler(), slog.LevelWarn)})
+	return promhttp.HandlerFor(f.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 2,
+		ErrorLog: slog.NewLogLogger(f.end.c.Log.Handler(), slog.LevelWarn)})
 }
 
 // counter returns a figure that this process counts. Without labels it starts at 0.
@@ -62,7 +64,8 @@ func (f *figures) counter(name, help string, labels ...string) *prometheus.Count
 
 // times returns a histogram of durations in seconds. Its buckets double from least on.
 func (f *figures) times(name, help string, least float64, doublings int, labels ...string) *prometheus.HistogramVec {
-	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: prometheus.ExponentialBuckets(least, 2, doublings)}, labels)
+	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help,
+		Buckets: prometheus.ExponentialBuckets(least, 2, doublings)}, labels)
 	f.registry.MustRegister(v)
 	return v
 }
@@ -98,9 +101,11 @@ func (f *figures) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
 	s := &scrape{db.MillisOf(f.end.clock.Now()), ch}
-	s.figure("countersign_database_writable", "Whether the database takes writes and its pages are whole, as /readyz says.")(oneIf(f.end.db.Ready(ctx) == nil))
+	s.figure("countersign_database_writable",
+		"Whether the database takes writes and its pages are whole, as /readyz says.")(oneIf(f.end.db.Ready(ctx) == nil))
 	if free, err := diskFree(f.end.c.Dir); err == nil {
-		s.figure("countersign_disk_free_bytes", "Bytes that this process may still write on the volume of the data directory.")(free)
+		s.figure("countersign_disk_free_bytes",
+			"Bytes that this process may still write on the volume of the data directory.")(free)
 	}
 	if f.end.c.TLS.Cert != "" {
 		f.end.c.TLS.collect(s)
@@ -133,8 +138,10 @@ func (f *figures) shared(ctx context.Context, s *scrape) error {
 	if err != nil {
 		return err
 	}
-	raised := s.figure(f.alarms+"alarms_total", "How often alarms of a kind were raised since the database was made.", "kind")
-	open := s.figure(f.alarms+"alarms_open", "Alarms by kind that are open: one for each row that nobody has acknowledged and that has not ended.", "kind")
+	raised := s.figure(f.alarms+"alarms_total",
+		"How often alarms of a kind were raised since the database was made.", "kind")
+	open := s.figure(f.alarms+"alarms_open",
+		"Alarms by kind that are open: one for each row that nobody has acknowledged and that has not ended.", "kind")
 	for _, k := range f.kinds { // those that were never raised too, so that the first one is seen as a rise
 		raised(float64(counts[k].Raised), string(k))
 		open(float64(counts[k].Open), string(k))

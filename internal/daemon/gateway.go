@@ -63,8 +63,9 @@ func NewGateway(c GatewayConfig) (*Gateway, error) {
 	if c.Listen == "" || c.APIListen == "" {
 		return nil, errors.New("daemon: GatewayConfig.Listen or APIListen is missing")
 	}
-	if err := cmp.Or(c.sharesSecret("forward", c.Forward.URL, c.Forward.Secret), c.sharesSecret("verify", c.Verify.URL, c.Verify.Secret),
-		c.validate("GatewayConfig", client.Role("").AtGateway(), false)); err != nil {
+	if err := cmp.Or(c.sharesSecret("forward", c.Forward.URL, c.Forward.Secret),
+		c.sharesSecret("verify", c.Verify.URL, c.Verify.Secret), c.validate("GatewayConfig", client.Role("").AtGateway(),
+			false)); err != nil {
 		return nil, err
 	}
 	g := &Gateway{c: c}
@@ -117,8 +118,9 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	}
 	// The longest time for a request: to handle a callback and to record the answer.
 	drain := 2*cmp.Or(c.Callbacks.Timeout, merchant.DefaultTimeout) + 5*time.Second
-	if g.callbacks, err = g.listen(ListenConfig{Name: "callbacks", Addr: c.Listen, Handler: handler, AnyHost: true, TLS: c.TLS.WithoutClients(),
-		Most: connectionsOf(c.MaxConnections, 2), Drain: drain, Exposes: "the apiKey and errCode of responses, and which requests arrive"}); err != nil {
+	if g.callbacks, err = g.listen(ListenConfig{Name: "callbacks", Addr: c.Listen, Handler: handler, AnyHost: true,
+		TLS: c.TLS.WithoutClients(), Most: connectionsOf(c.MaxConnections, 2), Drain: drain,
+		Exposes: "the apiKey and errCode of responses, and which requests arrive"}); err != nil {
 		return err
 	}
 	return g.serve(ctx, GatewayEnd, c.APIListen, drain, g.gateway.API(), g.gateway.Stop, console.NewGateway)
@@ -166,8 +168,9 @@ type startedGateway struct {
 }
 
 func (g *Gateway) settings() startedGateway {
-	s := startedGateway{Version: Version, RequestKey: g.c.Callbacks.Key.Fingerprint(), Binding: g.c.Callbacks.Profile.Binding.String(),
-		ChangeApprovals: g.c.ChangeApprovals, Retain: client.Duration(g.c.retain())}
+	s := startedGateway{Version: Version, RequestKey: g.c.Callbacks.Key.Fingerprint(),
+		Binding: g.c.Callbacks.Profile.Binding.String(), ChangeApprovals: g.c.ChangeApprovals,
+		Retain: client.Duration(g.c.retain())}
 	for _, k := range []*envelope.SigningKey{g.c.Callbacks.ServiceSigner, g.c.Callbacks.NextServiceSigner} {
 		if k != nil {
 			s.SignedBy = append(s.SignedBy, k.Fingerprint())

@@ -23,8 +23,9 @@ func ownHosts(names []string, next http.Handler) http.Handler {
 			return
 		}
 		w.Header().Set("Connection", "close")
-		api.WriteProblem(w, api.NewProblem(http.StatusMisdirectedRequest, fmt.Sprintf("this listener does not answer to the host %q: "+
-			"use localhost or its address, or allow the host with --allowed-host if a proxy passes it on", host)))
+		api.WriteProblem(w, api.NewProblem(http.StatusMisdirectedRequest,
+			fmt.Sprintf("this listener does not answer to the host %q: "+
+				"use localhost or its address, or allow the host with --allowed-host if a proxy passes it on", host)))
 	})
 }
 

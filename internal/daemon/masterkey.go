@@ -85,11 +85,13 @@ func (s Storage) explainKey(err error) error {
 		return err
 	}
 	if next, nextErr := s.readKey(nextKeyFile); nextErr == nil && next.Fingerprint() == wrong.Database {
-		return fmt.Errorf("%w: rekey was interrupted after it sealed everything under the key in %s: run rekey again", err, s.file(nextKeyFile))
+		return fmt.Errorf("%w: rekey was interrupted after it sealed everything under the key in %s: run rekey again", err,
+			s.file(nextKeyFile))
 	}
 	old := s.oldKeyFile(wrong.Database)
 	if _, missing := os.Lstat(old); missing == nil {
-		return fmt.Errorf("%w: %s has that key, from before a rekey: keep master.key as %s, and put that file in its place", err, old, s.oldKeyFile(wrong.Key))
+		return fmt.Errorf("%w: %s has that key, from before a rekey: keep master.key as %s, and put that file in its place",
+			err, old, s.oldKeyFile(wrong.Key))
 	}
 	return err
 }

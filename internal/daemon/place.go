@@ -129,7 +129,8 @@ func (p Place) Move(ctx context.Context) (m MovedDatabase, err error) {
 	if _, err := os.Stat(file); err != nil {
 		return m, Storage{Dir: p.Dir}.noDatabase("give --data of the end that is moved")
 	}
-	if m.Moved, err = db.Move(ctx, db.Config{URL: file, Log: p.Log, Used: true}, db.Config{URL: p.DB, Log: p.Log}, endOf(p.Gateway)); err != nil {
+	if m.Moved, err = db.Move(ctx, db.Config{URL: file, Log: p.Log, Used: true}, db.Config{URL: p.DB, Log: p.Log},
+		endOf(p.Gateway)); err != nil {
 		return m, err
 	}
 	p.at("renaming")

@@ -85,7 +85,8 @@ func (p Place) rekeyPair(is string, to *db.MasterKey) (old, fresh *db.MasterKey,
 	case a == b:
 		return nil, nil, fmt.Errorf("the new master key is the old one, %s: make another", a)
 	case is != a && is != b:
-		return nil, nil, fmt.Errorf("%w: the old key is %s, the new one %s, and the database is sealed under %s", db.ErrMasterKey, a, b, is)
+		return nil, nil, fmt.Errorf("%w: the old key is %s, the new one %s, and the database is sealed under %s",
+			db.ErrMasterKey, a, b, is)
 	}
 	return old, fresh, nil
 }
@@ -133,7 +134,8 @@ func (p Place) lookToRekey(ctx context.Context, fn func(db.Seen) error) error {
 func (p Place) present(ctx context.Context) (fingerprint string, err error) {
 	err = p.lookToRekey(ctx, func(l db.Seen) error {
 		if l.MayChange != nil {
-			return fmt.Errorf("rekey seals the key of the journal anew, so it needs the role that owns the tables: %w", l.MayChange)
+			return fmt.Errorf("rekey seals the key of the journal anew, so it needs the role that owns the tables: %w",
+				l.MayChange)
 		}
 		if fingerprint, err = db.KeyOf(ctx, l); err == nil && fingerprint == "" {
 			err = errors.New("the database has no master key yet: start it first")

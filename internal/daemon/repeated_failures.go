@@ -22,7 +22,8 @@ const (
 )
 
 // seldomKeys are the attributes that distinguish failures.
-var seldomKeys = map[string]bool{"merchant": true, "part": true, "lane": true, "reason": true, "route": true, "page": true, "feed": true, "kind": true, "result": true}
+var seldomKeys = map[string]bool{"merchant": true, "part": true, "lane": true, "reason": true, "route": true,
+	"page": true, "feed": true, "kind": true, "result": true}
 
 type seldom struct {
 	slog.Handler

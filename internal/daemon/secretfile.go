@@ -31,7 +31,8 @@ func (e *ExposedError) Error() string {
 	if e.Mode.IsDir() || e.Mode.Perm()&0o044 == 0 {
 		can = "written"
 	}
-	return fmt.Sprintf("%s can be %s by others (mode %04o): chmod %o %s, and replace the secrets in it", e.Path, can, e.Mode.Perm(), mode, e.Path)
+	return fmt.Sprintf("%s can be %s by others (mode %04o): chmod %o %s, and replace the secrets in it", e.Path, can,
+		e.Mode.Perm(), mode, e.Path)
 }
 
 // private refuses a data directory that others may write to. Files there with a name that begins like those of the

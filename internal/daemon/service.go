@@ -137,7 +137,8 @@ func (s *Service) Run(ctx context.Context) error {
 
 // targets returns the rules for the targets of callbacks.
 func (c ServiceConfig) targets(allowPrivate bool) dispatch.TargetRules {
-	return dispatch.TargetRules{AllowHTTP: c.AllowHTTP, AllowPrivate: allowPrivate || c.AllowPrivate, Ports: c.MerchantPorts}
+	return dispatch.TargetRules{AllowHTTP: c.AllowHTTP, AllowPrivate: allowPrivate || c.AllowPrivate,
+		Ports: c.MerchantPorts}
 }
 
 // startedService is the log's record of a start.

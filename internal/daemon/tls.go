@@ -104,7 +104,8 @@ func (c *certificates) read() (*tls.Config, error) {
 		return nil, fmt.Errorf("--tls-cert and --tls-key: %w", err)
 	}
 	// Only HTTP/1.1: connections are counted and closed one by one.
-	config := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, NextProtos: []string{"http/1.1"}}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair},
+		NextProtos: []string{"http/1.1"}}
 	if c.t.ClientCA == "" {
 		return config, nil
 	}
@@ -164,7 +165,8 @@ func (t TLS) exposed(ln net.Listener, name, what string, log *slog.Logger) error
 		return fmt.Errorf("the listener %s on %s can be reached from other machines, and without TLS they read and change %s on the way: "+
 			"give --tls-cert and --tls-key, or --insecure-listen if something in front of it does TLS", name, a, what)
 	}
-	log.Warn("a listener without TLS can be reached from other machines (--insecure-listen)", "listener", name, "address", a.String(), "exposed", what)
+	log.Warn("a listener without TLS can be reached from other machines (--insecure-listen)", "listener", name, "address",
+		a.String(), "exposed", what)
 	return nil
 }
 

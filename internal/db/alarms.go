@@ -136,7 +136,8 @@ func RaiseAlarms(ctx context.Context, t *Tx, list []client.Alarm) error {
 		}
 		if len(open) > 0 {
 			is := open[0]
-			n, err := t.Exec(ctx, growAlarmSQL, is.Seq, is.Number+a.Number, int64(max(is.Last, a.Last)), jsonOf(examples(a.Examples, is.Examples)))
+			n, err := t.Exec(ctx, growAlarmSQL, is.Seq, is.Number+a.Number, int64(max(is.Last, a.Last)),
+				jsonOf(examples(a.Examples, is.Examples)))
 			if err != nil {
 				return err
 			}
@@ -145,7 +146,8 @@ func RaiseAlarms(ctx context.Context, t *Tx, list []client.Alarm) error {
 			}
 		}
 		seq++
-		if _, err := t.Exec(ctx, insertAlarmSQL, seq, a.Merchant, string(a.Kind), row.subject, int64(a.First), int64(a.Last), a.Number, jsonOf(a.Examples)); err != nil {
+		if _, err := t.Exec(ctx, insertAlarmSQL, seq, a.Merchant, string(a.Kind), row.subject, int64(a.First), int64(a.Last),
+			a.Number, jsonOf(a.Examples)); err != nil {
 			return err
 		}
 		more = t.Counted(more, countOpen+string(a.Kind), 1)
@@ -247,9 +249,11 @@ func (d *DB) EndStanding(ctx context.Context, list []client.Alarm, now Millis) e
 // AlarmsWhere returns the alarms of the merchants of that f selects, the newest first. It begins below seq before, or
 // with the newest if before is 0. If of is nil, all merchants count. next is 0 at the end. A page may have fewer
 // alarms than limit and still have a next page.
-func (d *DB) AlarmsWhere(ctx context.Context, of []string, f client.AlarmFilter, limit int, before int64) (list []client.Alarm, next int64, err error) {
+func (d *DB) AlarmsWhere(ctx context.Context, of []string, f client.AlarmFilter, limit int,
+	before int64) (list []client.Alarm, next int64, err error) {
 	c := alarmConditions(d.dialect, of, f, before)
-	return ReadNumbered(ctx, d, "alarms", alarmColumns, c, 0, limit, func(a client.Alarm) int64 { return a.Seq }, scanAlarm)
+	return ReadNumbered(ctx, d, "alarms", alarmColumns, c, 0, limit,
+		func(a client.Alarm) int64 { return a.Seq }, scanAlarm)
 }
 
 // alarmConditions returns the conditions of a list and chooses its index: open rows are few.
@@ -312,8 +316,8 @@ func scanAlarm(r Rows) (client.Alarm, error) { return scanAlarmWith(r) }
 // scanAlarmWith scans the columns of an alarm, and then more.
 func scanAlarmWith(r Rows, more ...any) (a client.Alarm, err error) {
 	var list string
-	err = r.Scan(append([]any{&a.Seq, &a.Merchant, &a.Kind, &a.Subject, &a.First, &a.Last, &a.Number, &list, &a.Acked, &a.AckedBy, &a.AckedName, &a.AckedNote,
-		&a.Ended, &a.EndedText}, more...)...)
+	err = r.Scan(append([]any{&a.Seq, &a.Merchant, &a.Kind, &a.Subject, &a.First, &a.Last, &a.Number, &list, &a.Acked,
+		&a.AckedBy, &a.AckedName, &a.AckedNote, &a.Ended, &a.EndedText}, more...)...)
 	if err == nil {
 		err = json.Unmarshal([]byte(list), &a.Examples)
 	}
@@ -333,7 +337,8 @@ func (d *DB) AckAlarm(ctx context.Context, ack client.Alarm) (a client.Alarm, er
 		return a, err
 	}
 	err = d.Write(ctx, func(ctx context.Context, t *Tx) error {
-		list, err := List(ctx, t, ackAlarmSQL, []any{ack.Seq, int64(ack.Acked), ack.AckedBy, ack.AckedName, ack.AckedNote}, scanAlarm)
+		list, err := List(ctx, t, ackAlarmSQL, []any{ack.Seq, int64(ack.Acked), ack.AckedBy, ack.AckedName,
+			ack.AckedNote}, scanAlarm)
 		if err != nil {
 			return err
 		}
@@ -383,7 +388,8 @@ const postedFor Millis = 7 * 24 * 3_600_000
 // process's lease. Never means that there is no message. posted is the step of the last message, or 0 if there was
 // none.
 const (
-	claimAlarmSQL = `SELECT ` + alarmColumns + `, posted, attempts FROM alarms WHERE due <= $1 ORDER BY due, seq LIMIT 1{skip}`
+	claimAlarmSQL = `SELECT ` + alarmColumns +
+		`, posted, attempts FROM alarms WHERE due <= $1 ORDER BY due, seq LIMIT 1{skip}`
 
 	leaseAlarmSQL = `UPDATE alarms SET due = $2, attempts = attempts + 1 WHERE seq = $1`
 

@@ -37,7 +37,8 @@ func NewClock(ctx context.Context, d *DB, log *slog.Logger) (*Clock, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	c := &Clock{read: d.serverNow, elapsed: d.world.Elapsed, log: log, shared: d.dialect.Shared, every: d.Every(clockEvery)}
+	c := &Clock{read: d.serverNow, elapsed: d.world.Elapsed, log: log, shared: d.dialect.Shared,
+		every: d.Every(clockEvery)}
 	if c.elapsed == nil {
 		c.elapsed = sinceBoot()
 	}

@@ -138,8 +138,8 @@ func LastSeqs(ctx context.Context, q Querier) (map[string]int64, error) {
 // FeedOf returns the entries of a feed after a number that belong to the given owners, at most limit. read returns
 // those of one owner, in order and at most limit. next is the number to continue after. It may be beyond entries of
 // other owners, which are left out.
-func FeedOf[T any](ctx context.Context, q Querier, feed string, owners []string, after int64, limit int, seq func(T) int64,
-	read func(owner string) ([]T, error)) (list []T, next int64, err error) {
+func FeedOf[T any](ctx context.Context, q Querier, feed string, owners []string, after int64, limit int,
+	seq func(T) int64, read func(owner string) ([]T, error)) (list []T, next int64, err error) {
 	// The end is read first, because an entry that is appended meanwhile may be missing for one owner.
 	end, err := FeedEnd(ctx, q, feed)
 	if err != nil {

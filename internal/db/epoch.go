@@ -122,15 +122,18 @@ func (d *DB) CheckPage(ctx context.Context, feed string, after, first int64) err
 		return err
 	}
 	if after > last[feed] {
-		return &ConflictError{Reason: fmt.Sprintf("after is beyond the end of the feed, which is %d: it is of another database, or of one that was restored since; go on after %[1]d only if it has all entries up to there", last[feed])}
+		return &ConflictError{Reason: fmt.Sprintf(
+			"after is beyond the end of the feed, which is %d: it is of another database, or of one that was restored since; go on after %[1]d only if it has all entries up to there", last[feed])}
 	}
 	es, err := ReadEpochs(ctx, d)
 	if err != nil {
 		return err
 	}
 	for _, e := range es {
-		if end, ok := e.Ends[feed]; ok && end < after && after < e.Base() { // in the gap before an epoch: another one assigned it
-			return &ConflictError{Reason: fmt.Sprintf("after is of another epoch: the database was restored since, and does not have that entry; go on after %d", e.Base())}
+		if end, ok := e.Ends[feed]; ok && end < after &&
+			after < e.Base() { // in the gap before an epoch: another one assigned it
+			return &ConflictError{Reason: fmt.Sprintf(
+				"after is of another epoch: the database was restored since, and does not have that entry; go on after %d", e.Base())}
 		}
 	}
 	return nil
@@ -138,7 +141,8 @@ func (d *DB) CheckPage(ctx context.Context, feed string, after, first int64) err
 
 // BeginEpoch begins an epoch after a restore. Its number is greater than least. The feeds continue with numbers that
 // were never assigned. more runs in the same transaction.
-func (d *DB) BeginEpoch(ctx context.Context, feeds []string, least int64, now Millis, more func(context.Context, *Tx, Epoch) error) (e Epoch, err error) {
+func (d *DB) BeginEpoch(ctx context.Context, feeds []string, least int64, now Millis,
+	more func(context.Context, *Tx, Epoch) error) (e Epoch, err error) {
 	err = d.Write(ctx, func(ctx context.Context, t *Tx) error {
 		was, err := LastEpoch(ctx, t)
 		if err != nil {

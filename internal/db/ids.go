@@ -63,7 +63,8 @@ const identifierMost = 1024
 // CheckIdentifier is CheckText for a text that is part of an index. It also limits the length.
 func CheckIdentifier(member, text string) error {
 	if len(text) > identifierMost {
-		return fmt.Errorf("%s is %w: it has %d bytes, and at most %d are allowed", member, ErrInvalid, len(text), identifierMost)
+		return fmt.Errorf("%s is %w: it has %d bytes, and at most %d are allowed", member, ErrInvalid, len(text),
+			identifierMost)
 	}
 	return CheckText(member, text)
 }

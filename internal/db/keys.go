@@ -105,13 +105,15 @@ func (k OwnKey) Read(ctx context.Context, q Querier, m *MasterKey) ([]byte, erro
 // Keep stores secret, unless there is one, as part of t. It reports whether it did.
 func (k OwnKey) Keep(ctx context.Context, t *Tx, d *DB, secret []byte) (bool, error) {
 	dataKey, sealed := d.Seal(k.record(), []string{k.Purpose}, [][]byte{secret})
-	n, err := t.Exec(ctx, "INSERT INTO "+k.Table+" (id, data_key, private) VALUES ($1, $2, $3) ON CONFLICT (id) DO NOTHING", k.ID, dataKey, sealed[0])
+	n, err := t.Exec(ctx, "INSERT INTO "+k.Table+
+		" (id, data_key, private) VALUES ($1, $2, $3) ON CONFLICT (id) DO NOTHING", k.ID, dataKey, sealed[0])
 	return n == 1, err
 }
 
 // Open returns the secret. If there is none, it stores the one that make returns; made then runs in the same
 // transaction, unless it is nil. All nodes of a database get the same.
-func (k OwnKey) Open(ctx context.Context, d *DB, make func() ([]byte, error), made func(context.Context, *Tx) error) ([]byte, error) {
+func (k OwnKey) Open(ctx context.Context, d *DB, make func() ([]byte, error),
+	made func(context.Context, *Tx) error) ([]byte, error) {
 	secret, err := k.Read(ctx, d, d.key)
 	if secret != nil || err != nil {
 		return secret, err
@@ -266,7 +268,8 @@ var ErrRunning = errors.New("the database is in use by a daemon")
 // Rekey seals every data key of the database under fresh, in one transaction; also runs at the end of it. Afterwards
 // only fresh opens the database, and d can only be closed. It returns the number of data keys. It returns ErrRunning
 // if a node is listed that is not silent.
-func (d *DB) Rekey(ctx context.Context, fresh *MasterKey, also func(context.Context, *Tx) error) (values int64, err error) {
+func (d *DB) Rekey(ctx context.Context, fresh *MasterKey,
+	also func(context.Context, *Tx) error) (values int64, err error) {
 	now, err := d.serverNow(ctx)
 	if err != nil {
 		return 0, err
@@ -311,7 +314,8 @@ func (d *DB) Rekey(ctx context.Context, fresh *MasterKey, also func(context.Cont
 func (d *DB) rekeyTable(ctx context.Context, t *Tx, table SealedTable, fresh *MasterKey) (values int64, err error) {
 	head := "SELECT " + table.Key + ", " + table.DataKey + " FROM " + table.Name
 	tail := fmt.Sprintf(" ORDER BY %s LIMIT %d", table.Key, rekeyRows)
-	change := "UPDATE " + table.Name + " SET " + table.DataKey + " = $1 WHERE " + table.Key + " = $2 AND " + table.DataKey + " = $3"
+	change := "UPDATE " + table.Name + " SET " + table.DataKey + " = $1 WHERE " + table.Key + " = $2 AND " +
+		table.DataKey + " = $3"
 	text, args := head+tail, []any(nil)
 	for {
 		var list []Statement
@@ -341,7 +345,8 @@ func (d *DB) rekeyTable(ctx context.Context, t *Tx, table SealedTable, fresh *Ma
 		}
 		for _, s := range list {
 			if *s.N != 1 {
-				return values, fmt.Errorf("the data key of %s %v was changed by somebody else: stop it, and run rekey again", table.Name, s.Args[1])
+				return values, fmt.Errorf("the data key of %s %v was changed by somebody else: stop it, and run rekey again",
+					table.Name, s.Args[1])
 			}
 			values++
 		}

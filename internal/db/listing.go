@@ -95,13 +95,15 @@ func (l *Listing) Bounded() bool { return l.Filtered() && !l.Sorted }
 func (l *Listing) EndText() (text string, args []any) {
 	w, a := l.Walk(), l.Alias()
 	l.since(&w)
-	return fmt.Sprintf("SELECT %s.id, %s.merchant FROM %s%s%s LIMIT 1 OFFSET %d", a, a, l.Table, w.Where(), l.order(), PageRows-1), w.Args
+	return fmt.Sprintf("SELECT %s.id, %s.merchant FROM %s%s%s LIMIT 1 OFFSET %d", a, a, l.Table, w.Where(), l.order(),
+		PageRows-1), w.Args
 }
 
 // Text returns the query for the rows of the page and one more, which shows whether there is a next page.
 func (l *Listing) Text(columns string, limit int) string {
 	where := l.Where()
-	return "SELECT " + columns + " FROM " + l.Table + l.Joins + where + l.order() + " LIMIT CAST(" + l.Arg(limit+1) + " AS BIGINT)"
+	return "SELECT " + columns + " FROM " + l.Table + l.Joins + where + l.order() + " LIMIT CAST(" + l.Arg(limit+1) +
+		" AS BIGINT)"
 }
 
 // Placed is a row of a list with its place.
@@ -112,7 +114,8 @@ type Placed[T any] struct {
 
 // ReadListing returns a page of the list whose parts are ls. next is the place of its last row, or the zero Place at
 // the end. A page may have fewer rows than limit, or none, and still have a next page.
-func ReadListing[T any](ctx context.Context, q Querier, columns string, ls []Listing, limit int, scan func(Rows) (Placed[T], error)) (list []T, next Place, err error) {
+func ReadListing[T any](ctx context.Context, q Querier, columns string, ls []Listing, limit int,
+	scan func(Rows) (Placed[T], error)) (list []T, next Place, err error) {
 	var found []Placed[T]
 	var end *Place // the place below which some parts have not been read
 	for i := range ls {
@@ -235,7 +238,8 @@ func NumberedEnd(table string, c *Conditions, from int64) (text string, args []a
 	if from > 0 {
 		walk.Add("seq >= ?", from)
 	}
-	return fmt.Sprintf("SELECT seq FROM %s%s ORDER BY seq DESC LIMIT 1 OFFSET %d", table, walk.Where(), PageRows-1), walk.Args
+	return fmt.Sprintf("SELECT seq FROM %s%s ORDER BY seq DESC LIMIT 1 OFFSET %d", table, walk.Where(),
+		PageRows-1), walk.Args
 }
 
 // NumberedText returns the query for the rows of a page of ReadNumbered and one more, which shows whether there is a
@@ -252,7 +256,8 @@ const clockSlack Millis = 60_000
 // NumbersBetween returns the numbers (seq) of the rows of a period: from is the first, and below is one after the
 // last. The times in column must rise roughly with the numbers. A zero since or until means no bound, and its number
 // is then zero. No index on the times is needed: the numbers are searched by bisection, about 30 rows a bound.
-func NumbersBetween(ctx context.Context, q Querier, table, column string, since, until Millis) (from, below int64, err error) {
+func NumbersBetween(ctx context.Context, q Querier, table, column string, since,
+	until Millis) (from, below int64, err error) {
 	if since > 0 {
 		if from, err = firstAt(ctx, q, table, column, since-clockSlack); err != nil {
 			return 0, 0, err
@@ -267,7 +272,8 @@ func NumbersBetween(ctx context.Context, q Querier, table, column string, since,
 // firstAt returns the number of the first row at or after a time, or the number after the last row if there is none.
 func firstAt(ctx context.Context, q Querier, table, column string, at Millis) (int64, error) {
 	var low, high int64
-	ends := "SELECT COALESCE((SELECT seq FROM " + table + " ORDER BY seq LIMIT 1), 0), COALESCE((SELECT seq FROM " + table + " ORDER BY seq DESC LIMIT 1), 0)"
+	ends := "SELECT COALESCE((SELECT seq FROM " + table + " ORDER BY seq LIMIT 1), 0), COALESCE((SELECT seq FROM " +
+		table + " ORDER BY seq DESC LIMIT 1), 0)"
 	if _, err := One(ctx, q, ends, nil, &low, &high); err != nil {
 		return 0, err
 	}

@@ -49,7 +49,8 @@ const lockedByte = 1 << 62
 // the lock file beside it. The lock belongs to f. Unlike SQLite's own locks, it is not lost when this process closes
 // the file elsewhere.
 func lockDatabase(f *os.File) error {
-	err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart, Start: lockedByte, Len: 1})
+	err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart,
+		Start: lockedByte, Len: 1})
 	switch {
 	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EACCES):
 		return fmt.Errorf("%w: %s is locked", ErrInUse, f.Name())

@@ -62,7 +62,8 @@ func readVersion(ctx context.Context, q Querier) (at, oldest int, err error) {
 // database.
 func checkVersion(at, oldest, knows int) error {
 	if at > knows && oldest > knows {
-		return fmt.Errorf("%w: its schema has number %d, which works with programs that know %d or more; this one knows %d", ErrNewerSchema, at, oldest, knows)
+		return fmt.Errorf("%w: its schema has number %d, which works with programs that know %d or more; this one knows %d",
+			ErrNewerSchema, at, oldest, knows)
 	}
 	return nil
 }

@@ -71,7 +71,10 @@ WHERE table_schema = current_schema() AND table_name = $1 AND is_generated = 'NE
 
 // moveTables returns the tables in the order in which they were made, so that referenced tables come first.
 func moveTables(ctx context.Context, from, to *DB) (list []movedTable, err error) {
-	names, err := List(ctx, from, sqliteTablesSQL, nil, func(r Rows) (name string, err error) { return name, r.Scan(&name) })
+	names, err := List(ctx, from, sqliteTablesSQL, nil, func(r Rows) (name string, err error) {
+		return name,
+			r.Scan(&name)
+	})
 	for _, name := range names {
 		t := movedTable{name: name}
 		err = errors.Join(err, Each(ctx, to, columnsSQL, []any{name}, func(r Rows) error {
@@ -167,7 +170,8 @@ func (t movedTable) copy(ctx context.Context, from *DB, to *Tx) error {
 	for i := range t.columns {
 		values = append(values, fmt.Sprintf("$%d", i+1))
 	}
-	insert := `INSERT INTO ` + quoted(t.name) + ` (` + t.names() + `) OVERRIDING SYSTEM VALUE VALUES (` + strings.Join(values, ", ") + `)`
+	insert := `INSERT INTO ` + quoted(t.name) + ` (` + t.names() + `) OVERRIDING SYSTEM VALUE VALUES (` +
+		strings.Join(values, ", ") + `)`
 	var batch []Statement
 	err := t.each(ctx, from, func(row []any) error {
 		if batch = append(batch, Statement{SQL: insert, Args: row}); len(batch) < moveBatch {
@@ -185,7 +189,8 @@ func (t movedTable) copy(ctx context.Context, from *DB, to *Tx) error {
 	}
 	highest := `(SELECT MAX(` + quoted(t.identity) + `) FROM ` + quoted(t.name) + `)`
 	var next int64
-	_, err = One(ctx, to, `SELECT setval(pg_get_serial_sequence($1, $2), COALESCE(`+highest+`, 1), `+highest+` IS NOT NULL)`, []any{t.name, t.identity}, &next)
+	_, err = One(ctx, to, `SELECT setval(pg_get_serial_sequence($1, $2), COALESCE(`+highest+`, 1), `+highest+
+		` IS NOT NULL)`, []any{t.name, t.identity}, &next)
 	return err
 }
 

@@ -67,7 +67,10 @@ func (d *DB) Nodes(ctx context.Context, now Millis) ([]Node, error) {
 	list, err := readNodes(ctx, d)
 	all := slices.Clone(list)
 	return slices.DeleteFunc(list, func(n Node) bool {
-		return n.Silent(now) && slices.ContainsFunc(all, func(m Node) bool { return m.ID != n.ID && m.Name == n.Name && m.Started > n.Seen })
+		return n.Silent(now) && slices.ContainsFunc(all, func(m Node) bool {
+			return m.ID != n.ID && m.Name == n.Name &&
+				m.Started > n.Seen
+		})
 	}), err
 }
 

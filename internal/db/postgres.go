@@ -420,7 +420,8 @@ func unreachable(err error) bool {
 	case c != "":
 		// These are connection exceptions, a server that stops or starts, no memory or connection left, failures of
 		// its disk, damaged data, rights that were revoked, and a session that was idle in its transaction.
-		return slices.ContainsFunc([]string{"08", "53", "58", "XX", "57P"}, func(class string) bool { return strings.HasPrefix(c, class) }) ||
+		return slices.ContainsFunc([]string{"08", "53", "58", "XX", "57P"},
+			func(class string) bool { return strings.HasPrefix(c, class) }) ||
 			c == "42501" || c == "25P03" || c == readOnly
 	}
 	return errors.As(err, &network) || errors.Is(err, net.ErrClosed) ||

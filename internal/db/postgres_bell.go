@@ -146,7 +146,8 @@ const beginListening = 20 * time.Second
 // is outside the pool. A broken connection does not report itself, so if nothing came for the time check, Listen
 // tests it and waits as long for the answer. Listen calls begun once it listens; earlier notifications were missed.
 // listened reports whether it called begun.
-func (l *Links) Listen(ctx context.Context, channel string, check time.Duration, begun func(), notified func(*pgconn.Notification)) (listened bool, err error) {
+func (l *Links) Listen(ctx context.Context, channel string, check time.Duration, begun func(),
+	notified func(*pgconn.Notification)) (listened bool, err error) {
 	start, cancel := context.WithTimeout(ctx, beginListening)
 	defer cancel()
 	conn, err := l.connect(start, true)

@@ -208,7 +208,8 @@ func (l *Links) accept(k *serverLink, is timeline) error {
 			_ = old.Close()
 		}
 		if len(left) > 0 {
-			l.log.Warn("another database server takes writes now; connections to the earlier one were closed", "connections", len(left))
+			l.log.Warn("another database server takes writes now; connections to the earlier one were closed",
+				"connections", len(left))
 		}
 	}()
 	if l.last.after(is) {

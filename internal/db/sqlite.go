@@ -68,7 +68,8 @@ func openSQLite(ctx context.Context, c Config, end End, log *slog.Logger, h *hub
 	}
 	db := &sqliteDB{
 		d: newSQLiteDialect(), hub: h, log: log, damage: &damage{log: log}, end: end, lock: lock,
-		requests: make(chan *writeRequest), closing: make(chan struct{}), closed: make(chan struct{}), copied: make(chan struct{}),
+		requests: make(chan *writeRequest), closing: make(chan struct{}), closed: make(chan struct{}),
+		copied: make(chan struct{}),
 	}
 	if err := db.open(ctx, path, c.Used, c.Restoring, end); err != nil {
 		if db.file != nil {

@@ -56,7 +56,8 @@ func checkPages(ctx context.Context, q Querier) error {
 // broken turns SQLite's error about a damaged file into ErrBroken.
 func broken(err error, file *os.File) error {
 	var e *sqlite.Error
-	if errors.As(err, &e) && (e.Code() == sqlite3.SQLITE_IOERR_READ || e.Code()&0xff == sqlite3.SQLITE_CORRUPT || e.Code()&0xff == sqlite3.SQLITE_NOTADB) {
+	if errors.As(err, &e) && (e.Code() == sqlite3.SQLITE_IOERR_READ || e.Code()&0xff == sqlite3.SQLITE_CORRUPT ||
+		e.Code()&0xff == sqlite3.SQLITE_NOTADB) {
 		return fmt.Errorf("%w: %s: %w", ErrBroken, file.Name(), err)
 	}
 	return err

@@ -129,7 +129,8 @@ func Find[T any](ctx context.Context, q Querier, sql string, args []any, scan fu
 }
 
 // List returns all rows of a query.
-func List[T any](ctx context.Context, q Querier, sql string, args []any, scan func(Rows) (T, error)) (list []T, err error) {
+func List[T any](ctx context.Context, q Querier, sql string, args []any,
+	scan func(Rows) (T, error)) (list []T, err error) {
 	err = Each(ctx, q, sql, args, func(r Rows) error {
 		v, err := scan(r)
 		list = append(list, v)

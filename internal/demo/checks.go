@@ -37,7 +37,8 @@ func (d *Demo) checkAll(ctx context.Context) error {
 			wrong = append(wrong, fmt.Sprintf("%s is %s, not %s", o.name, o.got, o.want))
 		}
 	}
-	d.check("every withdrawal decided as it must be", len(wrong) == 0, join(append([]string{fmt.Sprintf("%d of %d", right, len(d.asked))}, wrong...)))
+	d.check("every withdrawal decided as it must be", len(wrong) == 0,
+		join(append([]string{fmt.Sprintf("%d of %d", right, len(d.asked))}, wrong...)))
 	if err := d.checkFeed(ctx); err != nil {
 		return err
 	}

@@ -106,7 +106,8 @@ func (d *Demo) Run(ctx context.Context) (err error) {
 		}
 		return err
 	}
-	parts := []daemon.Part{{Name: "service", Run: d.service.Run}, {Name: "gateway", Run: d.gateway.Run}, {Name: "demo", Run: d.play}}
+	parts := []daemon.Part{{Name: "service", Run: d.service.Run}, {Name: "gateway", Run: d.gateway.Run},
+		{Name: "demo", Run: d.play}}
 	if d.try != nil {
 		parts = append(parts, daemon.Part{Name: "try", Run: d.try.Run})
 	}
@@ -120,7 +121,8 @@ func (d *Demo) Run(ctx context.Context) (err error) {
 // build makes both ends and opens nothing.
 func (d *Demo) build(dir string, log *slog.Logger) (err error) {
 	d.service, err = daemon.NewService(daemon.ServiceConfig{
-		Common:       daemon.Common{Storage: daemon.Storage{Dir: filepath.Join(dir, "service")}, Log: log.With("end", "service")},
+		Common: daemon.Common{Storage: daemon.Storage{Dir: filepath.Join(dir, "service")},
+			Log: log.With("end", "service")},
 		Listen:       "127.0.0.1:0",
 		AllowPrivate: true, AllowHTTP: true, ExchangeTimeout: 5 * time.Second,
 	})

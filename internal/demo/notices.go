@@ -21,7 +21,8 @@ func (d *Demo) replaceAddress(ctx context.Context) error {
 	old := list[0]
 	for range 2 {
 		if _, err := d.api.AddAddress(ctx, client.NewAddress{
-			Merchant: merchantID, ChangeID: "demo-address-1", TenantUserID: old.TenantUserID, ChainName: old.ChainName, Symbol: old.Symbol,
+			Merchant: merchantID, ChangeID: "demo-address-1", TenantUserID: old.TenantUserID, ChainName: old.ChainName,
+			Symbol:    old.Symbol,
 			ToAddress: old.ToAddress, NewAddress: fmt.Sprintf("0x%040x", 0xadd7e55),
 		}); err != nil {
 			return err
@@ -34,7 +35,8 @@ func (d *Demo) replaceAddress(ctx context.Context) error {
 	if err != nil || len(held) != 1 {
 		return fmt.Errorf("held addresses: %d, %w", len(held), err)
 	}
-	_, err = d.gateway.Book().DecideAddress(ctx, held[0].Seq, client.AddressAccepted, "a person", "seen in the demo", db.MillisOf(time.Now()))
+	_, err = d.gateway.Book().DecideAddress(ctx, held[0].Seq, client.AddressAccepted, "a person", "seen in the demo",
+		db.MillisOf(time.Now()))
 	return err
 }
 
@@ -43,7 +45,8 @@ func (d *Demo) checkNotices(ctx context.Context) error {
 	want := map[client.EventKind]int{client.EventAddressChanged: 1}
 	for _, o := range d.asked {
 		switch {
-		case o.permit == "" && (o.ordered == "" || o.person == "decline"): // the merchant has no order, or had declined it itself
+		case o.permit == "" && (o.ordered == "" ||
+			o.person == "decline"): // the merchant has no order, or had declined it itself
 		case o.permit == "", o.fails:
 			want[client.EventOrderEnded]++
 		default:
@@ -72,7 +75,8 @@ func (d *Demo) checkNotices(ctx context.Context) error {
 		}
 	}
 	holds, note := true, ""
-	for _, kind := range []client.EventKind{client.EventAddressChanged, client.EventOrderWaiting, client.EventOrderExecuted, client.EventOrderEnded} {
+	for _, kind := range []client.EventKind{client.EventAddressChanged, client.EventOrderWaiting,
+		client.EventOrderExecuted, client.EventOrderEnded} {
 		holds = holds && got[kind] == want[kind]
 		note += fmt.Sprintf(", %s %d", kind, got[kind])
 	}

@@ -39,7 +39,8 @@ func (d *Demo) play(ctx context.Context) error {
 	if d.c.Stay {
 		d.say("\nBoth ends stay up until Ctrl-C. The service's API: %s, token in %s", d.service.URL(), d.service.TokenFile())
 		d.say("The merchant's API: %s, token in %s", d.gateway.URL(), d.gateway.TokenFile())
-		d.say("Their consoles, for a browser; each link signs in once:\n  service   %s\n  merchant  %s", d.links[0], d.links[1])
+		d.say("Their consoles, for a browser; each link signs in once:\n  service   %s\n  merchant  %s", d.links[0],
+			d.links[1])
 		d.say("Try it: send any callback, with any fault, and see both sides:\n  %s", d.try.URL())
 		<-ctx.Done()
 	}
@@ -72,12 +73,15 @@ func (d *Demo) register(ctx context.Context, at string) error {
 	if err != nil {
 		return err
 	}
-	schedule := &client.Schedule{Delays: []client.Duration{0, client.Duration(time.Second)}, Every: client.Duration(2 * time.Second)}
+	schedule := &client.Schedule{Delays: []client.Duration{0, client.Duration(time.Second)},
+		Every: client.Duration(2 * time.Second)}
 	_, err = d.api.CreateMerchant(ctx, client.NewMerchant{
-		ID:               merchantID,
-		Key:              &client.KeySpec{PrivateKey: client.Secret(private)},
-		MerchantSettings: client.MerchantSettings{FinalCodes: client.ProtocolCodes(), Name: "a merchant of the demo", NotifyURL: at + merchant.DefaultNotifyPath, WithdrawURL: at + merchant.DefaultWithdrawPath, Retry: &client.Retry{Notify: schedule, Withdraw: schedule}},
-		MerchantSecrets:  client.MerchantSecrets{APIKey: client.Secret(d.apiKey.Reveal())},
+		ID:  merchantID,
+		Key: &client.KeySpec{PrivateKey: client.Secret(private)},
+		MerchantSettings: client.MerchantSettings{FinalCodes: client.ProtocolCodes(), Name: "a merchant of the demo",
+			NotifyURL: at + merchant.DefaultNotifyPath, WithdrawURL: at + merchant.DefaultWithdrawPath,
+			Retry: &client.Retry{Notify: schedule, Withdraw: schedule}},
+		MerchantSecrets: client.MerchantSecrets{APIKey: client.Secret(d.apiKey.Reveal())},
 	})
 	return err
 }
@@ -126,10 +130,13 @@ func (d *Demo) table(ctx context.Context) error {
 		row("withdrawal "+o.name, o.got, o.note)
 	}
 	for _, t := range countersign.TypeUnknown.Values() {
-		row(fmt.Sprintf("callbacks of type %d", int(t)), fmt.Sprint(delivered.all[t]), fmt.Sprintf("%d accepted, %s", delivered.accepted[t], t.Words()))
+		row(fmt.Sprintf("callbacks of type %d", int(t)), fmt.Sprint(delivered.all[t]),
+			fmt.Sprintf("%d accepted, %s", delivered.accepted[t], t.Words()))
 	}
-	row("callbacks/s", fmt.Sprintf("%.0f", float64(len(delivered.waits))/max(delivered.last.Sub(delivered.first).Seconds(), 0.001)), "both ends, RSA and both databases on this machine")
-	row("from ingest to settled", fmt.Sprintf("%v p50, %v p99", delivered.at(50), delivered.at(99)), "a burst: the last waits for all before it")
+	row("callbacks/s", fmt.Sprintf("%.0f", float64(len(delivered.waits))/max(delivered.last.Sub(delivered.first).Seconds(),
+		0.001)), "both ends, RSA and both databases on this machine")
+	row("from ingest to settled", fmt.Sprintf("%v p50, %v p99", delivered.at(50), delivered.at(99)),
+		"a burst: the last waits for all before it")
 	if err := w.Flush(); err != nil {
 		return err
 	}

@@ -32,7 +32,8 @@ var tryPage = template.Must(template.New("try").Parse(tryHTML))
 
 // listenTry binds the page on the loopback.
 func (d *Demo) listenTry(log *slog.Logger) (*daemon.Listener, error) {
-	return daemon.Listen(daemon.ListenConfig{Name: "try", Addr: "127.0.0.1:0", Handler: http.NewCrossOriginProtection().Handler(newTryer(d)), Most: 100, Drain: time.Second, Log: log})
+	return daemon.Listen(daemon.ListenConfig{Name: "try", Addr: "127.0.0.1:0",
+		Handler: http.NewCrossOriginProtection().Handler(newTryer(d)), Most: 100, Drain: time.Second, Log: log})
 }
 
 // handOver writes what another endpoint needs to accept what the page sends.
@@ -97,7 +98,8 @@ func (t *tryer) page() tried {
 	return tried{
 		Types: countersign.TypeUnknown.Values(), Faults: tryFaults(), Handover: t.d.handover,
 		Consoles: [2]string{t.d.service.URL() + "/console/", t.d.gateway.URL() + "/console/"},
-		Type:     countersign.TypeDeposited, CallBackID: fmt.Sprintf("try-%d", time.Now().UnixMilli()), User: user, Order: true,
+		Type:     countersign.TypeDeposited, CallBackID: fmt.Sprintf("try-%d", time.Now().UnixMilli()), User: user,
+		Order: true,
 	}
 }
 
@@ -136,8 +138,10 @@ func (page *tried) read(r *http.Request) error {
 	}
 	form := r.PostForm
 	i := slices.IndexFunc(page.Types, func(typ countersign.Type) bool { return form.Get("type") == fmt.Sprint(int(typ)) })
-	page.Fault, page.To, page.Members = countersigntest.ServiceFault(form.Get("fault")), strings.TrimSpace(form.Get("to")), form.Get("members")
-	page.CallBackID, page.User, page.Order, page.Elsewhere = form.Get("callBackId"), form.Get("user"), form.Get("order") != "", page.To != ""
+	page.Fault, page.To, page.Members = countersigntest.ServiceFault(form.Get("fault")), strings.TrimSpace(form.Get("to")),
+		form.Get("members")
+	page.CallBackID, page.User, page.Order, page.Elsewhere = form.Get("callBackId"), form.Get("user"),
+		form.Get("order") != "", page.To != ""
 	if i < 0 || page.Fault != "" && !slices.Contains(page.Faults, page.Fault) {
 		return fmt.Errorf("there is no type %q or no fault %q", form.Get("type"), page.Fault)
 	}

@@ -53,14 +53,22 @@ type result struct {
 
 func withdrawals() []withdrawal {
 	return []withdrawal{
-		{name: "ordered", ordered: "12.50", asked: "12.5", want: countersign.DecisionConfirmed, note: "amounts agree by value"},
-		{name: "known to the merchant alone", ordered: "7", want: countersign.DecisionConfirmed, note: "the details are the merchant's"},
-		{name: "that fails", ordered: "3", asked: "3", fails: true, want: countersign.DecisionConfirmed, note: "released and not executed: its funds are free again"},
-		{name: "never ordered", asked: "12.5", want: countersign.DecisionDeclined, note: "errCode 2001 after a moment's grace"},
-		{name: "with other details", ordered: "12.5", asked: "125", want: countersign.DecisionDeclined, note: "the answer has other details than the request"},
-		{name: "of a large amount, approved", ordered: "5000", asked: "5000", person: "approve", waits: true, want: countersign.DecisionConfirmed, note: "held until a person approves; waits for funds, then for fees"},
-		{name: "of a large amount, declined", ordered: "6000", asked: "6000", person: "decline", want: countersign.DecisionDeclined, note: "held until a person declines"},
-		{name: "of a large amount, forgotten", ordered: "7000", asked: "7000", deadline: shortestExpiry, want: countersign.DecisionExpired, note: "nobody decides before the deadline"},
+		{name: "ordered", ordered: "12.50", asked: "12.5", want: countersign.DecisionConfirmed,
+			note: "amounts agree by value"},
+		{name: "known to the merchant alone", ordered: "7", want: countersign.DecisionConfirmed,
+			note: "the details are the merchant's"},
+		{name: "that fails", ordered: "3", asked: "3", fails: true, want: countersign.DecisionConfirmed,
+			note: "released and not executed: its funds are free again"},
+		{name: "never ordered", asked: "12.5", want: countersign.DecisionDeclined,
+			note: "errCode 2001 after a moment's grace"},
+		{name: "with other details", ordered: "12.5", asked: "125", want: countersign.DecisionDeclined,
+			note: "the answer has other details than the request"},
+		{name: "of a large amount, approved", ordered: "5000", asked: "5000", person: "approve", waits: true,
+			want: countersign.DecisionConfirmed, note: "held until a person approves; waits for funds, then for fees"},
+		{name: "of a large amount, declined", ordered: "6000", asked: "6000", person: "decline",
+			want: countersign.DecisionDeclined, note: "held until a person declines"},
+		{name: "of a large amount, forgotten", ordered: "7000", asked: "7000", deadline: shortestExpiry,
+			want: countersign.DecisionExpired, note: "nobody decides before the deadline"},
 	}
 }
 
@@ -85,7 +93,8 @@ func (d *Demo) withdraw(ctx context.Context) error {
 			return err
 		}
 		if ordered != nil {
-			if _, _, err := d.gateway.Book().AddOrder(ctx, client.NewOrder{CallBackID: callBackID, TenantUserID: user}.Paying(countersign.Details(*ordered)), "", now); err != nil {
+			if _, _, err := d.gateway.Book().AddOrder(ctx, client.NewOrder{CallBackID: callBackID,
+				TenantUserID: user}.Paying(countersign.Details(*ordered)), "", now); err != nil {
 				return err
 			}
 		}
@@ -93,7 +102,8 @@ func (d *Demo) withdraw(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		in := client.NewWithdrawal{Merchant: merchantID, CallBackID: callBackID, TenantUserID: user, ConfirmWithin: client.Duration(w.deadline), Details: asked}
+		in := client.NewWithdrawal{Merchant: merchantID, CallBackID: callBackID, TenantUserID: user,
+			ConfirmWithin: client.Duration(w.deadline), Details: asked}
 		out, err := d.api.CreateWithdrawal(ctx, in)
 		if err != nil {
 			return err
@@ -176,7 +186,8 @@ func (d *Demo) execute(ctx context.Context) error {
 			released++
 		}
 	}
-	d.check("one permit for each confirmed withdrawal, none for the others", one, fmt.Sprintf("%d released to the first of two executions", released))
+	d.check("one permit for each confirmed withdrawal, none for the others", one,
+		fmt.Sprintf("%d released to the first of two executions", released))
 	foreign, err := d.alarms(ctx, client.AlarmFilter{Kind: client.AlarmWalletDiffers})
 	if err != nil {
 		return err

@@ -27,8 +27,8 @@ const (
 	phaseBody
 )
 
-var phases = [...]string{"while its name was looked up", "while connecting", "in the TLS handshake", "before a response came", "in the header of the response",
-	"in the body of the response"}
+var phases = [...]string{"while its name was looked up", "while connecting", "in the TLS handshake",
+	"before a response came", "in the header of the response", "in the body of the response"}
 
 // reached notes a phase. It never goes back: connections are made in parallel with the exchange, which may use another
 // one.
@@ -65,7 +65,8 @@ func (q *request) failed(ctx context.Context, err error) Response {
 		}
 	case client.ReasonConnect:
 		r.Cause = "no connection"
-		for no, text := range map[syscall.Errno]string{syscall.ECONNREFUSED: "connection refused", syscall.EHOSTUNREACH: "no route to the host", syscall.ENETUNREACH: "no route to the network"} {
+		for no, text := range map[syscall.Errno]string{syscall.ECONNREFUSED: "connection refused",
+			syscall.EHOSTUNREACH: "no route to the host", syscall.ENETUNREACH: "no route to the network"} {
 			if errors.Is(err, no) {
 				r.Cause = text
 			}
@@ -97,7 +98,8 @@ func tlsCause(err error) string {
 	)
 	switch {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return fmt.Sprintf("the certificate is valid only from %s to %s", invalid.Cert.NotBefore.UTC().Format(http.TimeFormat), invalid.Cert.NotAfter.UTC().Format(http.TimeFormat))
+		return fmt.Sprintf("the certificate is valid only from %s to %s",
+			invalid.Cert.NotBefore.UTC().Format(http.TimeFormat), invalid.Cert.NotAfter.UTC().Format(http.TimeFormat))
 	case errors.As(err, &invalid):
 		return "the certificate is not valid"
 	case errors.As(err, &name):
@@ -105,12 +107,15 @@ func tlsCause(err error) string {
 		for _, ip := range name.Certificate.IPAddresses {
 			names = append(names[:len(names):len(names)], ip.String())
 		}
-		return fmt.Sprintf("the certificate is for %s and not for %s", strings.Join(names[:min(len(names), 3)], ", "), name.Host)
+		return fmt.Sprintf("the certificate is for %s and not for %s",
+			strings.Join(names[:min(len(names), 3)], ", "), name.Host)
 	case errors.As(err, &unknown) && unknown.Cert != nil:
-		return "the certificate is signed by an unknown authority, or an intermediate certificate is missing: " + unknown.Cert.Issuer.String()
+		return "the certificate is signed by an unknown authority, or an intermediate certificate is missing: " +
+			unknown.Cert.Issuer.String()
 	case errors.As(err, &alert):
 		return alert.Error()
-	case strings.Contains(err.Error(), "HTTP response to HTTPS"), strings.Contains(err.Error(), "does not look like a TLS handshake"):
+	case strings.Contains(err.Error(), "HTTP response to HTTPS"),
+		strings.Contains(err.Error(), "does not look like a TLS handshake"):
 		return "the server there does not speak TLS"
 	}
 	return "the TLS handshake failed"

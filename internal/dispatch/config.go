@@ -32,7 +32,8 @@ type Outbox interface {
 // Observer counts what a Dispatcher does, for metrics. Its methods are called from many goroutines and must be fast.
 type Observer interface {
 	// Attempt is called after each attempt: one POST, or the failure to make one.
-	Attempt(lane countersign.Lane, t countersign.Type, result client.AttemptResult, reason client.Reason, took time.Duration)
+	Attempt(lane countersign.Lane, t countersign.Type, result client.AttemptResult, reason client.Reason,
+		took time.Duration)
 	RSA(operation string, took time.Duration)
 	// Claimed is called after a claim of n callbacks.
 	Claimed(lane countersign.Lane, n int)

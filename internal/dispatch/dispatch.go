@@ -112,7 +112,8 @@ func (d *Dispatcher) reportSwept(s outbox.Swept) {
 		d.cfg.Log.LogAttrs(context.Background(), slog.LevelWarn, "withdrawal expired", slog.String("withdrawal", id))
 	}
 	for _, id := range s.Lapsed {
-		d.cfg.Log.LogAttrs(context.Background(), slog.LevelError, "a confirmed withdrawal was not released in time and has lapsed", slog.String("withdrawal", id))
+		d.cfg.Log.LogAttrs(context.Background(), slog.LevelError,
+			"a confirmed withdrawal was not released in time and has lapsed", slog.String("withdrawal", id))
 	}
 }
 

@@ -106,7 +106,8 @@ func (a *attempt) finish(v Verdict) {
 
 // failed ends an attempt that this node could not make.
 func (a *attempt) failed(ctx context.Context, what string, err error) {
-	a.d.cfg.Log.LogAttrs(ctx, slog.LevelError, what, slog.String("callback", a.claimed.ID), slog.String("error", err.Error()))
+	a.d.cfg.Log.LogAttrs(ctx, slog.LevelError, what, slog.String("callback", a.claimed.ID),
+		slog.String("error", err.Error()))
 	a.finish(Verdict{Result: client.AttemptRetry, Reason: client.ReasonInternal, Reached: true})
 }
 
@@ -149,7 +150,8 @@ func (a *attempt) timeLeft() time.Duration {
 	}
 	left := a.q.Deadline.Time().Sub(now)
 	if left <= 0 {
-		a.finish(Verdict{Result: client.AttemptRetry, Reason: client.ReasonLate, Facts: client.Fact{Cause: "the deadline came before the question could be sent"},
+		a.finish(Verdict{Result: client.AttemptRetry, Reason: client.ReasonLate,
+			Facts:    client.Fact{Cause: "the deadline came before the question could be sent"},
 			Decision: countersign.DecisionExpired, Reached: true})
 		return 0
 	}
@@ -168,7 +170,8 @@ func (a *attempt) post(work context.Context, timeout time.Duration) (r Response)
 		a.posted = true
 		d.lanes[a.lane].sent()
 		r = d.post(ctx, request{
-			url: m.urls[a.lane], private: m.private, contentType: m.contentType, apiKey: a.asked.callbackKey, signature: a.header, body: a.body,
+			url: m.urls[a.lane], private: m.private, contentType: m.contentType, apiKey: a.asked.callbackKey,
+			signature: a.header, body: a.body,
 			tooLate: func() bool { return !d.cfg.Now().Before(until) },
 		})
 		cancel()
@@ -227,7 +230,8 @@ func (a *attempt) judge(r Response) {
 	if opened {
 		a.settlement.ResponseKey = under.since.ResponseKey
 	}
-	if a.claimed.Type == countersign.TypeRequestWithdraw && a.posted && (v.Decision != countersign.DecisionNone || v.ErrCode != nil && *v.ErrCode == 0) {
+	if a.claimed.Type == countersign.TypeRequestWithdraw && a.posted &&
+		(v.Decision != countersign.DecisionNone || v.ErrCode != nil && *v.ErrCode == 0) {
 		a.settlement.Exchange = a.exchange(under, r, answer, v)
 	}
 }
@@ -237,7 +241,8 @@ func (a *attempt) judge(r Response) {
 func (a *attempt) exchange(under *keySet, r Response, answer []byte, v Verdict) *outbox.Exchange {
 	c, m, e := a.claimed, a.m, &outbox.Exchange{}
 	e.Type, e.EventID, e.AddedBy, e.Payload = int(c.Type), c.EventID, c.AddedBy, digest(c.Payload)
-	e.Version, e.URL, e.Request, e.RequestOpened = m.version, m.urls[countersign.LaneWithdraw].Redacted(), string(a.body), string(a.plain)
+	e.Version, e.URL, e.Request, e.RequestOpened = m.version, m.urls[countersign.LaneWithdraw].Redacted(), string(a.body),
+		string(a.plain)
 	e.RequestKey, e.ResponseKey = a.asked.sealKey.Fingerprint(), under.openKey.Fingerprint()
 	a.link(e, r, v, answer)
 	if v.ErrCode == nil {
@@ -293,7 +298,8 @@ func (d *Dispatcher) rsa(ctx context.Context, lane countersign.Lane, operation s
 }
 
 // settlement turns a verdict into a Settlement. It is pure.
-func settlement(c outbox.Claimed, m *merchant, v Verdict, record outbox.Attempt, now db.Millis, jitter float64) outbox.Settlement {
+func settlement(c outbox.Claimed, m *merchant, v Verdict, record outbox.Attempt, now db.Millis,
+	jitter float64) outbox.Settlement {
 	record.Result, record.Reason = v.Result, v.Reason
 	if v.Facts != (client.Fact{}) {
 		record.Facts = &v.Facts

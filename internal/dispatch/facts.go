@@ -29,8 +29,8 @@ func (m *merchant) shown(f client.Fact) client.Fact {
 		keys = append(keys, m.other.apiKey.Reveal(), m.other.callbackKey.Reveal())
 	}
 	clean := func(text string, most int) string { return line(withoutKeys(text, keys), most) }
-	return client.Fact{Message: clean(f.Message, mostMessage), Member: clean(f.Member, mostFact), Expected: clean(f.Expected, mostFact),
-		Came: clean(f.Came, mostFact), Cause: clean(f.Cause, mostFact)}
+	return client.Fact{Message: clean(f.Message, mostMessage), Member: clean(f.Member, mostFact),
+		Expected: clean(f.Expected, mostFact), Came: clean(f.Came, mostFact), Cause: clean(f.Cause, mostFact)}
 }
 
 // apiKeyMember finds API keys of other merchants, and of this one before it was changed.
@@ -121,7 +121,8 @@ func statusFacts(r Response) client.Fact {
 func unreadFacts(err error, object []byte) client.Fact {
 	var member *countersign.MemberError
 	if !errors.As(err, &member) {
-		return client.Fact{Cause: strings.TrimPrefix(err.Error(), countersign.ErrMalformed.Error()+": "), Came: words(object[:min(len(object), maxIgnoredBody)])}
+		return client.Fact{Cause: strings.TrimPrefix(err.Error(), countersign.ErrMalformed.Error()+": "),
+			Came: words(object[:min(len(object), maxIgnoredBody)])}
 	}
 	return client.Fact{Member: member.Member, Cause: member.Problem, Came: kindOf(membersOf(object)[member.Member])}
 }

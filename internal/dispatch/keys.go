@@ -41,7 +41,8 @@ func keysOf(s outbox.Merchant) keys {
 
 // newKeySet chooses keys and padding by scheme (PROTOCOL.md, K2 and K3).
 func newKeySet(scheme client.Scheme, from outbox.MerchantKeys, since outbox.KeySince) keySet {
-	k := keySet{apiKey: from.APIKey, callbackKey: from.CallbackAPIKey, sealKey: from.Key, openKey: from.ResponseKey, since: since}
+	k := keySet{apiKey: from.APIKey, callbackKey: from.CallbackAPIKey, sealKey: from.Key, openKey: from.ResponseKey,
+		since: since}
 	if scheme != client.SchemeService {
 		// The pair is the merchant's: the service uses only the public part.
 		k.sealKey = k.sealKey.Public()
@@ -101,10 +102,12 @@ func (k *keys) forAnswer(asked *keySet, now db.Millis) []*keySet {
 // openAnswer opens data under the first of sets that makes it an answer to a callback of type t, and returns that set.
 // If no set does, it prefers an error that counts as an opening failure. Whether the padding under the first set was
 // right changes nothing that follows, so nobody can find it out (PROTOCOL.md, Sealing, S7).
-func openAnswer(sets []*keySet, w envelope.Worker, t countersign.Type, data string) (under *keySet, plaintext []byte, blocks []int, err error) {
+func openAnswer(sets []*keySet, w envelope.Worker, t countersign.Type,
+	data string) (under *keySet, plaintext []byte, blocks []int, err error) {
 	under = sets[0]
 	plaintext, blocks, err = under.open(w, data)
-	if len(sets) == 1 || under.openKey.Fingerprint() == sets[1].openKey.Fingerprint() || err == nil && isAnswer(t, plaintext) {
+	if len(sets) == 1 || under.openKey.Fingerprint() == sets[1].openKey.Fingerprint() || err == nil &&
+		isAnswer(t, plaintext) {
 		return under, plaintext, blocks, err
 	}
 	p, b, e := sets[1].open(w, data)
@@ -128,8 +131,10 @@ func openFailure(err error) bool {
 // is to be tried at once.
 func (k *keys) keyRefused(asked *keySet, v Verdict, status int, now db.Millis) bool {
 	sealing, other := k.at(now)
-	if other == nil || asked != sealing || sealing.asksAlike(other) || v.Result != client.AttemptRetry || v.Decision != countersign.DecisionNone {
+	if other == nil || asked != sealing || sealing.asksAlike(other) || v.Result != client.AttemptRetry ||
+		v.Decision != countersign.DecisionNone {
 		return false
 	}
-	return status == 400 || status == 401 || status == 403 || v.ErrCode != nil && *v.ErrCode == int64(countersign.CodeCannotOpen)
+	return status == 400 || status == 401 || status == 403 || v.ErrCode != nil &&
+		*v.ErrCode == int64(countersign.CodeCannotOpen)
 }

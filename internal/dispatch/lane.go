@@ -50,8 +50,8 @@ type lane struct {
 }
 
 func newLane(d *Dispatcher, id countersign.Lane, width int) *lane {
-	return &lane{d: d, id: id, width: width, ahead: claimBatch, ended: make(chan ended, settleBatch), jobs: make(chan outbox.Claimed),
-		freed: make(chan struct{}, 1)}
+	return &lane{d: d, id: id, width: width, ahead: claimBatch, ended: make(chan ended, settleBatch),
+		jobs: make(chan outbox.Claimed), freed: make(chan struct{}, 1)}
 }
 
 // places returns how many callbacks to claim, 0 if no place is free, and how many of one merchant may then be in
@@ -143,7 +143,8 @@ func (l *lane) run(stop, work context.Context) {
 				continue
 			}
 			if now := l.d.now(); next > now {
-				claimNow = l.wait(stop, wake, min(time.Duration(min(next-now, 3_600_000))*time.Millisecond, l.d.cfg.Poll)) // Never would overflow
+				claimNow = l.wait(stop, wake, min(time.Duration(min(next-now, 3_600_000))*time.Millisecond,
+					l.d.cfg.Poll)) // Never would overflow
 				continue
 			}
 		}
@@ -218,7 +219,8 @@ func (l *lane) claim(stop, work context.Context, most, share int) (int, error) {
 	defer cancel()
 	now := l.d.cfg.Now()
 	claimed, err := l.d.cfg.Outbox.Claim(ctx, outbox.ClaimRequest{
-		Lane: l.id, Node: l.d.cfg.Node, Now: db.MillisOf(now), LeaseUntil: db.MillisOf(now.Add(l.d.cfg.lease())), Max: most, Share: share,
+		Lane: l.id, Node: l.d.cfg.Node, Now: db.MillisOf(now), LeaseUntil: db.MillisOf(now.Add(l.d.cfg.lease())), Max: most,
+		Share: share,
 	})
 	if err != nil {
 		return 0, err

@@ -23,13 +23,14 @@ func (a *attempt) sign() error {
 		return errors.New("this node has no signing key")
 	}
 	a.header = http.Header{"Content-Type": {m.contentType}}
-	return a.d.cfg.Sign.SignRequest(envelope.LinkRequest{Method: http.MethodPost, URL: envelope.TargetURI(m.urls[a.lane]), Header: a.header, Body: a.body},
-		a.plain, a.d.cfg.Now())
+	return a.d.cfg.Sign.SignRequest(envelope.LinkRequest{Method: http.MethodPost, URL: envelope.TargetURI(m.urls[a.lane]),
+		Header: a.header, Body: a.body}, a.plain, a.d.cfg.Now())
 }
 
 // verify verifies the signature of r (PROTOCOL.md, L10). Without a reason it is valid.
 func (q *Question) verify(r Response) (s envelope.LinkSignature, reason client.Reason, err error) {
-	s, err = envelope.VerifyResponse(envelope.LinkResponse{Status: r.Status, Header: r.Header, Body: r.Body, Request: q.Asked}, q.AnswerKeys...)
+	s, err = envelope.VerifyResponse(envelope.LinkResponse{Status: r.Status, Header: r.Header, Body: r.Body,
+		Request: q.Asked}, q.AnswerKeys...)
 	switch {
 	case errors.Is(err, envelope.ErrUnsigned):
 		return s, client.ReasonUnsigned, err
@@ -46,7 +47,8 @@ func (q *Question) verify(r Response) (s envelope.LinkSignature, reason client.R
 func notSigned(v Verdict, reason client.Reason, err error) Verdict {
 	v.Reason, v.Alarm = reason, client.AlarmAnswerDiffers
 	v.ErrCode = nil
-	v.Facts = client.Fact{Cause: strings.TrimPrefix(strings.TrimPrefix(err.Error(), envelope.ErrSignature.Error()+": "), envelope.ErrUnsigned.Error()+": ")}
+	v.Facts = client.Fact{Cause: strings.TrimPrefix(strings.TrimPrefix(err.Error(), envelope.ErrSignature.Error()+": "),
+		envelope.ErrUnsigned.Error()+": ")}
 	return v
 }
 
@@ -65,8 +67,10 @@ func (a *attempt) link(e *outbox.Exchange, r Response, v Verdict, plaintext []by
 		return
 	}
 	h := flat(r.Header)
-	e.Signed = &client.SignedAnswer{Body: string(r.Body), Opened: string(plaintext), Status: r.Status, ContentType: h["Content-Type"], ContentDigest: h[envelope.HeaderDigest],
-		SignatureInput: h[envelope.HeaderSignatureInput], Signature: h[envelope.HeaderSignature], RequestSignature: flat(a.header)[envelope.HeaderSignature]}
+	e.Signed = &client.SignedAnswer{Body: string(r.Body), Opened: string(plaintext), Status: r.Status,
+		ContentType: h["Content-Type"], ContentDigest: h[envelope.HeaderDigest],
+		SignatureInput: h[envelope.HeaderSignatureInput], Signature: h[envelope.HeaderSignature],
+		RequestSignature: flat(a.header)[envelope.HeaderSignature]}
 	for _, k := range a.q.AnswerKeys {
 		if k.Fingerprint() == v.SignedBy {
 			e.SignedBy = k.PublicBase64()

@@ -128,7 +128,8 @@ func (d *Dispatcher) settleBatch(hard context.Context, batch []ended) {
 // persist tries until it succeeds or the last lease has ended, and then once more: all time-outs of a process that
 // stood still have passed, and late results are recorded too. The sweep makes the rest due again. A try that failed
 // after it was applied is harmless, because an attempt is settled once.
-func (d *Dispatcher) persist(hard context.Context, what string, until db.Millis, try func(context.Context) error) error {
+func (d *Dispatcher) persist(hard context.Context, what string, until db.Millis,
+	try func(context.Context) error) error {
 	for wait, last := settleBackoff, false; ; wait = min(2*wait, settleSlowest) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(hard), settleTimeout)
 		err := try(ctx)

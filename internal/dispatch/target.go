@@ -133,7 +133,8 @@ var (
 // guardian returns the check of addresses and ports under p.
 func guardian(p TargetRules) *ssrf.Guardian {
 	if p.AllowPrivate {
-		return ssrf.New(ssrf.WithAnyPort(), ssrf.WithAllowedV4Prefixes(privateV4...), ssrf.WithAllowedV6Prefixes(privateV6...))
+		return ssrf.New(ssrf.WithAnyPort(), ssrf.WithAllowedV4Prefixes(privateV4...),
+			ssrf.WithAllowedV6Prefixes(privateV6...))
 	}
 	ports := p.Ports
 	if ports == nil {

@@ -59,7 +59,8 @@ func newTransport(p TargetRules, roots *x509.CertPool, dial dialFunc, idle int) 
 }
 
 func roundTripper(p TargetRules, roots *x509.CertPool, resolver *net.Resolver) *http.Transport {
-	dialer := &net.Dialer{Timeout: connectTimeout, KeepAlive: 30 * time.Second, Control: dialControl(p), Resolver: resolver}
+	dialer := &net.Dialer{Timeout: connectTimeout, KeepAlive: 30 * time.Second, Control: dialControl(p),
+		Resolver: resolver}
 	// HTTP/1.1 alone: with HTTP/2 a lost packet, or a server that abuses flow control, would block all exchanges of a
 	// connection, and such small exchanges gain nothing from sharing one.
 	var protocols http.Protocols
@@ -182,7 +183,8 @@ func (t *transport) post(ctx context.Context, q request) Response {
 		page, _ := io.ReadAll(io.LimitReader(resp.Body, maxIgnoredBody))
 		return Response{Status: resp.StatusCode, Page: page, Location: resp.Header.Get("Location")}
 	}
-	tooLarge := Response{Status: http.StatusOK, Failure: client.ReasonTooLarge, Cause: fmt.Sprintf("the body is longer than %d bytes", maxResponseBody)}
+	tooLarge := Response{Status: http.StatusOK, Failure: client.ReasonTooLarge,
+		Cause: fmt.Sprintf("the body is longer than %d bytes", maxResponseBody)}
 	if resp.ContentLength > maxResponseBody {
 		return tooLarge
 	}

@@ -13,7 +13,8 @@ import (
 // askedOf returns whom the policy asks before it confirms an order. Whoever ordered it does not count, unless the
 // policy allows self-approval.
 func askedOf(p *policy.Rules, o book.Order, r policy.Ruling, at db.Millis) api.Asked {
-	asked := api.Asked{Needed: r.Approvals, At: at, Otherwise: ", or decline the order, or set self-approval = true in the policy file"}
+	asked := api.Asked{Needed: r.Approvals, At: at,
+		Otherwise: ", or decline the order, or set self-approval = true in the policy file"}
 	if !p.SelfApproval() {
 		asked.By = []string{o.OrderedBy}
 	}
@@ -21,7 +22,8 @@ func askedOf(p *policy.Rules, o book.Order, r policy.Ruling, at db.Millis) api.A
 }
 
 // orderAgreed returns who agrees to an order under a ruling, with the tokens as they are at a time.
-func orderAgreed(ctx context.Context, q db.Querier, b *book.Book, p *policy.Rules, o book.Order, r policy.Ruling, at db.Millis) (api.Agreed, error) {
+func orderAgreed(ctx context.Context, q db.Querier, b *book.Book, p *policy.Rules, o book.Order, r policy.Ruling,
+	at db.Millis) (api.Agreed, error) {
 	votes, err := b.OrderApprovals(ctx, q, o)
 	if err != nil {
 		return api.Agreed{}, err
@@ -49,7 +51,8 @@ func (a *server) approve(ctx context.Context, c *api.Call, o book.Order, reason 
 		return o, &db.ConflictError{Reason: why}
 	}
 	v := c.Vote(reason)
-	return a.book.ApproveOrder(ctx, o.CallBackID, v, func(ctx context.Context, q db.Querier, votes []db.Vote) (keep, enough bool, err error) {
+	return a.book.ApproveOrder(ctx, o.CallBackID, v, func(ctx context.Context, q db.Querier, votes []db.Vote) (keep,
+		enough bool, err error) {
 		people, err := api.ReadPeople(ctx, q)
 		if err != nil {
 			return false, false, err

@@ -30,12 +30,17 @@ type server struct {
 func newAPI(b *book.Book, c Config, retry func(context.Context, []byte, bool) merchant.Retried) (*server, error) {
 	a := &server{c: c, book: b, lists: book.New(b.DB.ForLists(), book.Config{}), retry: retry}
 	var err error
-	if a.changes, err = api.NewChanges(api.ChangesConfig{DB: b.DB, Approvals: c.ChangeApprovals, OIDC: c.OIDC, Roles: client.Role("").AtGateway(), Now: c.Now, Log: c.Log}); err != nil {
+	if a.changes, err = api.NewChanges(api.ChangesConfig{DB: b.DB, Approvals: c.ChangeApprovals, OIDC: c.OIDC,
+		Roles: client.Role("").AtGateway(), Now: c.Now, Log: c.Log}); err != nil {
 		return nil, err
 	}
-	a.changes.TellOfWaiting = func(ctx context.Context, now db.Millis) error { return a.tasks().TellOfWaiting(ctx, a.book.DB, now) }
+	a.changes.TellOfWaiting = func(ctx context.Context, now db.Millis) error {
+		return a.tasks().TellOfWaiting(ctx,
+			a.book.DB, now)
+	}
 	a.base, err = api.New(api.Config{
-		Process: c.Process, Self: "the gateway", Title: title, Description: description, TokenDescription: tokenUse, Tags: tags,
+		Process: c.Process, Self: "the gateway", Title: title, Description: description, TokenDescription: tokenUse,
+		Tags:   tags,
 		Tokens: a.changes.Tokens(), MaxBody: maxBody,
 		Words: api.GatewayWords(),
 	}, a.table())

@@ -12,7 +12,8 @@ import (
 // part reads a part of a feed. It starts after the given number, or after the one that a reader's cursor has
 // acknowledged.
 func part[T any](a *server, c *api.Call, q readerFeed, feed client.FeedName, topic db.Topic, seq func(T) int64,
-	read func(ctx context.Context, after int64, limit int) ([]T, error), check func(ctx context.Context, after int64, list []T) error) ([]T, int64, error) {
+	read func(ctx context.Context, after int64, limit int) ([]T, error),
+	check func(ctx context.Context, after int64, list []T) error) ([]T, int64, error) {
 	if q.Reader != "" {
 		if c.R.URL.Query().Has("after") {
 			return nil, 0, api.Invalid(api.At("query.reader", "and after cannot be given together"))
@@ -45,8 +46,9 @@ func (a *server) deposits(c *api.Call, q readerFeed, _ api.None) (client.Deposit
 }
 
 func (a *server) events(c *api.Call, q readerFeed, _ api.None) (client.Events, error) {
-	list, next, err := part(a, c, q, client.FeedOfEvents, book.TopicEvents, func(e client.EventEntry) int64 { return e.Seq },
-		a.lists.Events, func(context.Context, int64, []client.EventEntry) error { return nil })
+	list, next, err := part(a, c, q, client.FeedOfEvents, book.TopicEvents,
+		func(e client.EventEntry) int64 { return e.Seq }, a.lists.Events,
+		func(context.Context, int64, []client.EventEntry) error { return nil })
 	return client.Events{Events: api.OrEmpty(list), Next: next}, err
 }
 

@@ -36,7 +36,8 @@ func (a *server) checkOrder(n client.NewOrder) error {
 	}
 	var faults api.Faults
 	if most := a.c.Policy.Decimals(n.Symbol); n.Amount.Decimals() > most {
-		faults.Add("body.amount", fmt.Sprintf("has more than %d decimals; [decimals] of the policy file says how many %s has", most, n.Symbol))
+		faults.Add("body.amount", fmt.Sprintf("has more than %d decimals; [decimals] of the policy file says how many %s has",
+			most, n.Symbol))
 	}
 	if len(n.Labels) > maxLabels {
 		faults.Add("body.labels", fmt.Sprintf("has more than %d members", maxLabels))

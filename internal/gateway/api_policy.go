@@ -18,12 +18,13 @@ func (a *server) policy(*api.Call, api.None, api.None) (client.PolicyInForce, er
 	if table == nil {
 		table = []client.PolicyRow{}
 	}
-	return client.PolicyInForce{Source: p.Source(), Summary: p.Summary(), Table: table, SelfApproval: p.SelfApproval(), MayAsk: p.MayAsk()}, nil
+	return client.PolicyInForce{Source: p.Source(), Summary: p.Summary(), Table: table, SelfApproval: p.SelfApproval(),
+		MayAsk: p.MayAsk()}, nil
 }
 
 func (a *server) tryPolicy(c *api.Call, _ api.None, in client.TryOrder) (client.Ruling, error) {
-	n := client.NewOrder{CallBackID: "try", TenantUserID: in.TenantUserID, Address: in.Address, ChainName: in.ChainName, Symbol: in.Symbol,
-		Amount: in.Amount, ExpiresAt: in.ExpiresAt, Labels: in.Labels}
+	n := client.NewOrder{CallBackID: "try", TenantUserID: in.TenantUserID, Address: in.Address, ChainName: in.ChainName,
+		Symbol: in.Symbol, Amount: in.Amount, ExpiresAt: in.ExpiresAt, Labels: in.Labels}
 	if err := a.checkOrder(n); err != nil {
 		return client.Ruling{}, err
 	}
@@ -54,14 +55,17 @@ func (a *server) orderRuling(c *api.Call, _ api.None, _ api.None) (client.OrderR
 func (a *server) ruling(ctx context.Context, o book.Order, now db.Millis) (client.Ruling, error) {
 	out := client.Ruling{Steps: []client.PolicyStep{}, At: api.TimeOf(now)}
 	ruling, err := a.decide(ctx, o, now, func(s policy.Step) {
-		out.Steps = append(out.Steps, client.PolicyStep{Kind: s.Kind, Name: s.Name, Came: s.Came, Max: s.Max, Spent: shownSum(s.Spent)})
+		out.Steps = append(out.Steps, client.PolicyStep{Kind: s.Kind, Name: s.Name, Came: s.Came, Max: s.Max,
+			Spent: shownSum(s.Spent)})
 	})
-	out.Effect, out.Approvals, out.Rule, out.Reason = client.Effect(ruling.Effect.String()), ruling.Approvals, ruling.Rule, ruling.Reason
+	out.Effect, out.Approvals, out.Rule, out.Reason = client.Effect(ruling.Effect.String()), ruling.Approvals, ruling.Rule,
+		ruling.Reason
 	return out, err
 }
 
 // decide is ruling, but returns the policy's own answer.
-func (a *server) decide(ctx context.Context, o book.Order, now db.Millis, trace func(policy.Step)) (policy.Ruling, error) {
+func (a *server) decide(ctx context.Context, o book.Order, now db.Millis,
+	trace func(policy.Step)) (policy.Ruling, error) {
 	return a.c.decides(ctx, policy.Request{Order: o.Order, Now: now.Time(), Trace: trace, Spent: spentOf(a.lists)})
 }
 

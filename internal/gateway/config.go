@@ -222,7 +222,8 @@ func (g *Gateway) Run(ctx context.Context) error {
 
 // regularly calls do at each interval, and again at once while there is more. A failure is logged; the next interval
 // tries again.
-func (g *Gateway) regularly(ctx context.Context, every time.Duration, what string, do func(context.Context, db.Millis) (more bool, err error)) {
+func (g *Gateway) regularly(ctx context.Context, every time.Duration, what string,
+	do func(context.Context, db.Millis) (more bool, err error)) {
 	turn := time.NewTicker(g.c.DB.Every(every))
 	defer turn.Stop()
 	for {

@@ -176,7 +176,8 @@ func (s *Shower) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	s.n++
-	fmt.Fprintf(s.Out, "\ncallback %d: %s %s from %s\n%s", s.n, r.Method, strconv.QuoteToGraphic(r.URL.Path), r.RemoteAddr, says)
+	fmt.Fprintf(s.Out, "\ncallback %d: %s %s from %s\n%s", s.n, r.Method, strconv.QuoteToGraphic(r.URL.Path),
+		r.RemoteAddr, says)
 	s.mu.Unlock()
 	if err != nil {
 		http.Error(w, "the body did not arrive", http.StatusBadRequest)

@@ -59,9 +59,10 @@ func newSender(b *book.Book, c Config) (*sender, error) {
 }
 
 // poster returns a poster to one of the merchant's systems.
-func (c *Config) poster(url string, secret signed.Secret, timeout time.Duration, connections int) (*signed.Poster, error) {
-	return signed.NewPoster(signed.Config{URL: url, Dial: c.Dial, Secret: secret, Timeout: timeout, Connections: connections,
-		Agent: "countersign/" + c.Version, Now: c.Now})
+func (c *Config) poster(url string, secret signed.Secret, timeout time.Duration,
+	connections int) (*signed.Poster, error) {
+	return signed.NewPoster(signed.Config{URL: url, Dial: c.Dial, Secret: secret, Timeout: timeout,
+		Connections: connections, Agent: "countersign/" + c.Version, Now: c.Now})
 }
 
 // checkForwardURL refuses a URL that would show others who was paid what. Its errors leave the URL out: the path may be

@@ -46,16 +46,18 @@ func (g *Gateway) learn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	seen := g.c.reader().Seen(body, facts)
-	kept := book.Refused{Content: contentOf(merchant.Refused{Body: body, Opened: seen.Plaintext}), RefusedCallback: client.RefusedCallback{
-		Body: string(body), Opened: seen.Err == nil, Type: seen.Type, CallbackID: seen.ID, Facts: facts,
-		Reason: client.RefusalLearning, ErrCode: int64(countersign.CodeInternal), Message: learnMessage}}
+	kept := book.Refused{Content: contentOf(merchant.Refused{Body: body, Opened: seen.Plaintext}),
+		RefusedCallback: client.RefusedCallback{
+			Body: string(body), Opened: seen.Err == nil, Type: seen.Type, CallbackID: seen.ID, Facts: facts,
+			Reason: client.RefusalLearning, ErrCode: int64(countersign.CodeInternal), Message: learnMessage}}
 	if blocks := merchant.ReadBlocks(c.Key, seen.Padding, seen.Field, body); blocks != nil {
 		err = g.book.Remember(r.Context(), merchant.Entry{Blocks: blocks, At: g.c.Now()})
 	}
 	if err == nil {
 		err = g.book.KeepRefused(r.Context(), kept, nil, db.MillisOf(g.c.Now()))
 	}
-	response, err2 := countersign.Response{APIKey: c.APIKey, ErrCode: countersign.CodeInternal, Message: learnMessage}.Marshal()
+	response, err2 := countersign.Response{APIKey: c.APIKey, ErrCode: countersign.CodeInternal,
+		Message: learnMessage}.Marshal()
 	if err != nil || err2 != nil {
 		g.c.Log.Error("a callback was not kept for learning", "error", err)
 		http.Error(w, "not kept", http.StatusServiceUnavailable)
@@ -70,7 +72,8 @@ func (g *Gateway) learn(w http.ResponseWriter, r *http.Request) {
 func (a *server) learned(c *api.Call, _ api.None, _ api.None) (client.Learned, error) {
 	var list []Finding
 	for before, more := int64(0), true; more; more = before > 0 {
-		page, next, err := a.lists.RefusedList(c.R.Context(), client.RefusedFilter{State: client.RefusedOpen, Reason: client.RefusalLearning}, 100, before)
+		page, next, err := a.lists.RefusedList(c.R.Context(), client.RefusedFilter{State: client.RefusedOpen,
+			Reason: client.RefusalLearning}, 100, before)
 		if err != nil {
 			return client.Learned{}, err
 		}

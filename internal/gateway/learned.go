@@ -111,7 +111,8 @@ type fault struct {
 // faults returns why the gateway would refuse s with the settings that fit, or nil if it would accept it.
 func (f fit) faults(s Finding) (out []fault) {
 	if s.Err != nil {
-		theirs := errors.Is(s.Err, envelope.ErrBodyForm) || errors.Is(s.Err, envelope.ErrBase64) || errors.Is(s.Err, envelope.ErrEmpty)
+		theirs := errors.Is(s.Err, envelope.ErrBodyForm) || errors.Is(s.Err, envelope.ErrBase64) ||
+			errors.Is(s.Err, envelope.ErrEmpty)
 		return []fault{{fmt.Sprintf("does not open: %v", s.Err), theirs}}
 	}
 	add := func(theirs bool, format string, args ...any) {

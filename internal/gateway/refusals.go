@@ -171,8 +171,8 @@ func (r *refusals) allRefused(ctx context.Context) error {
 	r.alarms = append(r.alarms, client.Alarm{Kind: client.AlarmAllRefused, Subject: string(most), First: now})
 	if now-r.warned >= warnEvery {
 		r.warned = now
-		r.c.Log.Error("all callbacks are refused", "alarm", string(client.AlarmAllRefused), "refused", n, "mostly", string(most),
-			"advice", client.AlarmAllRefused.Do())
+		r.c.Log.Error("all callbacks are refused", "alarm", string(client.AlarmAllRefused), "refused", n, "mostly",
+			string(most), "advice", client.AlarmAllRefused.Do())
 	}
 	return nil
 }

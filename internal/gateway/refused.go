@@ -19,9 +19,10 @@ import (
 // onRefused keeps a refused callback before the provider is answered: some providers never send it again. It keeps a
 // deposit that the check holds unless the provider is known to ask again.
 func (g *Gateway) onRefused(ctx context.Context, r merchant.Refused) {
-	kept := book.Refused{Content: contentOf(r), CallBackID: r.Identity.CallBackID, Signed: r.Signed, RefusedCallback: client.RefusedCallback{
-		Body: string(r.Body), Opened: r.Opened != nil, Type: r.Identity.Type, CallbackID: r.Identity.EventID(),
-		Reason: client.RefusalReason(r.Reason), Setting: r.Setting, ErrCode: int64(r.Code), Message: r.Message}}
+	kept := book.Refused{Content: contentOf(r), CallBackID: r.Identity.CallBackID, Signed: r.Signed,
+		RefusedCallback: client.RefusedCallback{
+			Body: string(r.Body), Opened: r.Opened != nil, Type: r.Identity.Type, CallbackID: r.Identity.EventID(),
+			Reason: client.RefusalReason(r.Reason), Setting: r.Setting, ErrCode: int64(r.Code), Message: r.Message}}
 	if kept.Type == countersign.TypeDeposited {
 		kept.CallBackID = "" // an unknown member may have that name
 	}
@@ -34,7 +35,8 @@ func (g *Gateway) onRefused(ctx context.Context, r merchant.Refused) {
 	case r.Identity.Type == countersign.TypeDeposited, r.Identity.Type.Known() && r.Reason == merchant.ReasonMalformed:
 		alarm = client.AlarmDepositRefused
 	}
-	err := g.refusals.keep(ctx, kept, alarm, func() []client.Fact { return factsOf(ctx, g.book, r.Reason, r.Callback, r.Facts) })
+	err := g.refusals.keep(ctx, kept, alarm,
+		func() []client.Fact { return factsOf(ctx, g.book, r.Reason, r.Callback, r.Facts) })
 	if err != nil {
 		g.c.Log.Error("a refused callback was not kept", "reason", string(r.Reason), "id", kept.CallbackID, "error", err)
 	}
@@ -58,7 +60,8 @@ const maxFacts = 40
 
 // factsOf returns the facts of a refusal. For other content under a known identifier they are the members that differ
 // from what was taken first.
-func factsOf(ctx context.Context, b *book.Book, reason merchant.Reason, cb countersign.Callback, list []merchant.Fact) []client.Fact {
+func factsOf(ctx context.Context, b *book.Book, reason merchant.Reason, cb countersign.Callback,
+	list []merchant.Fact) []client.Fact {
 	facts := []client.Fact{}
 	if reason == merchant.ReasonOtherContent {
 		if members, err := b.Contradicted(ctx, cb); err == nil && len(members) > 0 {
@@ -66,7 +69,8 @@ func factsOf(ctx context.Context, b *book.Book, reason merchant.Reason, cb count
 		}
 	}
 	for _, f := range list[:min(len(list), maxFacts)] {
-		facts = append(facts, client.Fact{Member: clean(f.Member), Cause: clean(f.Problem), Expected: clean(f.Expected), Came: clean(f.Got)})
+		facts = append(facts, client.Fact{Member: clean(f.Member), Cause: clean(f.Problem), Expected: clean(f.Expected),
+			Came: clean(f.Got)})
 	}
 	return facts
 }
@@ -127,7 +131,8 @@ func (a *server) takeRefused(c *api.Call, seq int64, reason string) error {
 		return errQuestion
 	}
 	again := a.retry(c.R.Context(), []byte(r.Body), r.Signed)
-	a.c.Log.Info("a refused callback was tried again", "refused", r.ID, "id", r.CallbackID, "reason", string(again.Reason), "seq", again.Seq)
+	a.c.Log.Info("a refused callback was tried again", "refused", r.ID, "id", r.CallbackID, "reason", string(again.Reason),
+		"seq", again.Seq)
 	switch {
 	case again.Code == countersign.CodeAccepted && again.Reason.Answered():
 		return a.book.DecideRefused(c.R.Context(), r.ID, client.RefusedTaken, c.Token.ID, reason, c.Now)
@@ -139,9 +144,11 @@ func (a *server) takeRefused(c *api.Call, seq int64, reason string) error {
 		return a.conflict(c, "it cannot be taken yet; try it again later", again)
 	}
 	if again.Cause != nil {
-		a.c.Log.Error("trying a refused callback again failed", "refused", r.ID, "reason", string(again.Reason), "error", again.Cause)
+		a.c.Log.Error("trying a refused callback again failed", "refused", r.ID, "reason", string(again.Reason), "error",
+			again.Cause)
 	}
-	return api.NewProblem(http.StatusServiceUnavailable, "it was not decided: "+string(again.Reason)+"; try it again later")
+	return api.NewProblem(http.StatusServiceUnavailable, "it was not decided: "+string(again.Reason)+
+		"; try it again later")
 }
 
 var errQuestion = &db.ConflictError{Reason: "it asks about a withdrawal, and nobody would get the answer: nothing is confirmed; the service asks again"}

@@ -19,7 +19,8 @@ import (
 
 // tasks returns everything at the gateway that waits for persons.
 func (a *server) tasks() tasks.Tasks {
-	return tasks.Tasks{Lists: a.lists, Stopped: a.stopped, Kinds: []tasks.Kind{a.depositTasks(), a.orderTasks(), a.addressTasks(), a.refusedTasks(), a.restoredTasks(), tasks.OfChanges(a.changes)}}
+	return tasks.Tasks{Lists: a.lists, Stopped: a.stopped, Kinds: []tasks.Kind{a.depositTasks(), a.orderTasks(),
+		a.addressTasks(), a.refusedTasks(), a.restoredTasks(), tasks.OfChanges(a.changes)}}
 }
 
 // stopped returns why held things cannot be decided at the moment.
@@ -51,7 +52,8 @@ func bySeq[T any](read func(context.Context, int64) (T, error)) func(context.Con
 }
 
 // findBy returns the Find of a kind.
-func findBy[Row any](read func(context.Context, string) (Row, error), task func(*tasks.Look, Row) (tasks.Listed, error)) func(*tasks.Look, string) (client.Task, error) {
+func findBy[Row any](read func(context.Context, string) (Row, error),
+	task func(*tasks.Look, Row) (tasks.Listed, error)) func(*tasks.Look, string) (client.Task, error) {
 	return func(look *tasks.Look, about string) (client.Task, error) {
 		row, err := read(look.R.Context(), about)
 		if err != nil {
@@ -100,7 +102,8 @@ func (r rows[State, Filter, Row]) tasks() tasks.Kind {
 }
 
 // decision returns a function that moves a row to the state to.
-func decision[State ~string, Row any](decide func(_ context.Context, seq int64, to State, by, reason string, now db.Millis) (Row, error), to State) func(*api.Call, int64, string) error {
+func decision[State ~string, Row any](decide func(_ context.Context, seq int64, to State, by, reason string,
+	now db.Millis) (Row, error), to State) func(*api.Call, int64, string) error {
 	return func(c *api.Call, seq int64, reason string) error {
 		_, err := decide(c.R.Context(), seq, to, c.Token.ID, reason, c.Now)
 		return err
@@ -108,7 +111,8 @@ func decision[State ~string, Row any](decide func(_ context.Context, seq int64, 
 }
 
 // decided returns the task of a row that one person decides: open, or with the vote that ended it.
-func decided(look *tasks.Look, kind client.TaskKind, seq int64, state client.TaskState, opened, at db.Millis, by, reason string) tasks.Listed {
+func decided(look *tasks.Look, kind client.TaskKind, seq int64, state client.TaskState, opened, at db.Millis, by,
+	reason string) tasks.Listed {
 	text := strconv.FormatInt(seq, 10)
 	t := tasks.New(kind, text, state, opened)
 	switch {
@@ -144,7 +148,9 @@ func (a *server) depositTasks() tasks.Kind {
 	return k
 }
 
-var depositStates = map[client.DepositState]client.TaskState{client.DepositTaken: client.TaskDone, client.DepositHeld: client.TaskOpen, client.DepositCredited: client.TaskDone, client.DepositRejected: client.TaskDeclined}
+var depositStates = map[client.DepositState]client.TaskState{client.DepositTaken: client.TaskDone,
+	client.DepositHeld: client.TaskOpen, client.DepositCredited: client.TaskDone,
+	client.DepositRejected: client.TaskDeclined}
 
 // The sentences about deposits that a person must look at.
 const (
@@ -222,9 +228,11 @@ func twoTransfers(d, first client.DepositEntry) string {
 	return "same transaction and address, another " + what + ": perhaps two transfers; look at the chain"
 }
 
-var orderStates = map[client.OrderState]client.TaskState{client.OrderOpen: client.TaskOpen, client.OrderHeld: client.TaskOpen, client.OrderApproved: client.TaskDone, client.OrderConfirmed: client.TaskDone,
-	client.OrderExecuted: client.TaskDone, client.OrderEnded: client.TaskDone, client.OrderDeclined: client.TaskDeclined, client.OrderCancelled: client.TaskStale,
-	client.OrderExpired: client.TaskExpired, client.OrderUnknown: client.TaskStale}
+var orderStates = map[client.OrderState]client.TaskState{client.OrderOpen: client.TaskOpen,
+	client.OrderHeld: client.TaskOpen, client.OrderApproved: client.TaskDone, client.OrderConfirmed: client.TaskDone,
+	client.OrderExecuted: client.TaskDone, client.OrderEnded: client.TaskDone, client.OrderDeclined: client.TaskDeclined,
+	client.OrderCancelled: client.TaskStale,
+	client.OrderExpired:   client.TaskExpired, client.OrderUnknown: client.TaskStale}
 
 func (a *server) orderTasks() tasks.Kind {
 	k := tasks.Kind{
@@ -245,7 +253,8 @@ func (a *server) orderTasks() tasks.Kind {
 		},
 		Noted: book.AboutOrder, Note: a.book.NoteOrder,
 	}
-	for _, s := range []client.OrderState{client.OrderHeld, client.OrderApproved, client.OrderConfirmed, client.OrderExecuted, client.OrderEnded, client.OrderDeclined, client.OrderCancelled, client.OrderExpired} {
+	for _, s := range []client.OrderState{client.OrderHeld, client.OrderApproved, client.OrderConfirmed,
+		client.OrderExecuted, client.OrderEnded, client.OrderDeclined, client.OrderCancelled, client.OrderExpired} {
 		list := func(ctx context.Context, limit int, before int64) ([]book.Order, int64, error) {
 			list, next, err := a.lists.Orders(ctx, client.OrderFilter{State: s}, limit, before)
 			return slices.DeleteFunc(list, func(o book.Order) bool { return !personal(o) }), next, err
@@ -270,7 +279,8 @@ func personal(o book.Order) bool {
 func aboutOrder(kind client.TaskKind, o book.Order, state client.TaskState) client.Task {
 	t := tasks.New(kind, o.CallBackID, state, o.Created)
 	t.Title = o.Amount.String() + " " + o.Symbol + " to " + o.Address
-	for _, m := range [][2]string{{"amount", o.Amount.String()}, {"symbol", o.Symbol}, {"to", o.Address}, {"chain", o.ChainName}, {"user", o.TenantUserID}} {
+	for _, m := range [][2]string{{"amount", o.Amount.String()}, {"symbol", o.Symbol}, {"to", o.Address},
+		{"chain", o.ChainName}, {"user", o.TenantUserID}} {
 		tasks.Member(&t, m[0], m[1])
 	}
 	return t
@@ -278,7 +288,8 @@ func aboutOrder(kind client.TaskKind, o book.Order, state client.TaskState) clie
 
 func (a *server) orderTask(look *tasks.Look, o book.Order) (tasks.Listed, error) {
 	ctx := look.R.Context()
-	t := tasks.Listed{Task: aboutOrder(client.TaskOrder, o, orderStates[o.State]), At: o.Created, Place: strconv.FormatInt(o.Seq, 10)}
+	t := tasks.Listed{Task: aboutOrder(client.TaskOrder, o, orderStates[o.State]), At: o.Created,
+		Place: strconv.FormatInt(o.Seq, 10)}
 	t.Due, t.Why = o.ExpiresAt, o.Reason
 	votes, err := a.lists.OrderApprovals(ctx, a.lists, o)
 	if err != nil {
@@ -295,7 +306,8 @@ func (a *server) orderTask(look *tasks.Look, o book.Order) (tasks.Listed, error)
 		return t, nil
 	}
 	if o.Restored {
-		t.State, t.MayNot = client.TaskStale, "it is from before a restore: resume it first (task "+client.TaskID(client.TaskRestored, o.CallBackID)+")"
+		t.State, t.MayNot = client.TaskStale, "it is from before a restore: resume it first (task "+
+			client.TaskID(client.TaskRestored, o.CallBackID)+")"
 		return t, nil
 	}
 	if slices.Contains(api.Approvers, look.Token.Role) { // also one that is approved
@@ -327,7 +339,9 @@ func (a *server) orderTask(look *tasks.Look, o book.Order) (tasks.Listed, error)
 
 func notThere(err error) bool { return errors.Is(err, db.ErrNotFound) || errors.Is(err, db.ErrPurged) }
 
-var addressStates = map[client.AddressState]client.TaskState{client.AddressTaken: client.TaskDone, client.AddressHeld: client.TaskOpen, client.AddressAccepted: client.TaskDone, client.AddressRejected: client.TaskDeclined}
+var addressStates = map[client.AddressState]client.TaskState{client.AddressTaken: client.TaskDone,
+	client.AddressHeld: client.TaskOpen, client.AddressAccepted: client.TaskDone,
+	client.AddressRejected: client.TaskDeclined}
 
 func (a *server) addressTasks() tasks.Kind {
 	return rows[client.AddressState, client.AddressFilter, client.AddressEntry]{
@@ -353,7 +367,8 @@ func (a *server) addressTask(look *tasks.Look, x client.AddressEntry) (tasks.Lis
 	return t, nil
 }
 
-var refusedStates = map[client.RefusedState]client.TaskState{client.RefusedOpen: client.TaskOpen, client.RefusedTaken: client.TaskDone, client.RefusedDismissed: client.TaskDeclined}
+var refusedStates = map[client.RefusedState]client.TaskState{client.RefusedOpen: client.TaskOpen,
+	client.RefusedTaken: client.TaskDone, client.RefusedDismissed: client.TaskDeclined}
 
 func (a *server) refusedTasks() tasks.Kind {
 	return rows[client.RefusedState, client.RefusedFilter, client.RefusedCallback]{

@@ -65,7 +65,8 @@ func (v *verifier) verify(ctx context.Context, d countersign.Deposit) (merchant.
 	question := entry.Question()
 	var body bytes.Buffer
 	err := api.EncodeJSON(&body, client.DepositQuestion{Type: client.MessageDepositVerify, Data: client.DepositToVerify{
-		TrackingID: d.TrackingID, TenantUserID: d.TenantUserID, TxID: d.TxID, ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount,
+		TrackingID: d.TrackingID, TenantUserID: d.TenantUserID, TxID: d.TxID, ChainName: d.ChainName, Symbol: d.Symbol,
+		Amount:      d.Amount,
 		FromAddress: d.FromAddress, ToAddress: d.ToAddress, TxIndex: d.TxIndex,
 	}})
 	if err != nil {
@@ -82,8 +83,8 @@ func (v *verifier) verify(ctx context.Context, d countersign.Deposit) (merchant.
 	if err != nil {
 		return merchant.VerdictNotYet, fmt.Errorf("--verify-url: the answer: %w", err)
 	}
-	v.log.LogAttrs(ctx, slog.LevelInfo, "a deposit was verified", slog.String("trackingId", d.TrackingID), slog.String("verdict", verdict.String()),
-		slog.String("reason", reason))
+	v.log.LogAttrs(ctx, slog.LevelInfo, "a deposit was verified", slog.String("trackingId", d.TrackingID),
+		slog.String("verdict", verdict.String()), slog.String("reason", reason))
 	return verdict, nil
 }
 
@@ -119,9 +120,11 @@ func (g *Gateway) askAbout(ctx context.Context, seq int64) error {
 	case again.Reason.Refusal() && again.Reason != merchant.ReasonOverload:
 		alarms := []client.Alarm{{Kind: client.AlarmDepositRefused, Subject: string(again.Reason), First: at}}
 		if suspect(again.Reason) {
-			alarms = append(alarms, client.Alarm{Kind: client.AlarmRequestSuspect, Subject: r.CallbackID + " (" + string(again.Reason) + ")", First: at})
+			alarms = append(alarms, client.Alarm{Kind: client.AlarmRequestSuspect, Subject: r.CallbackID + " (" +
+				string(again.Reason) + ")", First: at})
 		}
-		g.c.Log.Error("a deposit that the check had held was refused", "refused", seq, "id", r.CallbackID, "reason", string(again.Reason))
+		g.c.Log.Error("a deposit that the check had held was refused", "refused", seq, "id", r.CallbackID, "reason",
+			string(again.Reason))
 		err = g.book.EndHeld(ctx, seq, client.RefusalReason(again.Reason), int64(again.Code), again.Code.Message(), alarms)
 	}
 	return err

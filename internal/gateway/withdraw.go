@@ -151,7 +151,8 @@ func declinedCode(o book.Order) countersign.ErrCode {
 
 // rule asks the policy about an order that agrees with the question. The limits of the ruling become conditions of the
 // change, so that two orders decided at the same time cannot exceed a limit together.
-func (g *Gateway) rule(ctx context.Context, o book.Order, w countersign.WithdrawalRequest, now time.Time) (finding, error) {
+func (g *Gateway) rule(ctx context.Context, o book.Order, w countersign.WithdrawalRequest,
+	now time.Time) (finding, error) {
 	ruling, err := g.c.decides(ctx, policy.Request{Order: o.Order, User: w.TenantUserID, Now: now, Spent: spentOf(g.book)})
 	if err != nil {
 		return finding{}, fmt.Errorf("policy: %w", err)

@@ -49,7 +49,8 @@ func openCheckpoint(signed, verifierKey string) (Checkpoint, error) {
 	var invalid *note.InvalidSignatureError
 	switch {
 	case errors.As(err, &unverified) && len(unverified.Note.UnverifiedSigs) > 0:
-		return Checkpoint{}, fmt.Errorf("%w %s: it is signed by %s", ErrForeign, verifier.Name(), unverified.Note.UnverifiedSigs[0].Name)
+		return Checkpoint{}, fmt.Errorf("%w %s: it is signed by %s", ErrForeign, verifier.Name(),
+			unverified.Note.UnverifiedSigs[0].Name)
 	case errors.As(err, &invalid):
 		return Checkpoint{}, fmt.Errorf("%w: its signature is wrong", ErrCheckpoint)
 	case err != nil:

@@ -31,7 +31,8 @@ func BeginEpoch(ctx context.Context, d *db.DB, r Restore) (db.Epoch, error) {
 		if marked, err = t.Exec(ctx, r.MarkSQL); err != nil {
 			return err
 		}
-		if err := db.RaiseAlarms(ctx, t, []client.Alarm{{Kind: client.AlarmRestored, Subject: fmt.Sprint("epoch ", e.Number), First: r.At}}); err != nil {
+		if err := db.RaiseAlarms(ctx, t, []client.Alarm{{Kind: client.AlarmRestored, Subject: fmt.Sprint("epoch ", e.Number),
+			First: r.At}}); err != nil {
 			return err
 		}
 		return Add(ctx, t, Record{Kind: r.Kind, At: r.At, Data: restored{e.Number, e.Ends}})
@@ -42,7 +43,8 @@ func BeginEpoch(ctx context.Context, d *db.DB, r Restore) (db.Epoch, error) {
 
 // EndEpoch releases what the open epoch of d holds back, with a record of that kind. first, which may be nil, runs
 // before that in the same transaction, if an epoch is open. It reports whether one was.
-func EndEpoch(ctx context.Context, d *db.DB, kind string, now db.Millis, first func(context.Context, *db.Tx) error) (open bool, err error) {
+func EndEpoch(ctx context.Context, d *db.DB, kind string, now db.Millis,
+	first func(context.Context, *db.Tx) error) (open bool, err error) {
 	err = d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		e, err := db.LastEpoch(ctx, t)
 		if open = e.Open(); err != nil || !open {

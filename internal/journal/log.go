@@ -83,7 +83,8 @@ const AboutStarts = "starts"
 // Started adds a record that a process of the end has started, with the settings that decide.
 func (l *Log) Started(ctx context.Context, settings any) error {
 	return l.c.DB.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		return Add(ctx, t, Record{Kind: l.c.End + ".started", At: db.MillisOf(l.c.Now()), About: []string{AboutStarts}, Data: settings})
+		return Add(ctx, t, Record{Kind: l.c.End + ".started", At: db.MillisOf(l.c.Now()), About: []string{AboutStarts},
+			Data: settings})
 	})
 }
 
@@ -195,7 +196,8 @@ func (l *Log) Hold(ctx context.Context) (Held, error) {
 	_, signed, err := l.sign(ctx)
 	if errors.Is(err, ErrBroken) {
 		l.c.Log.Error("alarm", "kind", client.AlarmAuditBroken, "error", err.Error())
-		if err := l.c.DB.RaiseAlarm(ctx, client.Alarm{Kind: client.AlarmAuditBroken, First: db.MillisOf(l.c.Now())}); err != nil {
+		if err := l.c.DB.RaiseAlarm(ctx, client.Alarm{Kind: client.AlarmAuditBroken,
+			First: db.MillisOf(l.c.Now())}); err != nil {
 			l.c.Log.Error("the alarm audit_broken was not kept", "error", err.Error())
 		}
 	}

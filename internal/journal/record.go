@@ -166,7 +166,8 @@ type ackedRecord struct {
 
 // Acked adds a record about an alarm that was acknowledged. It is db.End.Acked of both ends.
 func Acked(ctx context.Context, t *db.Tx, a client.Alarm) error {
-	r := Record{Kind: recordAcked, At: a.Acked, Data: ackedRecord{a.Seq, string(a.Kind), a.Subject, a.AckedName, a.AckedNote}}
+	r := Record{Kind: recordAcked, At: a.Acked, Data: ackedRecord{a.Seq, string(a.Kind), a.Subject, a.AckedName,
+		a.AckedNote}}
 	for _, id := range []string{a.Merchant, a.Subject} {
 		if id != "" {
 			r.About = append(r.About, id)

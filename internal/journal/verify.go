@@ -107,7 +107,8 @@ func (v *Verified) sameAs(size int64, root tlog.Hash) error {
 	case v.Earlier == nil:
 		return nil
 	case v.Earlier.Size != size:
-		return fmt.Errorf("%w: it is of %d records, and the file proves %d: ask the log itself, without a file", ErrEarlier, v.Earlier.Size, size)
+		return fmt.Errorf("%w: it is of %d records, and the file proves %d: ask the log itself, without a file", ErrEarlier,
+			v.Earlier.Size, size)
 	case v.Earlier.Root != root:
 		return fmt.Errorf("%w: its %d records have another root than those of the file. The log was set back or rewritten, or the checkpoint is of another one", ErrEarlier, size)
 	}
@@ -206,7 +207,8 @@ func (v *Verified) proof(line []byte, verifierKey string) error {
 	}
 	r := *p.Record
 	inclusion, ok := split(r.Proof)
-	if !ok || r.Seq < 1 || r.Seq > c.Size || tlog.CheckRecord(inclusion, c.Size, c.Root, r.Seq-1, tlog.RecordHash(r.Record)) != nil {
+	if !ok || r.Seq < 1 || r.Seq > c.Size || tlog.CheckRecord(inclusion, c.Size, c.Root, r.Seq-1,
+		tlog.RecordHash(r.Record)) != nil {
 		return fmt.Errorf("%w: record %d is not in the log", ErrFile, r.Seq)
 	}
 	return nil

@@ -19,7 +19,8 @@ FROM (SELECT settled, lane FROM outbox WHERE merchant || '' = $1 AND state || ''
 // endAlarms ends the alarms whose cause is over. It reads the alarms before it looks at the causes, so that an alarm
 // that is raised meanwhile stays open.
 func (o *Outbox) endAlarms(ctx context.Context, now db.Millis) error {
-	standing, err := o.StandingAlarms(ctx, client.AlarmMerchantFailing, client.AlarmAnswerUnusable, client.AlarmExhausted, client.AlarmDepositRefused)
+	standing, err := o.StandingAlarms(ctx, client.AlarmMerchantFailing, client.AlarmAnswerUnusable, client.AlarmExhausted,
+		client.AlarmDepositRefused)
 	if err != nil || len(standing) == 0 {
 		return err
 	}
@@ -45,7 +46,8 @@ func (o *Outbox) endAlarms(ctx context.Context, now db.Millis) error {
 			if a.Kind == client.AlarmDepositRefused {
 				state = client.CallbackRefused
 			}
-			if _, err := db.One(ctx, o, endedSinceSQL, []any{a.Merchant, int64(a.First), string(state)}, &n, &since); err != nil {
+			if _, err := db.One(ctx, o, endedSinceSQL, []any{a.Merchant, int64(a.First), string(state)}, &n,
+				&since); err != nil {
 				return err
 			}
 			ends = since == 0 && n < 1000

@@ -13,7 +13,8 @@ import (
 // digest returns a hash of everything in w that a person approves. None of it changes once w is confirmed.
 func (w *Withdrawal) digest() string {
 	d := w.Details
-	return db.Digest(w.ID, w.CallBackID, w.TenantUserID, d.Address, d.ChainName, d.Symbol, d.Amount.String(), w.Created, w.Decided)
+	return db.Digest(w.ID, w.CallBackID, w.TenantUserID, d.Address, d.ChainName, d.Symbol, d.Amount.String(),
+		w.Created, w.Decided)
 }
 
 // Large reports whether the amount of w is above its limit.
@@ -47,7 +48,8 @@ func approvalOf(ctx context.Context, q db.Querier, w *Withdrawal) (a Approval, e
 
 // awaitsPerson returns why a person must still approve w before it gets a permit. It returns "" if nobody must. w
 // must be confirmed and its row locked.
-func awaitsPerson(ctx context.Context, t *db.Tx, w *Withdrawal, limits client.AmountLimits, approved Judge) (string, error) {
+func awaitsPerson(ctx context.Context, t *db.Tx, w *Withdrawal, limits client.AmountLimits,
+	approved Judge) (string, error) {
 	if !w.Large(limits) {
 		return "", nil
 	}
@@ -75,7 +77,8 @@ func (o *Outbox) WithdrawalApproval(ctx context.Context, w Withdrawal) (a Approv
 // ApproveWithdrawal stores a person's approval of the release of a confirmed withdrawal above its limit. vote decides
 // whether to store it, and returns an error if it does not count. ApproveWithdrawal returns a *ConflictError if the
 // withdrawal is in another state or needs no approval.
-func (o *Outbox) ApproveWithdrawal(ctx context.Context, id string, a db.Vote, vote func(context.Context, db.Querier, Withdrawal, Approval) (keep bool, err error)) error {
+func (o *Outbox) ApproveWithdrawal(ctx context.Context, id string, a db.Vote,
+	vote func(context.Context, db.Querier, Withdrawal, Approval) (keep bool, err error)) error {
 	of, _, _ := strings.Cut(id, ".")
 	m, err := o.Merchant(ctx, of)
 	if err != nil {
@@ -104,8 +107,9 @@ func (o *Outbox) ApproveWithdrawal(ctx context.Context, id string, a db.Vote, vo
 		if _, err := db.AddVote(ctx, t, aboutWithdrawal(w.ID), w.digest(), a); err != nil {
 			return err
 		}
-		return journal.AddAbout(ctx, t, journal.WithdrawalApproved, id, a.At, journal.Withdrawal{Merchant: merchant, CallBackID: w.CallBackID,
-			TenantUserID: w.TenantUserID, Details: w.Details, Reason: a.Text})
+		return journal.AddAbout(ctx, t, journal.WithdrawalApproved, id, a.At,
+			journal.Withdrawal{Merchant: merchant, CallBackID: w.CallBackID, TenantUserID: w.TenantUserID, Details: w.Details,
+				Reason: a.Text})
 	})
 }
 

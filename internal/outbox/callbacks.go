@@ -92,8 +92,8 @@ func (o *Outbox) Attempts(ctx context.Context, id string) ([]Attempt, error) {
 		var late int64
 		var request, response []byte
 		var facts string
-		err = r.Scan(&a.Number, &a.RequestUUID, &a.Started, &a.DurationMs, &a.HTTPStatus, &a.ErrCode, &a.Result, &a.Reason, &a.Node,
-			&request, &response, &late, &facts)
+		err = r.Scan(&a.Number, &a.RequestUUID, &a.Started, &a.DurationMs, &a.HTTPStatus, &a.ErrCode, &a.Result,
+			&a.Reason, &a.Node, &request, &response, &late, &facts)
 		a.Text, a.Facts, a.Late = a.Reason.Text(), factsOf(facts), late == 1
 		a.RequestHash, a.ResponseHash = hex.EncodeToString(request), hex.EncodeToString(response)
 		a.Repeated = accepted
@@ -109,7 +109,8 @@ func (o *Outbox) Attempts(ctx context.Context, id string) ([]Attempt, error) {
 // Callbacks returns callbacks of the merchants of, the newest first, beginning at cursor. If of is nil, the merchant
 // of f counts. An empty text in of means all merchants. next is empty at the end. A page reads at most db.PageRows
 // rows, so it may have fewer callbacks than limit, or none, and still have a next page.
-func (o *Outbox) Callbacks(ctx context.Context, of []string, f client.CallbackFilter, limit int, cursor string) (list []Callback, next string, err error) {
+func (o *Outbox) Callbacks(ctx context.Context, of []string, f client.CallbackFilter, limit int,
+	cursor string) (list []Callback, next string, err error) {
 	ls, err := callbackListings(of, f, cursor)
 	if err != nil {
 		return nil, "", err
@@ -193,7 +194,8 @@ func filterBy(l *db.Listing, looks []look) {
 // walkEvents finds those.
 func (f callbackFilter) looks() []look {
 	return []look{
-		{"c.tx_id", "c.tx_id <> '' AND ", f.TxID}, {"c.call_back_id", "c.call_back_id <> '' AND ", f.CallBackID}, {"c.tracking_id", "c.type <> 1 AND ", f.TrackingID},
+		{"c.tx_id", "c.tx_id <> '' AND ", f.TxID}, {"c.call_back_id", "c.call_back_id <> '' AND ", f.CallBackID},
+		{"c.tracking_id", "c.type <> 1 AND ", f.TrackingID},
 		{"c.address", "c.address <> '' AND ", f.Address}, {"c.tenant_user_id", "c.tenant_user_id <> '' AND ", f.TenantUserID},
 	}
 }

@@ -92,11 +92,12 @@ func pickLanes(ctx context.Context, t *db.Tx, r ClaimRequest) ([]*claimLane, err
 	most := min(r.Max, claimLanes)
 	var idle, busy []*claimLane
 	pick := func(to *[]*claimLane, from, below int64) db.Statement {
-		return db.Statement{SQL: pickLanesSQL, Args: []any{int64(r.Lane), int64(r.Now), most, from, below}, Row: func(row db.Rows) error {
-			l := &claimLane{Pace: Pace{Active: true}}
-			*to = append(*to, l)
-			return row.Scan(&l.Merchant, &l.version, &l.Concurrency, &l.Rate, &l.InFlight, &l.Failures, &l.Bucket)
-		}}
+		return db.Statement{SQL: pickLanesSQL, Args: []any{int64(r.Lane), int64(r.Now), most, from, below},
+			Row: func(row db.Rows) error {
+				l := &claimLane{Pace: Pace{Active: true}}
+				*to = append(*to, l)
+				return row.Scan(&l.Merchant, &l.version, &l.Concurrency, &l.Rate, &l.InFlight, &l.Failures, &l.Bucket)
+			}}
 	}
 	picks := []db.Statement{pick(&idle, 0, 1)}
 	if r.Share != 1 {
@@ -138,7 +139,8 @@ WHERE merchant = $4 AND id = $5`
 // claimFrom takes rows in rounds. In each round, every lane with free capacity gets an equal share of the rest. If
 // the rest does not divide evenly, the first lanes get one more. What a lane does not use is left to the next round.
 // The caller must still write marks, those of the last round.
-func (o *Outbox) claimFrom(ctx context.Context, t *db.Tx, r ClaimRequest, lanes []*claimLane) (claimed []Claimed, marks []db.Statement, err error) {
+func (o *Outbox) claimFrom(ctx context.Context, t *db.Tx, r ClaimRequest,
+	lanes []*claimLane) (claimed []Claimed, marks []db.Statement, err error) {
 	byMerchant := make(map[string]*claimLane, len(lanes))
 	for _, l := range lanes {
 		byMerchant[l.Merchant] = l
@@ -169,7 +171,8 @@ func (o *Outbox) claimFrom(ctx context.Context, t *db.Tx, r ClaimRequest, lanes 
 		// faster.
 		statements := marks
 		for _, l := range asked {
-			statements = append(statements, db.Statement{SQL: takeSQL, Args: []any{l.Merchant, int64(r.Lane), int64(r.Now), l.asked}, Row: taken})
+			statements = append(statements, db.Statement{SQL: takeSQL, Args: []any{l.Merchant, int64(r.Lane), int64(r.Now),
+				l.asked}, Row: taken})
 		}
 		if err := t.Batch(ctx, statements); err != nil {
 			return nil, nil, err
@@ -180,7 +183,8 @@ func (o *Outbox) claimFrom(ctx context.Context, t *db.Tx, r ClaimRequest, lanes 
 			l.taken += len(l.ids)
 			left += l.asked - len(l.ids)
 			for _, id := range l.ids {
-				marks = append(marks, db.Statement{SQL: markSQL, Args: []any{int64(r.LeaseUntil), r.Node, int64(r.Now), l.Merchant, id}})
+				marks = append(marks, db.Statement{SQL: markSQL, Args: []any{int64(r.LeaseUntil), r.Node, int64(r.Now),
+					l.Merchant, id}})
 			}
 			if len(l.ids) == l.asked {
 				lanes = append(lanes, l) // it may have more
@@ -207,11 +211,12 @@ func (o *Outbox) claimWithdrawals(ctx context.Context, t *db.Tx, lane countersig
 	reads := make([]db.Statement, len(claimed))
 	for i := range claimed {
 		c := &claimed[i]
-		reads[i] = db.Statement{SQL: readWithdrawalSQL, Args: []any{c.Merchant, c.ID[len(c.Merchant)+1:]}, Row: func(r db.Rows) error {
-			w, err := scanWithdrawal(r)
-			c.Withdrawal = &w
-			return err
-		}}
+		reads[i] = db.Statement{SQL: readWithdrawalSQL, Args: []any{c.Merchant, c.ID[len(c.Merchant)+1:]},
+			Row: func(r db.Rows) error {
+				w, err := scanWithdrawal(r)
+				c.Withdrawal = &w
+				return err
+			}}
 	}
 	return t.Batch(ctx, reads)
 }
@@ -235,7 +240,8 @@ UPDATE lanes SET next_due = ` + nextDueOfLaneSQL + ` WHERE merchant = $2 AND lan
 
 // claimEnd writes the marks and the counters of the lanes, and sets when each lane is due next. It returns the
 // merchants in whose lanes nothing more is due, if recheck needs them.
-func (o *Outbox) claimEnd(ctx context.Context, t *db.Tx, r ClaimRequest, lanes []*claimLane, marks []db.Statement) (idle []string, err error) {
+func (o *Outbox) claimEnd(ctx context.Context, t *db.Tx, r ClaimRequest, lanes []*claimLane,
+	marks []db.Statement) (idle []string, err error) {
 	ends := marks
 	end := func(text string, args ...any) {
 		e := db.Statement{SQL: text, Args: append([]any{int64(r.Now)}, args...)}
@@ -318,7 +324,8 @@ func (o *Outbox) GiveBack(ctx context.Context, claimed []Claimed, now db.Millis)
 		list[i] = swept{merchant: c.Merchant, id: c.ID[len(c.Merchant)+1:], number: c.Attempt, lane: c.Type.Lane()}
 	}
 	return o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		_, err := o.changeRows(ctx, t, inOrder(list), now, giveBackSQL, func(f swept) []any { return []any{f.merchant, f.id, f.number, int64(now)} },
+		_, err := o.changeRows(ctx, t, inOrder(list), now, giveBackSQL,
+			func(f swept) []any { return []any{f.merchant, f.id, f.number, int64(now)} },
 			func(f swept, c laneChanges, _ *feedEntries) []db.Statement {
 				c.freed(f, now)
 				t.Wake(TopicOf(f.lane)) // this node may be stopping, so wake the others

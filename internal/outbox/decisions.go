@@ -59,7 +59,8 @@ func (o *Outbox) Decisions(ctx context.Context, after int64, limit int) ([]FeedD
 
 // DecisionsOf returns the decisions after number after on withdrawals of some merchants, in order. It also returns
 // the number to continue after.
-func (o *Outbox) DecisionsOf(ctx context.Context, merchants []string, after int64, limit int) ([]FeedDecision, int64, error) {
+func (o *Outbox) DecisionsOf(ctx context.Context, merchants []string, after int64,
+	limit int) ([]FeedDecision, int64, error) {
 	return db.FeedOf(ctx, o, FeedOfDecisions, merchants, after, limit, func(d FeedDecision) int64 { return d.Seq },
 		func(m string) ([]FeedDecision, error) { return o.decisions(ctx, decisionsOfSQL, m, after, limit) })
 }

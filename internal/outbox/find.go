@@ -26,10 +26,12 @@ var finds = []struct {
 	{client.MatchedCallBackID, `SELECT merchant, id FROM withdrawals WHERE merchant IN (SELECT id FROM merchants) AND call_back_id = $1`},
 	{client.MatchedTrackingID, `SELECT merchant, id FROM callbacks WHERE type = 1 AND event_id = $1 AND merchant IN (SELECT id FROM merchants)`},
 	{client.MatchedTrackingID, `SELECT merchant, id FROM callbacks WHERE type <> 1 AND tracking_id = $1` + newestFound},
-	{client.MatchedCallBackID, `SELECT merchant, id FROM callbacks WHERE call_back_id <> '' AND call_back_id = $1` + newestFound},
+	{client.MatchedCallBackID, `SELECT merchant, id FROM callbacks WHERE call_back_id <> '' AND call_back_id = $1` +
+		newestFound},
 	{client.MatchedTxID, `SELECT merchant, id FROM callbacks WHERE tx_id <> '' AND tx_id = $1` + newestFound},
 	{client.MatchedTxID, `SELECT merchant, id FROM withdrawals WHERE tx_id <> '' AND tx_id = $1` + newestFound},
-	{client.MatchedUser, `SELECT merchant, id FROM callbacks WHERE tenant_user_id <> '' AND tenant_user_id = $1` + newestFound},
+	{client.MatchedUser, `SELECT merchant, id FROM callbacks WHERE tenant_user_id <> '' AND tenant_user_id = $1` +
+		newestFound},
 	{client.MatchedUser, `SELECT merchant, id FROM withdrawals w WHERE tenant_user_id = $1` + newestFound},
 	{client.MatchedAddress, `SELECT merchant, id FROM callbacks WHERE address <> '' AND address = $1` + newestFound},
 	{client.MatchedAddress, `SELECT merchant, id FROM withdrawals w WHERE ` + targetColumn + ` = $1` + newestFound},

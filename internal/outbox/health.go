@@ -24,7 +24,8 @@ const (
 // count if it ended because of this node or of our own people.
 func (b *settling) counts() (counts, failed bool) {
 	switch b.Attempt.Reason {
-	case client.ReasonStopped, client.ReasonOpenFiles, client.ReasonInternal, client.ReasonFrozen, client.ReasonPaused, client.ReasonOlderVersion,
+	case client.ReasonStopped, client.ReasonOpenFiles, client.ReasonInternal, client.ReasonFrozen, client.ReasonPaused,
+		client.ReasonOlderVersion,
 		client.ReasonKeyRefused, client.ReasonNotOpened:
 		return false, false
 	case client.ReasonLate:
@@ -91,7 +92,8 @@ func settleHealth(batch []*settling, now db.Millis) []db.Statement {
 				failing = now
 			}
 		}
-		args = append(args, m, int64(now/healthPeriod), h.attempts, h.failures, int64(h.reached), int64(h.accepted), int64(failing), int64(failed), callback, reason, facts)
+		args = append(args, m, int64(now/healthPeriod), h.attempts, h.failures, int64(h.reached), int64(h.accepted),
+			int64(failing), int64(failed), callback, reason, facts)
 	}
 	return keepHealth.Statements(args, nil)
 }
@@ -111,7 +113,8 @@ func scanHealth(r db.Rows) (merchant string, h client.MerchantHealth, err error)
 	var facts string
 	var failing int64
 	var f client.FailedAttempt
-	err = r.Scan(&merchant, &h.LastReached, &h.LastAccepted, &h.FailingSince, &f.At, &f.Callback, &f.Reason, &facts, &failing)
+	err = r.Scan(&merchant, &h.LastReached, &h.LastAccepted, &h.FailingSince, &f.At, &f.Callback, &f.Reason,
+		&facts, &failing)
 	if h.Failing = failing == 1; f.At != 0 {
 		f.Facts, f.Text = factsOf(facts), f.Reason.Text()
 		h.LastFailure = &f
@@ -172,17 +175,19 @@ SELECT h.merchant FROM health h WHERE h.alarmed = 1 AND (NOT ` + activeMerchant 
 func (o *Outbox) sweepHealth(ctx context.Context, now db.Millis) error {
 	type row struct{ merchant, reason, facts string }
 	period := int64(now/healthPeriod) - 1
-	failing, err := db.List(ctx, o, failingSQL, []any{int64(now - failingAfter), period, int64(failingShare), int64(failingAll), int64(failingNew)}, func(r db.Rows) (f row, err error) {
+	failing, err := db.List(ctx, o, failingSQL, []any{int64(now - failingAfter), period, int64(failingShare),
+		int64(failingAll), int64(failingNew)}, func(r db.Rows) (f row, err error) {
 		err = r.Scan(&f.merchant, &f.reason, &f.facts)
 		return f, err
 	})
 	if err != nil {
 		return fmt.Errorf("failing merchants: %w", err)
 	}
-	recovered, err := db.List(ctx, o, recoveredSQL, []any{int64(now - failingAfter), period, int64(failingShare)}, func(r db.Rows) (m string, err error) {
-		err = r.Scan(&m)
-		return m, err
-	})
+	recovered, err := db.List(ctx, o, recoveredSQL, []any{int64(now - failingAfter), period, int64(failingShare)},
+		func(r db.Rows) (m string, err error) {
+			err = r.Scan(&m)
+			return m, err
+		})
 	if err != nil {
 		return err
 	}
@@ -200,7 +205,8 @@ func (o *Outbox) sweepHealth(ctx context.Context, now db.Millis) error {
 				if facts := factsOf(f.facts); facts != nil {
 					subject += ": " + facts.Text() // so that the reader knows what to fix
 				}
-				alarms = append(alarms, client.Alarm{Merchant: f.merchant, Kind: client.AlarmMerchantFailing, Subject: subject, First: now})
+				alarms = append(alarms, client.Alarm{Merchant: f.merchant, Kind: client.AlarmMerchantFailing, Subject: subject,
+					First: now})
 			}
 			for _, m := range recovered {
 				if _, err := t.Exec(ctx, clearAlarmedSQL, m); err != nil {

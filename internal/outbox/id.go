@@ -21,7 +21,8 @@ func splitID(id string) (merchant, rest string, err error) {
 }
 
 // write runs fn in a transaction, with the parts of id.
-func (o *Outbox) write(ctx context.Context, id string, fn func(ctx context.Context, t *db.Tx, merchant, rest string) error) error {
+func (o *Outbox) write(ctx context.Context, id string, fn func(ctx context.Context, t *db.Tx, merchant,
+	rest string) error) error {
 	merchant, rest, err := splitID(id)
 	if err != nil {
 		return err

@@ -26,7 +26,8 @@ func (o *Outbox) Ingest(ctx context.Context, items []NewCallback, now db.Millis)
 
 // IngestWithin is Ingest for a token with a limit. It returns a *QuotaError and stores nothing if the batch exceeds
 // the limit. Repetitions do not count.
-func (o *Outbox) IngestWithin(ctx context.Context, items []NewCallback, quota Quota, now db.Millis) ([]client.Accepted, error) {
+func (o *Outbox) IngestWithin(ctx context.Context, items []NewCallback, quota Quota,
+	now db.Millis) ([]client.Accepted, error) {
 	if len(items) == 0 {
 		return nil, nil
 	}
@@ -43,7 +44,8 @@ func (o *Outbox) IngestWithin(ctx context.Context, items []NewCallback, quota Qu
 		var alarms []client.Alarm
 		for _, n := range batch {
 			if n.Type == countersign.TypeAddress && !done[n.item].Duplicate {
-				alarms = append(alarms, client.Alarm{Merchant: n.Merchant, Kind: client.AlarmAddressChanged, Subject: joinID(n.Merchant, n.id), First: now})
+				alarms = append(alarms, client.Alarm{Merchant: n.Merchant, Kind: client.AlarmAddressChanged,
+					Subject: joinID(n.Merchant, n.id), First: now})
 			}
 		}
 		if err := db.RaiseAlarms(ctx, t, alarms); err != nil {
@@ -166,7 +168,8 @@ var (
 
 // insert stores the rows of batch and writes the result of each to done. It runs the statements more together with
 // its own.
-func (o *Outbox) insert(ctx context.Context, t *db.Tx, batch []newRow, done []client.Accepted, now db.Millis, more ...db.Statement) error {
+func (o *Outbox) insert(ctx context.Context, t *db.Tx, batch []newRow, done []client.Accepted, now db.Millis,
+	more ...db.Statement) error {
 	inserted, known, err := o.insertCallbacks(ctx, t, batch, now)
 	if err != nil {
 		return err
@@ -231,7 +234,8 @@ func (o *Outbox) insert(ctx context.Context, t *db.Tx, batch []newRow, done []cl
 			same, d.ID, d.State = p.Same(n.Payload), joinID(n.Merchant, p.ID), client.CallbackAccepted
 		}
 		if !same && (conflict == nil || n.item < conflict.Item) {
-			conflict = &db.ConflictError{Item: n.item, Member: eventMember(n.Type), Reason: "is in use by a callback with " + difference(plainest(kept[i]), plainest(n.Payload))}
+			conflict = &db.ConflictError{Item: n.item, Member: eventMember(n.Type), Reason: "is in use by a callback with " +
+				difference(plainest(kept[i]), plainest(n.Payload))}
 		}
 	}
 	if conflict != nil {
@@ -249,7 +253,8 @@ func difference(known, came []byte) string {
 		maps.Copy(all, b)
 		for _, member := range slices.Sorted(maps.Keys(all)) {
 			if !bytes.Equal(a[member], b[member]) {
-				return fmt.Sprintf("another %s: %.100s is known, and %.100s came", member, cmp.Or(string(a[member]), "none"), cmp.Or(string(b[member]), "none"))
+				return fmt.Sprintf("another %s: %.100s is known, and %.100s came", member, cmp.Or(string(a[member]), "none"),
+					cmp.Or(string(b[member]), "none"))
 			}
 		}
 	}
@@ -258,7 +263,8 @@ func difference(known, came []byte) string {
 
 // insertCallbacks inserts the rows of batch. For each row it returns whether it was inserted, and what is left of it
 // if it was purged before.
-func (o *Outbox) insertCallbacks(ctx context.Context, t *db.Tx, batch []newRow, now db.Millis) (inserted []bool, known []*purgedRow, err error) {
+func (o *Outbox) insertCallbacks(ctx context.Context, t *db.Tx, batch []newRow,
+	now db.Millis) (inserted []bool, known []*purgedRow, err error) {
 	inserted, known = make([]bool, len(batch)), make([]*purgedRow, len(batch))
 	places := make(map[string]int, len(batch))
 	args := make([]any, 0, 13*len(batch))
@@ -266,8 +272,8 @@ func (o *Outbox) insertCallbacks(ctx context.Context, t *db.Tx, batch []newRow, 
 	for i := range batch {
 		n := &batch[i]
 		places[n.id] = i
-		args = append(args, n.Merchant, n.id, int64(n.Type), n.EventID, n.TrackingID, n.TxID, n.CallBackID, n.Payload, int64(n.Deadline), int64(now), by,
-			db.Clean(n.TenantUserID), db.Clean(n.Address))
+		args = append(args, n.Merchant, n.id, int64(n.Type), n.EventID, n.TrackingID, n.TxID, n.CallBackID, n.Payload,
+			int64(n.Deadline), int64(now), by, db.Clean(n.TenantUserID), db.Clean(n.Address))
 	}
 	statements := insertCallbacks.Statements(args, func(r db.Rows) error {
 		var id string

@@ -134,21 +134,24 @@ WHERE merchant = ANY(ARRAY(` + asleepSQL + `{skip})) AND lane + 0 = $3`
 // It first updates the lanes that nobody has locked. It then waits for each of the others while it holds no lock. In
 // a single transaction, the updated lanes would stay locked while it waits for the next. Claims would find nothing,
 // settlements would wait for it, and it would wait for settlements.
-func (o *Outbox) wakeLanes(ctx context.Context, lane countersign.Lane, merchants []string, due, now db.Millis) (woken int64, err error) {
+func (o *Outbox) wakeLanes(ctx context.Context, lane countersign.Lane, merchants []string, due,
+	now db.Millis) (woken int64, err error) {
 	for len(merchants) > 0 {
 		args := []any{int64(now), o.Dialect().List(merchants), int64(lane), int64(due)}
 		var n int64
 		var locked []string
-		err := o.Hint(ctx, db.Statement{SQL: wakeFreeSQL, Args: args, N: &n}, db.Statement{SQL: asleepSQL, Args: args, Row: func(r db.Rows) error {
-			var merchant string
-			err := r.Scan(&merchant)
-			locked = append(locked, merchant)
-			return err
-		}})
+		err := o.Hint(ctx, db.Statement{SQL: wakeFreeSQL, Args: args, N: &n},
+			db.Statement{SQL: asleepSQL, Args: args, Row: func(r db.Rows) error {
+				var merchant string
+				err := r.Scan(&merchant)
+				locked = append(locked, merchant)
+				return err
+			}})
 		if woken += n; err != nil || len(locked) == 0 {
 			return woken, err
 		}
-		if err := o.Hint(ctx, db.Statement{SQL: recheckSQL, Args: []any{locked[0], int64(lane), int64(now)}, N: &n}); err != nil {
+		if err := o.Hint(ctx, db.Statement{SQL: recheckSQL, Args: []any{locked[0], int64(lane), int64(now)},
+			N: &n}); err != nil {
 			return woken, err
 		}
 		woken += n

@@ -27,7 +27,8 @@ func (o *Outbox) sweepLapsed(ctx context.Context, now db.Millis, done *Swept) (e
 		if err != nil || !lapsed {
 			return false, err
 		}
-		return true, db.RaiseAlarms(ctx, t, []client.Alarm{{Merchant: f.merchant, Kind: client.AlarmLapsed, Subject: f.callback(), First: now}})
+		return true, db.RaiseAlarms(ctx, t, []client.Alarm{{Merchant: f.merchant, Kind: client.AlarmLapsed,
+			Subject: f.callback(), First: now}})
 	})
 	return err
 }
@@ -35,7 +36,8 @@ func (o *Outbox) sweepLapsed(ctx context.Context, now db.Millis, done *Swept) (e
 // endConfirmed ends a confirmed withdrawal for ever and queues the callback that informs the merchant. The statement
 // text sets its state to the state to; more holds the arguments from $4 on. It returns the withdrawal and whether the
 // statement changed it.
-func (o *Outbox) endConfirmed(ctx context.Context, t *db.Tx, merchant, id string, to client.WithdrawalState, now db.Millis, text string, more ...any) (Withdrawal, bool, error) {
+func (o *Outbox) endConfirmed(ctx context.Context, t *db.Tx, merchant, id string, to client.WithdrawalState,
+	now db.Millis, text string, more ...any) (Withdrawal, bool, error) {
 	n, err := t.Exec(ctx, text, append([]any{merchant, id, int64(now)}, more...)...)
 	if err != nil {
 		return Withdrawal{}, false, err
@@ -60,17 +62,20 @@ func (o *Outbox) endConfirmed(ctx context.Context, t *db.Tx, merchant, id string
 // announceEnd queues the callback that informs the merchant that w ended without a release. The merchant may have
 // confirmed w even if the service never read that answer. Until it learns of the end, it keeps funds frozen and
 // limits used.
-func (o *Outbox) announceEnd(ctx context.Context, t *db.Tx, w *Withdrawal, now db.Millis, counted ...db.Statement) error {
+func (o *Outbox) announceEnd(ctx context.Context, t *db.Tx, w *Withdrawal, now db.Millis,
+	counted ...db.Statement) error {
 	target := cmp.Or(targetOf(w.Details), targetOf(w.Ordered))
 	payload, err := (&countersign.WithdrawalEnded{
-		Head:       countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: w.TrackingID, TenantUserID: w.TenantUserID, Business: w.Business},
+		Head: countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: w.TrackingID,
+			TenantUserID: w.TenantUserID, Business: w.Business},
 		CallBackID: w.CallBackID, ToAddress: target,
 	}).Marshal()
 	if err != nil {
 		return err
 	}
-	row, err := o.newRow(0, NewCallback{Merchant: w.Merchant, Type: countersign.TypeInvalidAddress, TrackingID: w.TrackingID,
-		CallBackID: w.CallBackID, TenantUserID: w.TenantUserID, Address: target, Payload: payload, Due: now, Deadline: db.Never}, now)
+	row, err := o.newRow(0, NewCallback{Merchant: w.Merchant, Type: countersign.TypeInvalidAddress,
+		TrackingID: w.TrackingID, CallBackID: w.CallBackID, TenantUserID: w.TenantUserID, Address: target,
+		Payload: payload, Due: now, Deadline: db.Never}, now)
 	if err != nil {
 		return err
 	}

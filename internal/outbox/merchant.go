@@ -74,8 +74,8 @@ func (m *Merchant) check() error {
 	case m.Key == nil:
 		return fmt.Errorf("merchant is %w: it has no request key", db.ErrInvalid)
 	}
-	return db.CheckTexts("name", m.Name, "pausedReason", m.PausedReason, "notifyUrl", m.NotifyURL, "withdrawUrl", m.WithdrawURL,
-		"scheme", string(m.Scheme), "contentType", m.ContentType, "body", string(m.Body))
+	return db.CheckTexts("name", m.Name, "pausedReason", m.PausedReason, "notifyUrl", m.NotifyURL, "withdrawUrl",
+		m.WithdrawURL, "scheme", string(m.Scheme), "contentType", m.ContentType, "body", string(m.Body))
 }
 
 // keptKeys is what a merchant's row says of its keys in plain text, as JSON.
@@ -110,9 +110,10 @@ func (m *Merchant) row(d *db.DB) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	dataKey, sealed := d.Seal(db.Record{Table: "merchants", Row: m.ID, Version: m.Version}, sealPurposes, [][]byte{own, other})
-	return []any{m.ID, string(m.State), m.PausedReason, string(m.Scheme), string(settings), m.Version, int64(m.Created), int64(m.Updated),
-		string(keys), int64(until), m.Version, dataKey, sealed[0], sealed[1]}, nil
+	dataKey, sealed := d.Seal(db.Record{Table: "merchants", Row: m.ID, Version: m.Version}, sealPurposes,
+		[][]byte{own, other})
+	return []any{m.ID, string(m.State), m.PausedReason, string(m.Scheme), string(settings), m.Version, int64(m.Created),
+		int64(m.Updated), string(keys), int64(until), m.Version, dataKey, sealed[0], sealed[1]}, nil
 }
 
 // keptMerchant is a stored merchant.
@@ -124,7 +125,8 @@ type keptMerchant struct {
 // scan reads a row of merchantSelect, followed by the columns more.
 func (k *keptMerchant) scan(r db.Rows, more ...any) error {
 	m, keys := &k.Merchant, ""
-	err := r.Scan(append([]any{&m.ID, &m.State, &m.PausedReason, &m.Scheme, &k.settings, &m.Version, &m.Created, &m.Updated, &keys}, more...)...)
+	err := r.Scan(append([]any{&m.ID, &m.State, &m.PausedReason, &m.Scheme, &k.settings, &m.Version, &m.Created,
+		&m.Updated, &keys}, more...)...)
 	if err != nil {
 		return err
 	}
@@ -132,7 +134,8 @@ func (k *keptMerchant) scan(r db.Rows, more ...any) error {
 	if err := json.Unmarshal([]byte(keys), &kept); err != nil {
 		return fmt.Errorf("keys of merchant %s: %w", m.ID, err)
 	}
-	m.Fingerprint, m.ResponseFingerprint, m.Since, m.Rotation = kept.Fingerprint, kept.ResponseFingerprint, kept.Since, kept.Rotation
+	m.Fingerprint, m.ResponseFingerprint, m.Since, m.Rotation = kept.Fingerprint, kept.ResponseFingerprint, kept.Since,
+		kept.Rotation
 	return nil
 }
 
@@ -175,7 +178,8 @@ WHERE id = $1 AND version = $15`
 )
 
 const (
-	readMerchantSQL  = `SELECT ` + merchantColumns + `, secret_version, data_key, secrets, other_secrets FROM merchants WHERE id = $1`
+	readMerchantSQL = `SELECT ` + merchantColumns +
+		`, secret_version, data_key, secrets, other_secrets FROM merchants WHERE id = $1`
 	merchantsByIDSQL = merchantSelect + `WHERE id {in}$1{end}`
 )
 

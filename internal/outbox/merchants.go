@@ -37,7 +37,8 @@ func (o *Outbox) CreateMerchant(ctx context.Context, m Merchant, now db.Millis) 
 		if n == 0 {
 			return &db.ConflictError{Member: "id", Reason: "is in use by another merchant"}
 		}
-		if _, err := t.Exec(ctx, createLanesSQL, m.ID, active(m.State), m.Version, m.Concurrency, m.RatePerSecond); err != nil {
+		if _, err := t.Exec(ctx, createLanesSQL, m.ID, active(m.State), m.Version, m.Concurrency,
+			m.RatePerSecond); err != nil {
 			return err
 		}
 		return recordMerchant(ctx, t, nil, &m, now)
@@ -61,8 +62,8 @@ WHERE merchant = $1`
 // version. change cannot change ID, Created and Version. also may be nil. It runs in the same transaction after the
 // change; if it fails, nothing is changed. Once ChangeMerchant has returned, no answer to a question that was asked
 // under an earlier version decides on any node.
-func (o *Outbox) ChangeMerchant(ctx context.Context, id string, version int64, now db.Millis, change func(*Merchant) error,
-	also func(context.Context, *db.Tx) error) (Merchant, error) {
+func (o *Outbox) ChangeMerchant(ctx context.Context, id string, version int64, now db.Millis,
+	change func(*Merchant) error, also func(context.Context, *db.Tx) error) (Merchant, error) {
 	// This is outside the transaction, because change and the key wrapper may be slow.
 	was, err := o.Merchant(ctx, id)
 	if err != nil {
@@ -90,7 +91,8 @@ func (o *Outbox) ChangeMerchant(ctx context.Context, id string, version int64, n
 		} else if n == 0 {
 			return ErrVersion
 		}
-		if _, err := t.Exec(ctx, updateLanesSQL, m.ID, active(m.State), m.Version, m.Concurrency, m.RatePerSecond); err != nil {
+		if _, err := t.Exec(ctx, updateLanesSQL, m.ID, active(m.State), m.Version, m.Concurrency,
+			m.RatePerSecond); err != nil {
 			return err
 		}
 		if err := recordMerchant(ctx, t, &was, &m, now); err != nil {
@@ -127,7 +129,8 @@ const forgetFailuresSQL = `DELETE FROM open_failures WHERE merchant = $1`
 // SetMerchantState pauses or resumes a merchant. Once a pause has returned, nothing of the merchant is decided or
 // released on any node. Resuming also removes its opening failures, closes its breakers and raises
 // AlarmControlChanged. Repeating it changes nothing.
-func (o *Outbox) SetMerchantState(ctx context.Context, id string, state client.MerchantState, reason string, now db.Millis) (Merchant, error) {
+func (o *Outbox) SetMerchantState(ctx context.Context, id string, state client.MerchantState, reason string,
+	now db.Millis) (Merchant, error) {
 	if state != client.MerchantActive && state != client.MerchantPaused {
 		return Merchant{}, fmt.Errorf("merchant state is %w", db.ErrInvalid)
 	}
@@ -152,7 +155,8 @@ func (o *Outbox) SetMerchantState(ctx context.Context, id string, state client.M
 
 // setState sets the state by the statement text, and reports whether anything changed. It locks the merchant's row
 // before its lanes.
-func (o *Outbox) setState(ctx context.Context, t *db.Tx, text, id string, state client.MerchantState, reason string, now db.Millis) (bool, error) {
+func (o *Outbox) setState(ctx context.Context, t *db.Tx, text, id string, state client.MerchantState, reason string,
+	now db.Millis) (bool, error) {
 	var version int64
 	changed, err := db.One(ctx, t, text, []any{id, string(state), reason, int64(now)}, &version)
 	if err != nil || !changed {
@@ -162,7 +166,8 @@ func (o *Outbox) setState(ctx context.Context, t *db.Tx, text, id string, state 
 	if state == client.MerchantActive {
 		kind = journal.MerchantResumed
 	}
-	if err := journal.AddAbout(ctx, t, kind, id, now, journal.Changed{Version: version, After: map[string]string{"state": string(state), "pausedReason": reason}}); err != nil {
+	if err := journal.AddAbout(ctx, t, kind, id, now, journal.Changed{Version: version,
+		After: map[string]string{"state": string(state), "pausedReason": reason}}); err != nil {
 		return false, err
 	}
 	rest := []db.Statement{{SQL: setLanesActiveSQL, Args: []any{id, active(state), version}}}

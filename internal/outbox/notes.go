@@ -23,6 +23,7 @@ func (o *Outbox) NoteWithdrawal(ctx context.Context, id string, n db.Vote) error
 		if err != nil {
 			return err
 		}
-		return journal.AddAbout(ctx, t, journal.WithdrawalNoted, w.ID, n.At, journal.Note{Merchant: w.Merchant, CallBackID: w.CallBackID, Number: seq, Text: n.Text})
+		return journal.AddAbout(ctx, t, journal.WithdrawalNoted, w.ID, n.At,
+			journal.Note{Merchant: w.Merchant, CallBackID: w.CallBackID, Number: seq, Text: n.Text})
 	})
 }

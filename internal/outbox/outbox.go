@@ -15,8 +15,11 @@ var migrations embed.FS
 
 // End returns the service's end, for db.Open.
 func End() db.End {
-	return db.End{Name: "service", Migrations: []fs.FS{db.Common, journal.Migrations, migrations}, Keep: journal.Keep, Acked: journal.Acked,
-		Sealed: []db.SealedTable{{Name: "audit_key", Key: "id", DataKey: "data_key"}, {Name: "signing_key", Key: "id", DataKey: "data_key"}, {Name: "changes", Key: "id", DataKey: "data_key"}, {Name: "sessions", Key: "id", DataKey: "data_key"}, {Name: "merchants", Key: "id", DataKey: "data_key"}, SealedAnswers}}
+	return db.End{Name: "service", Migrations: []fs.FS{db.Common, journal.Migrations, migrations}, Keep: journal.Keep,
+		Acked: journal.Acked, Sealed: []db.SealedTable{{Name: "audit_key", Key: "id", DataKey: "data_key"},
+			{Name: "signing_key", Key: "id", DataKey: "data_key"}, {Name: "changes", Key: "id", DataKey: "data_key"},
+			{Name: "sessions", Key: "id", DataKey: "data_key"}, {Name: "merchants", Key: "id", DataKey: "data_key"},
+			SealedAnswers}}
 }
 
 // Outbox is the service's database and the operations on it. Several goroutines may use it at once and, with

@@ -109,7 +109,8 @@ func (e *reported) refusal() error {
 		return &db.ConflictError{Reason: "a restore is not reconciled: the withdrawal may have been reported as executed before it. Report again when it is"}
 	case e.permit != e.Permit:
 		return &db.ConflictError{Member: "permit", Reason: "is not the one that was given"}
-	case w.State != e.state || countersign.FoldTxID(w.TxID) != countersign.FoldTxID(e.TxID) || w.FailReason != e.FailReason:
+	case w.State != e.state || countersign.FoldTxID(w.TxID) != countersign.FoldTxID(e.TxID) ||
+		w.FailReason != e.FailReason:
 		return &db.ConflictError{Reason: "the withdrawal is " + string(w.State) + " with another outcome"}
 	}
 	return nil
@@ -151,8 +152,8 @@ func (o *Outbox) recordOutcomes(ctx context.Context, t *db.Tx, batch []*reported
 		switch {
 		case tells:
 			ended[e.state]++
-			r := journal.Withdrawal{Merchant: e.merchant, CallBackID: e.w.CallBackID, State: string(e.state), Permit: journal.Fingerprint(e.Permit),
-				TxID: e.TxID, Reason: e.FailReason}
+			r := journal.Withdrawal{Merchant: e.merchant, CallBackID: e.w.CallBackID, State: string(e.state),
+				Permit: journal.Fingerprint(e.Permit), TxID: e.TxID, Reason: e.FailReason}
 			if err := journal.AddAbout(ctx, t, journal.WithdrawalEnded, e.ID, now, r); err != nil {
 				return err
 			}
@@ -161,7 +162,8 @@ func (o *Outbox) recordOutcomes(ctx context.Context, t *db.Tx, batch []*reported
 			if tells, err = contradict(ctx, t, e, now); err != nil {
 				return err
 			}
-			alarms = append(alarms, client.Alarm{Merchant: e.merchant, Kind: client.AlarmWalletDiffers, Subject: e.ID + outcomeDiffers, First: now})
+			alarms = append(alarms, client.Alarm{Merchant: e.merchant, Kind: client.AlarmWalletDiffers,
+				Subject: e.ID + outcomeDiffers, First: now})
 		}
 		if tells {
 			tell = append(tell, e.callback(len(tell)))
@@ -180,7 +182,8 @@ func (o *Outbox) recordOutcomes(ctx context.Context, t *db.Tx, batch []*reported
 
 // contradicts reports whether e has the right permit but a different end or transaction.
 func (e *reported) contradicts() bool {
-	return e.recorded == 0 && e.w.State != client.WithdrawalReleased && e.permit != "" && e.permit == e.Permit && (e.w.State != e.state || countersign.FoldTxID(e.w.TxID) != countersign.FoldTxID(e.TxID))
+	return e.recorded == 0 && e.w.State != client.WithdrawalReleased && e.permit != "" && e.permit == e.Permit &&
+		(e.w.State != e.state || countersign.FoldTxID(e.w.TxID) != countersign.FoldTxID(e.TxID))
 }
 
 // callback returns the callback that informs the merchant of e. n is its index in the list.
@@ -199,7 +202,8 @@ const noticeOfSQL = `SELECT 1 FROM callbacks WHERE merchant = $1 AND call_back_i
 func contradict(ctx context.Context, t *db.Tx, e *reported, now db.Millis) (tells bool, err error) {
 	w := &e.w
 	differs := journal.Withdrawal{Merchant: w.Merchant, CallBackID: w.CallBackID, Permit: journal.Fingerprint(e.Permit),
-		Stands: &journal.Outcome{State: string(w.State), TxID: w.TxID, Reason: w.FailReason}, Reported: &journal.Outcome{State: string(e.state), TxID: e.TxID, Reason: e.FailReason}}
+		Stands:   &journal.Outcome{State: string(w.State), TxID: w.TxID, Reason: w.FailReason},
+		Reported: &journal.Outcome{State: string(e.state), TxID: e.TxID, Reason: e.FailReason}}
 	if err := journal.AddAbout(ctx, t, journal.WithdrawalContradicted, w.ID, now, differs); err != nil || e.TxID == "" {
 		return false, err
 	}
@@ -211,7 +215,8 @@ func contradict(ctx context.Context, t *db.Tx, e *reported, now db.Millis) (tell
 // RecordWaiting queues n, which says that a released withdrawal waits. It returns the withdrawal and the callback's
 // id. Each call queues another callback, because n has no event id. It returns a *db.ConflictError if the withdrawal
 // is not released yet, or no longer.
-func (o *Outbox) RecordWaiting(ctx context.Context, id string, n NewCallback, now db.Millis) (w Withdrawal, callback string, err error) {
+func (o *Outbox) RecordWaiting(ctx context.Context, id string, n NewCallback,
+	now db.Millis) (w Withdrawal, callback string, err error) {
 	n.EventID = ""
 	err = o.write(ctx, id, func(ctx context.Context, t *db.Tx, merchant, rest string) error {
 		if n.Merchant != merchant || n.Type.Report() == "" {

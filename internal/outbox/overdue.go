@@ -43,7 +43,8 @@ func (o *Outbox) sweepOverdue(ctx context.Context, now db.Millis) error {
 		case merchant == "" && i >= 0:
 			err = o.EndStanding(ctx, standing[i:i+1], now)
 		case merchant != "" && due <= now-overdueAfter && i < 0:
-			err = o.RaiseAlarm(ctx, client.Alarm{Merchant: merchant, Kind: client.AlarmOverdue, Subject: lane.String(), First: now})
+			err = o.RaiseAlarm(ctx, client.Alarm{Merchant: merchant, Kind: client.AlarmOverdue, Subject: lane.String(),
+				First: now})
 		}
 		if err != nil {
 			return err

@@ -56,7 +56,8 @@ func (r *settledRow) may(before db.Millis) bool {
 		return false
 	}
 	switch r.state {
-	case client.WithdrawalDeclined, client.WithdrawalExpired, client.WithdrawalCancelled, client.WithdrawalBlocked, client.WithdrawalLapsed,
+	case client.WithdrawalDeclined, client.WithdrawalExpired, client.WithdrawalCancelled, client.WithdrawalBlocked,
+		client.WithdrawalLapsed,
 		client.WithdrawalExecuted, client.WithdrawalFailed:
 		return r.ended < before
 	}
@@ -75,20 +76,23 @@ SELECT c.merchant, c.id, c.type, c.event_id, c.payload,
 	COALESCE((SELECT CASE WHEN w.ended > w.decided THEN w.ended ELSE w.decided END FROM withdrawals w WHERE w.merchant = c.merchant AND w.id = c.id), 0)
 FROM callbacks c WHERE (c.id, c.merchant) > ($1, $2) AND c.id < $3 ORDER BY c.id, c.merchant LIMIT CAST($4 AS BIGINT)`
 
-func findSettled(ctx context.Context, q db.Querier, s db.PurgeState, cutoff db.Millis, most int) (b db.PurgeBatch, err error) {
+func findSettled(ctx context.Context, q db.Querier, s db.PurgeState, cutoff db.Millis,
+	most int) (b db.PurgeBatch, err error) {
 	n := 0
 	b.Place = s.Place
 	var rows []settledRow
-	err = db.Each(ctx, q, findSettledSQL, []any{s.Place.ID, s.Place.Merchant, db.IDAt(cutoff), most}, func(r db.Rows) error {
-		var v settledRow
-		err := r.Scan(&v.merchant, &v.id, &v.typ, &v.event, &v.payload, &v.waits, &v.settled, &v.accepted, &v.last, &v.state, &v.ended)
-		n++
-		b.Place = db.PurgePlace{Merchant: v.merchant, ID: v.id}
-		if v.may(cutoff) {
-			rows = append(rows, v)
-		}
-		return err
-	})
+	err = db.Each(ctx, q, findSettledSQL, []any{s.Place.ID, s.Place.Merchant, db.IDAt(cutoff), most},
+		func(r db.Rows) error {
+			var v settledRow
+			err := r.Scan(&v.merchant, &v.id, &v.typ, &v.event, &v.payload, &v.waits, &v.settled, &v.accepted, &v.last,
+				&v.state, &v.ended)
+			n++
+			b.Place = db.PurgePlace{Merchant: v.merchant, ID: v.id}
+			if v.may(cutoff) {
+				rows = append(rows, v)
+			}
+			return err
+		})
 	b.Ended = n < most
 	// Ingest locks them in this order.
 	slices.SortFunc(rows, func(x, y settledRow) int {
@@ -145,7 +149,8 @@ func purgeSettled(ctx context.Context, t *db.Tx, rows []settledRow) (total int64
 		list = append(list, db.Statement{SQL: purgeAttemptsSQL, Args: []any{r.merchant, r.id}})
 		switch {
 		case r.typ == countersign.TypeRequestWithdraw: // its withdrawal stays
-			list = append(list, db.Statement{SQL: purgeEndedSQL, Args: []any{r.merchant, r.id}}, db.DropApprovals(aboutWithdrawal(r.merchant+"."+r.id)),
+			list = append(list, db.Statement{SQL: purgeEndedSQL, Args: []any{r.merchant, r.id}},
+				db.DropApprovals(aboutWithdrawal(r.merchant+"."+r.id)),
 				db.Statement{SQL: dropAnswerSQL, Args: []any{joinID(r.merchant, r.id)}})
 		case r.event != r.id: // otherwise no repetition can name it
 			kept = purgedArgs(kept, purgedKey{Merchant: r.merchant, Type: r.typ, ID: r.event}, r.id, r.payload)

@@ -80,14 +80,15 @@ func lookPurged(d *db.Dialect, events []purgedKey, found []*purgedRow) (list []d
 		places[e] = append(places[e], i)
 	}
 	for _, of := range order {
-		list = append(list, db.Statement{SQL: lookPurgedSQL, Args: []any{d.List(ids[of]), of.Merchant, int64(of.Type)}, Row: func(r db.Rows) error {
-			var row purgedRow
-			err := r.Scan(&of.ID, &row.ID, &row.digest)
-			for _, i := range places[of] {
-				found[i] = &row
-			}
-			return err
-		}})
+		list = append(list, db.Statement{SQL: lookPurgedSQL, Args: []any{d.List(ids[of]), of.Merchant, int64(of.Type)},
+			Row: func(r db.Rows) error {
+				var row purgedRow
+				err := r.Scan(&of.ID, &row.ID, &row.digest)
+				for _, i := range places[of] {
+					found[i] = &row
+				}
+				return err
+			}})
 	}
 	return list
 }

@@ -62,5 +62,6 @@ func (q Quota) spend(ctx context.Context, t *db.Tx, done []client.Accepted, now 
 	if err != nil || n == 1 {
 		return err
 	}
-	return &QuotaError{Quota: q, Left: q.Hourly - spent, Fresh: fresh, Now: now, Until: db.Millis((hour + 1) * time.Hour.Milliseconds())}
+	return &QuotaError{Quota: q, Left: q.Hourly - spent, Fresh: fresh, Now: now,
+		Until: db.Millis((hour + 1) * time.Hour.Milliseconds())}
 }

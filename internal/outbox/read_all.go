@@ -14,7 +14,8 @@ import (
 const eachMost = 1000
 
 // SentDeposits returns the deposits of the merchants of, page by page as Callbacks does.
-func (o *Outbox) SentDeposits(ctx context.Context, of []string, cursor string, limit int) (list []client.SentDeposit, next string, err error) {
+func (o *Outbox) SentDeposits(ctx context.Context, of []string, cursor string,
+	limit int) (list []client.SentDeposit, next string, err error) {
 	found, next, err := o.Callbacks(ctx, of, client.CallbackFilter{Type: countersign.TypeDeposited}, limit, cursor)
 	for _, c := range found {
 		var said struct {
@@ -24,8 +25,8 @@ func (o *Outbox) SentDeposits(ctx context.Context, of []string, cursor string, l
 		if err := json.Unmarshal(c.Payload, &said); err != nil {
 			return nil, "", fmt.Errorf("deposit %s: %w", c.ID, err)
 		}
-		list = append(list, client.SentDeposit{ID: c.ID, Merchant: c.Merchant, TrackingID: c.TrackingID, Symbol: said.Symbol, Amount: said.Amount,
-			State: c.State, Repeated: c.Repeated})
+		list = append(list, client.SentDeposit{ID: c.ID, Merchant: c.Merchant, TrackingID: c.TrackingID, Symbol: said.Symbol,
+			Amount: said.Amount, State: c.State, Repeated: c.Repeated})
 	}
 	return list, next, err
 }
@@ -62,7 +63,8 @@ func (o *Outbox) EachWithdrawal(ctx context.Context, fn func(Withdrawal) error) 
 	}, fn)
 }
 
-const restoredSQL = `SELECT ` + withdrawalColumns + ` FROM withdrawals w WHERE w.restored <> 0 ORDER BY w.merchant, w.id`
+const restoredSQL = `SELECT ` + withdrawalColumns +
+	` FROM withdrawals w WHERE w.restored <> 0 ORDER BY w.merchant, w.id`
 
 // RestoredWithdrawals returns the withdrawals from before a restore of which nobody has said yet what became of them.
 func (o *Outbox) RestoredWithdrawals(ctx context.Context) ([]Withdrawal, error) {

@@ -31,7 +31,8 @@ func recordRelease(ctx context.Context, t *db.Tx, p *Permit, holder Holder, now 
 	if p.Permit == "" {
 		return nil
 	}
-	r := journal.Withdrawal{Merchant: w.Merchant, CallBackID: w.CallBackID, Holder: journal.HolderOf(holder.Claim, holder.Origin), Permit: journal.Fingerprint(p.Permit), Details: w.Details}
+	r := journal.Withdrawal{Merchant: w.Merchant, CallBackID: w.CallBackID,
+		Holder: journal.HolderOf(holder.Claim, holder.Origin), Permit: journal.Fingerprint(p.Permit), Details: w.Details}
 	kind := journal.WithdrawalReleased
 	switch {
 	case !w.heldBy(holder):
@@ -50,12 +51,14 @@ func (o *Outbox) recordBatch(ctx context.Context, t *db.Tx, batch []*settling, n
 		if b.fresh {
 			if b.Exchange == nil {
 				others++
-			} else if err := journal.AddAbout(ctx, t, journal.WithdrawalAnswered, b.CallbackID, now, b.answered(now)); err != nil {
+			} else if err := journal.AddAbout(ctx, t, journal.WithdrawalAnswered, b.CallbackID, now,
+				b.answered(now)); err != nil {
 				return err
 			}
 		}
 		if b.awaiting == 1 {
-			d := journal.Withdrawal{Merchant: b.Merchant, Decision: string(b.decided), Reason: string(b.Attempt.Reason), Attempt: b.Attempt.Number}
+			d := journal.Withdrawal{Merchant: b.Merchant, Decision: string(b.decided), Reason: string(b.Attempt.Reason),
+				Attempt: b.Attempt.Number}
 			switch b.decided {
 			case countersign.DecisionConfirmed:
 				d.Details = journal.DetailsOf(&b.Details)
@@ -74,10 +77,13 @@ func (o *Outbox) recordBatch(ctx context.Context, t *db.Tx, batch []*settling, n
 func (b *settling) answered(now db.Millis) journal.Exchange {
 	a, e := &b.Attempt, b.Exchange.Exchange
 	e.Merchant, e.Callback = b.Merchant, b.CallbackID
-	e.Attempt, e.RequestUUID, e.Started, e.Settled, e.Node = a.Number, db.Clean(a.RequestUUID), int64(a.Started), int64(now), db.Clean(a.Node)
-	e.Status, e.ErrCode, e.Result, e.Reason, e.Late, e.Repeated = a.HTTPStatus, a.ErrCode, string(a.Result), string(a.Reason), !b.found, a.Repeated
+	e.Attempt, e.RequestUUID, e.Started, e.Settled, e.Node = a.Number, db.Clean(a.RequestUUID), int64(a.Started),
+		int64(now), db.Clean(a.Node)
+	e.Status, e.ErrCode, e.Result, e.Reason, e.Late, e.Repeated = a.HTTPStatus, a.ErrCode, string(a.Result),
+		string(a.Reason), !b.found, a.Repeated
 	e.RequestHash, e.ResponseHash = hex.EncodeToString(unhex(a.RequestHash)), hex.EncodeToString(unhex(a.ResponseHash))
-	e.Details, e.AfterDecision, e.Differs, e.Alarm = journal.DetailsOf(&b.Details), b.out.Late, b.out.Differs, string(b.Alarm)
+	e.Details, e.AfterDecision, e.Differs, e.Alarm = journal.DetailsOf(&b.Details), b.out.Late, b.out.Differs,
+		string(b.Alarm)
 	return e
 }
 

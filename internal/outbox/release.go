@@ -25,7 +25,8 @@ func (o *Outbox) CancelWithdrawal(ctx context.Context, id string, now db.Millis)
 	err := o.write(ctx, id, func(ctx context.Context, t *db.Tx, merchant, rest string) error {
 		open, err := db.EpochIsOpen(ctx, t)
 		if err == nil && !open {
-			_, err = o.endWithdrawal(ctx, t, merchant, rest, client.WithdrawalCancelled, client.ReasonCancelled, "restored = 0", now)
+			_, err = o.endWithdrawal(ctx, t, merchant, rest, client.WithdrawalCancelled, client.ReasonCancelled,
+				"restored = 0", now)
 		}
 		if err != nil {
 			return err
@@ -54,7 +55,8 @@ WHERE merchant = $1 AND id = $2 AND state = 'awaiting' AND ` + guard
 // endWithdrawal decides an awaiting withdrawal without an answer, if the condition guard holds. Its callback ends,
 // whatever its state, and a result that comes later is late. If the question was sent, the merchant gets a notice of
 // the end, except of a confirmation. endWithdrawal reports whether it decided.
-func (o *Outbox) endWithdrawal(ctx context.Context, t *db.Tx, merchant, id string, to client.WithdrawalState, reason client.Reason, guard string, now db.Millis) (bool, error) {
+func (o *Outbox) endWithdrawal(ctx context.Context, t *db.Tx, merchant, id string, to client.WithdrawalState,
+	reason client.Reason, guard string, now db.Millis) (bool, error) {
 	var was client.CallbackState
 	var attempts int
 	if _, err := db.One(ctx, t, lockQuestionSQL, []any{merchant, id}, &was, &attempts); err != nil {
@@ -97,7 +99,8 @@ func (o *Outbox) endWithdrawal(ctx context.Context, t *db.Tx, merchant, id strin
 	if err := f.write(ctx, t); err != nil {
 		return false, err
 	}
-	return true, journal.AddAbout(ctx, t, journal.WithdrawalDecided, joinID(merchant, id), now, journal.Withdrawal{Merchant: merchant, Decision: string(to), Reason: string(reason)})
+	return true, journal.AddAbout(ctx, t, journal.WithdrawalDecided, joinID(merchant, id), now,
+		journal.Withdrawal{Merchant: merchant, Decision: string(to), Reason: string(reason)})
 }
 
 const releaseSQL = `
@@ -111,7 +114,8 @@ const takeOriginSQL = `UPDATE withdrawals SET origin = $3 WHERE merchant = $1 AN
 
 // readPermitSQL locks the row, so that a failover cannot lose a permit that is returned again, and so that only one
 // of two calls issues it.
-const readPermitSQL = `SELECT w.permit, ` + withdrawalColumns + ` FROM withdrawals w WHERE w.merchant = $1 AND w.id = $2{lock}`
+const readPermitSQL = `SELECT w.permit, ` + withdrawalColumns +
+	` FROM withdrawals w WHERE w.merchant = $1 AND w.id = $2{lock}`
 
 // ReleaseRequest asks for the permit of one withdrawal.
 type ReleaseRequest struct {
@@ -146,7 +150,8 @@ type Released struct {
 //
 // Rows are locked in one order: withdrawals by merchant and id, then the feed of alarms, then the head of the
 // journal.
-func (o *Outbox) ReleaseMany(ctx context.Context, list []ReleaseRequest, approved Judge, now db.Millis) ([]Released, error) {
+func (o *Outbox) ReleaseMany(ctx context.Context, list []ReleaseRequest, approved Judge,
+	now db.Millis) ([]Released, error) {
 	var done []Released
 	err := o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		done = make([]Released, len(list))
@@ -198,7 +203,8 @@ func (o *Outbox) release(ctx context.Context, t *db.Tx, batch []*releasing, appr
 		if len(merchants) == 0 || merchants[len(merchants)-1] != r.merchant {
 			merchants = append(merchants, r.merchant)
 		}
-		reads = append(reads, r.read(), db.Statement{SQL: readAnswerSQL, Args: []any{r.ID}, Row: func(row db.Rows) error { return row.Scan(&r.key, &r.answer) }})
+		reads = append(reads, r.read(), db.Statement{SQL: readAnswerSQL, Args: []any{r.ID},
+			Row: func(row db.Rows) error { return row.Scan(&r.key, &r.answer) }})
 	}
 	var epochs db.Epochs
 	look, looks := o.lookAt(merchants)
@@ -220,7 +226,8 @@ func (o *Outbox) release(ctx context.Context, t *db.Tx, batch []*releasing, appr
 			alarms = append(alarms, a)
 		}
 		if r.Err == nil && r.Issued.Permit == "" {
-			updates = append(updates, db.Statement{SQL: releaseSQL, N: &r.updated, Args: []any{r.merchant, r.rest, r.Holder.Claim, r.Holder.Origin, r.Permit, int64(now)}})
+			updates = append(updates, db.Statement{SQL: releaseSQL, N: &r.updated,
+				Args: []any{r.merchant, r.rest, r.Holder.Claim, r.Holder.Origin, r.Permit, int64(now)}})
 		}
 	}
 	if err := t.Batch(ctx, updates); err != nil {
@@ -271,7 +278,8 @@ func (r *releasing) read() db.Statement {
 }
 
 // refuse sets r.Err if r gets no permit, and returns the alarm to raise.
-func (o *Outbox) refuse(ctx context.Context, t *db.Tx, r *releasing, look *stopLook, epoch db.Epoch, approved Judge, now db.Millis) (alarm client.AlarmKind, err error) {
+func (o *Outbox) refuse(ctx context.Context, t *db.Tx, r *releasing, look *stopLook, epoch db.Epoch, approved Judge,
+	now db.Millis) (alarm client.AlarmKind, err error) {
 	p, w := &r.Issued, &r.Issued.Withdrawal
 	if !r.found {
 		r.Err = db.ErrNotFound
@@ -315,7 +323,8 @@ func (o *Outbox) refuse(ctx context.Context, t *db.Tx, r *releasing, look *stopL
 	}
 	awaits, err := awaitsPerson(ctx, t, w, m.ApproveAbove, approved)
 	if awaits != "" {
-		r.Err = &db.ConflictError{Code: client.CodeAwaitingApproval, Reason: "the amount is above the merchant's approveAbove, and a person must approve the withdrawal (tasks list kind=release): " + awaits}
+		r.Err = &db.ConflictError{Code: client.CodeAwaitingApproval,
+			Reason: "the amount is above the merchant's approveAbove, and a person must approve the withdrawal (tasks list kind=release): " + awaits}
 	}
 	return "", err
 }

@@ -74,7 +74,8 @@ func (o *Outbox) Repeat(ctx context.Context, id string, now db.Millis) (repeated
 		case typ == countersign.TypeRequestWithdraw:
 			return errAskedOnce
 		}
-		again, err := o.changeRows(ctx, t, []swept{{merchant: merchant, id: rest}}, now, repeatSQL, func(swept) []any { return []any{merchant, rest, int64(now)} },
+		again, err := o.changeRows(ctx, t, []swept{{merchant: merchant, id: rest}}, now, repeatSQL,
+			func(swept) []any { return []any{merchant, rest, int64(now)} },
 			func(_ swept, c laneChanges, _ *feedEntries) []db.Statement {
 				c.counts[countOfEnded(countersign.LaneNotify, client.CallbackAccepted)]--
 				c.back(merchant, countersign.LaneNotify, now)
@@ -95,8 +96,10 @@ const typeOfSQL = `SELECT type FROM callbacks WHERE merchant = $1 AND id = $2{lo
 var errAskedOnce = &db.ConflictError{Reason: "a withdrawal's question is asked once; its withdrawal is decided or still awaiting"}
 
 // resend makes the callbacks of list due that are in state was. It returns how many it changed.
-func (o *Outbox) resend(ctx context.Context, t *db.Tx, list []swept, was client.CallbackState, now db.Millis) (int64, error) {
-	resent, err := o.changeRows(ctx, t, list, now, resendSQL, func(f swept) []any { return []any{f.merchant, f.id, string(was), int64(now)} },
+func (o *Outbox) resend(ctx context.Context, t *db.Tx, list []swept, was client.CallbackState,
+	now db.Millis) (int64, error) {
+	resent, err := o.changeRows(ctx, t, list, now, resendSQL,
+		func(f swept) []any { return []any{f.merchant, f.id, string(was), int64(now)} },
 		func(f swept, c laneChanges, _ *feedEntries) []db.Statement {
 			if was != client.CallbackPending {
 				c.counts[countOfEnded(f.lane, was)]--
@@ -115,9 +118,11 @@ func (o *Outbox) resend(ctx context.Context, t *db.Tx, list []swept, was client.
 // number. With dryRun it only counts. It skips callbacks that Resend would refuse or that are already due. It works
 // in bounded steps, so that other transactions do not wait long. If it fails, it returns the number resent until
 // then.
-func (o *Outbox) ResendMatching(ctx context.Context, of []string, f client.CallbackFilter, dryRun bool, now db.Millis) (int64, error) {
+func (o *Outbox) ResendMatching(ctx context.Context, of []string, f client.CallbackFilter, dryRun bool,
+	now db.Millis) (int64, error) {
 	total := int64(0)
-	for _, state := range []client.CallbackState{client.CallbackRefused, client.CallbackExhausted, client.CallbackPending} {
+	for _, state := range []client.CallbackState{client.CallbackRefused, client.CallbackExhausted,
+		client.CallbackPending} {
 		if f.State != "" && f.State != state {
 			continue
 		}
@@ -149,7 +154,8 @@ func (o *Outbox) ResendMatching(ctx context.Context, of []string, f client.Callb
 }
 
 // matching returns the callbacks of one step of ResendMatching.
-func (o *Outbox) matching(ctx context.Context, of []string, f client.CallbackFilter, cursor string, now db.Millis) (list []swept, next string, err error) {
+func (o *Outbox) matching(ctx context.Context, of []string, f client.CallbackFilter, cursor string,
+	now db.Millis) (list []swept, next string, err error) {
 	ls, err := callbackListings(of, f, cursor)
 	if err != nil {
 		return nil, "", err

@@ -20,7 +20,8 @@ const restoredWithdrawalsSQL = `UPDATE withdrawals SET restored = 1 WHERE state 
 // as they are until Adopt, AdoptEnd or ResumeWithdrawal says what became of them. least is the highest epoch number
 // that is known from elsewhere, or 0.
 func (o *Outbox) Restored(ctx context.Context, least int64, now db.Millis) (db.Epoch, error) {
-	return journal.BeginEpoch(ctx, o.DB, journal.Restore{Kind: journal.ServiceRestored, Feeds: Feeds, Least: least, At: now, MarkSQL: restoredWithdrawalsSQL})
+	return journal.BeginEpoch(ctx, o.DB, journal.Restore{Kind: journal.ServiceRestored, Feeds: Feeds, Least: least,
+		At: now, MarkSQL: restoredWithdrawalsSQL})
 }
 
 // Executed is a withdrawal for which the wallet core got a permit, as the core recorded it.
@@ -65,7 +66,8 @@ func (o *Outbox) Adopt(ctx context.Context, x Executed, permit string, now db.Mi
 	}
 	d := cmp.Or(known.Details, x.Details, known.Ordered)
 	if d == nil {
-		return &db.ItemError{Member: "address", Err: fmt.Errorf("address, chainName, symbol and amount are missing, and %w here", db.ErrNotFound)}
+		return &db.ItemError{Member: "address",
+			Err: fmt.Errorf("address, chainName, symbol and amount are missing, and %w here", db.ErrNotFound)}
 	}
 	holder, issued := cmp.Or(x.Claim, string(client.ReasonRestored)), cmp.Or(x.Permit, permit)
 	return o.write(ctx, known.ID, func(ctx context.Context, t *db.Tx, _, rest string) error {
@@ -73,11 +75,13 @@ func (o *Outbox) Adopt(ctx context.Context, x Executed, permit string, now db.Mi
 		if err != nil {
 			return err
 		}
-		if _, err := o.endWithdrawal(ctx, t, x.Merchant, rest, client.WithdrawalConfirmed, client.ReasonRestored, inDoubt(open), now); err != nil {
+		if _, err := o.endWithdrawal(ctx, t, x.Merchant, rest, client.WithdrawalConfirmed, client.ReasonRestored,
+			inDoubt(open), now); err != nil {
 			return err
 		}
 		var kept string
-		w, err := db.Find(ctx, t, readPermitSQL, []any{x.Merchant, rest}, func(r db.Rows) (Withdrawal, error) { return scanWithdrawal(r, &kept) })
+		w, err := db.Find(ctx, t, readPermitSQL, []any{x.Merchant, rest},
+			func(r db.Rows) (Withdrawal, error) { return scanWithdrawal(r, &kept) })
 		if err != nil {
 			return err
 		}
@@ -99,10 +103,12 @@ func (o *Outbox) Adopt(ctx context.Context, x Executed, permit string, now db.Mi
 		if err != nil {
 			return err
 		}
-		if err := t.Batch(ctx, countMoved(t, insertAnswers.Statements(row, nil), w.State, client.WithdrawalReleased, 1)); err != nil {
+		if err := t.Batch(ctx, countMoved(t, insertAnswers.Statements(row, nil), w.State, client.WithdrawalReleased,
+			1)); err != nil {
 			return err
 		}
-		adopted := journal.Withdrawal{Merchant: x.Merchant, CallBackID: x.CallBackID, Was: before, Claim: journal.Fingerprint(holder), Permit: journal.Fingerprint(issued)}
+		adopted := journal.Withdrawal{Merchant: x.Merchant, CallBackID: x.CallBackID, Was: before,
+			Claim: journal.Fingerprint(holder), Permit: journal.Fingerprint(issued)}
 		return journal.AddAbout(ctx, t, journal.WithdrawalAdopted, known.ID, now, adopted)
 	})
 }
@@ -110,14 +116,16 @@ func (o *Outbox) Adopt(ctx context.Context, x Executed, permit string, now db.Mi
 // recreate stores a withdrawal that is newer than the backup again, from the core's record of it.
 func (o *Outbox) recreate(ctx context.Context, x Executed, now db.Millis) (Withdrawal, error) {
 	payload, err := (&countersign.WithdrawalRequest{
-		Head:       countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: x.CallBackID, TenantUserID: x.TenantUserID},
+		Head: countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: x.CallBackID,
+			TenantUserID: x.TenantUserID},
 		CallBackID: x.CallBackID,
 	}).Marshal()
 	if err != nil {
 		return Withdrawal{}, err
 	}
-	made, err := o.CreateWithdrawals(ctx, []NewWithdrawal{{Merchant: x.Merchant, CallBackID: x.CallBackID, TenantUserID: x.TenantUserID,
-		TrackingID: x.CallBackID, Details: x.Details, Deadline: now + 1, Payload: payload}}, now)
+	made, err := o.CreateWithdrawals(ctx, []NewWithdrawal{{Merchant: x.Merchant, CallBackID: x.CallBackID,
+		TenantUserID: x.TenantUserID, TrackingID: x.CallBackID, Details: x.Details, Deadline: now + 1,
+		Payload: payload}}, now)
 	if err != nil {
 		return Withdrawal{}, err
 	}

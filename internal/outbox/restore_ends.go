@@ -15,7 +15,8 @@ const resumeSQL = `UPDATE withdrawals SET restored = 0 WHERE merchant = $1 AND i
 // the decisions learn the same as before: declined or expired; confirmed if it was blocked or lapsed; otherwise
 // cancelled. who says so, and is recorded in the reason. A withdrawal that the backup lacks is made again from x.
 // AdoptEnd reports whether the withdrawal has ended; one with a permit has not.
-func (o *Outbox) AdoptEnd(ctx context.Context, x Executed, had client.WithdrawalState, who string, now db.Millis) (ended bool, err error) {
+func (o *Outbox) AdoptEnd(ctx context.Context, x Executed, had client.WithdrawalState, who string,
+	now db.Millis) (ended bool, err error) {
 	w, err := o.WithdrawalByCallBackID(ctx, x.Merchant, x.CallBackID)
 	if err == db.ErrNotFound {
 		open, err := db.EpochIsOpen(ctx, o)
@@ -38,7 +39,8 @@ func (o *Outbox) AdoptEnd(ctx context.Context, x Executed, had client.Withdrawal
 			return err
 		}
 		if had == client.WithdrawalBlocked || had == client.WithdrawalLapsed {
-			if _, err := o.endWithdrawal(ctx, t, x.Merchant, rest, client.WithdrawalConfirmed, client.ReasonRestored, inDoubt(open), now); err != nil {
+			if _, err := o.endWithdrawal(ctx, t, x.Merchant, rest, client.WithdrawalConfirmed, client.ReasonRestored,
+				inDoubt(open), now); err != nil {
 				return err
 			}
 		}
@@ -49,7 +51,8 @@ func (o *Outbox) AdoptEnd(ctx context.Context, x Executed, had client.Withdrawal
 			_, err = t.Exec(ctx, resumeSQL, x.Merchant, rest)
 			return err
 		}
-		_, ended, err = o.endConfirmed(ctx, t, x.Merchant, rest, client.WithdrawalBlocked, now, blockSQL+" AND "+inDoubt(open), "ended before the restore, as "+who+" says", "reconcile")
+		_, ended, err = o.endConfirmed(ctx, t, x.Merchant, rest, client.WithdrawalBlocked, now,
+			blockSQL+" AND "+inDoubt(open), "ended before the restore, as "+who+" says", "reconcile")
 		return err
 	})
 	return ended, err

@@ -107,7 +107,8 @@ func (m *Merchant) Stage(k MerchantKeys) error {
 	if m.Rotation != nil {
 		return ErrRotating
 	}
-	k = MerchantKeys{cmp.Or(k.APIKey, m.APIKey), cmp.Or(k.CallbackAPIKey, m.CallbackAPIKey), cmp.Or(k.Key, m.Key), cmp.Or(k.ResponseKey, m.ResponseKey)}
+	k = MerchantKeys{cmp.Or(k.APIKey, m.APIKey), cmp.Or(k.CallbackAPIKey, m.CallbackAPIKey), cmp.Or(k.Key, m.Key),
+		cmp.Or(k.ResponseKey, m.ResponseKey)}
 	r := &Rotation{Other: k, Fingerprint: k.Key.Fingerprint(), ResponseFingerprint: k.response().Fingerprint()}
 	if len(r.differ(m)) == 0 {
 		return &db.ConflictError{Reason: "the merchant has these keys already"}
@@ -122,7 +123,8 @@ func (m *Merchant) Activate(overlap time.Duration) error {
 	if r == nil || r.Active {
 		return &db.ConflictError{Reason: "no keys of the merchant wait to be activated"}
 	}
-	next := &Rotation{Staged: r.Staged, Active: true, Overlap: overlap, Other: m.MerchantKeys, Fingerprint: m.Fingerprint, ResponseFingerprint: m.ResponseFingerprint}
+	next := &Rotation{Staged: r.Staged, Active: true, Overlap: overlap, Other: m.MerchantKeys, Fingerprint: m.Fingerprint,
+		ResponseFingerprint: m.ResponseFingerprint}
 	m.setKeys(r.Other)
 	m.Rotation = next
 	return nil

@@ -77,7 +77,8 @@ func (o *Outbox) Settle(ctx context.Context, settlements []Settlement, now db.Mi
 func newSettling(n Settlement, out *Settled, now db.Millis) (*settling, error) {
 	merchant, id, err := splitID(n.CallbackID)
 	if err != nil || merchant != n.Merchant {
-		return nil, fmt.Errorf("settlement is %w: %q is not a callback of merchant %q", db.ErrInvalid, n.CallbackID, n.Merchant)
+		return nil, fmt.Errorf("settlement is %w: %q is not a callback of merchant %q", db.ErrInvalid, n.CallbackID,
+			n.Merchant)
 	}
 	switch n.State {
 	case client.CallbackPending, client.CallbackAccepted, client.CallbackRefused, client.CallbackExhausted:
@@ -197,13 +198,15 @@ func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settlin
 		s := db.Statement{SQL: settleAcceptedSQL, Args: key(b), Row: b.scan}
 		if b.state != client.CallbackAccepted {
 			settled := int64(b.now) * flag(b.state != client.CallbackPending)
-			s.SQL, s.Args = settleOtherSQL, key(b, string(b.state), int64(b.Due), flag(b.Counts), db.Clean(string(b.Attempt.Reason)), settled, flag(b.Held))
+			s.SQL, s.Args = settleOtherSQL, key(b, string(b.state), int64(b.Due), flag(b.Counts),
+				db.Clean(string(b.Attempt.Reason)), settled, flag(b.Held))
 		}
 		statements = append(statements, s)
 	}
 	for _, b := range batch {
 		if b.Decision != countersign.DecisionNone {
-			statements = append(statements, db.Statement{SQL: settleDecisionSQL, Args: key(b), Row: func(r db.Rows) error { return b.scanDecision(r, look) }})
+			statements = append(statements, db.Statement{SQL: settleDecisionSQL, Args: key(b),
+				Row: func(r db.Rows) error { return b.scanDecision(r, look) }})
 		}
 	}
 	if err := t.Batch(ctx, statements); err != nil {
@@ -263,7 +266,8 @@ func (b *settling) withdrawn(m *keptMerchant) client.Reason {
 	case !b.keysCount():
 	case m == nil:
 		return client.ReasonPaused
-	case !m.has(b.APIKey, func(s KeySince) db.Millis { return s.APIKey }), !m.has(b.ResponseKey, func(s KeySince) db.Millis { return s.ResponseKey }):
+	case !m.has(b.APIKey, func(s KeySince) db.Millis { return s.APIKey }),
+		!m.has(b.ResponseKey, func(s KeySince) db.Millis { return s.ResponseKey }):
 		return client.ReasonOlderVersion
 	}
 	return ""
@@ -277,7 +281,8 @@ func (m *Merchant) has(at db.Millis, since func(KeySince) db.Millis) bool {
 // keysCount reports whether the merchant must still have the keys of the answer. A decision checks the merchant's
 // version instead.
 func (b *settling) keysCount() bool {
-	return b.Decision == countersign.DecisionNone && (b.state == client.CallbackAccepted || b.state == client.CallbackRefused) && (b.APIKey != 0 || b.ResponseKey != 0)
+	return b.Decision == countersign.DecisionNone &&
+		(b.state == client.CallbackAccepted || b.state == client.CallbackRefused) && (b.APIKey != 0 || b.ResponseKey != 0)
 }
 
 // scanDecision reads a row of settleDecisionSQL.
@@ -330,8 +335,8 @@ func (b *settling) decide() db.Statement {
 	case countersign.DecisionExpired:
 		reason = client.ReasonDeadline
 	}
-	return db.Statement{SQL: decideSQL, N: &b.awaiting, Args: []any{b.Merchant, b.id, string(b.decided), string(reason), int64(b.now),
-		d.Address, d.ChainName, d.Symbol, d.Amount.String(), int64(releaseBy)}}
+	return db.Statement{SQL: decideSQL, N: &b.awaiting, Args: []any{b.Merchant, b.id, string(b.decided), string(reason),
+		int64(b.now), d.Address, d.ChainName, d.Symbol, d.Amount.String(), int64(releaseBy)}}
 }
 
 // flag returns the stored form of a bool, because the databases have no common boolean type.

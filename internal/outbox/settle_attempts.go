@@ -38,13 +38,14 @@ func (o *Outbox) settleAttempts(ctx context.Context, t *db.Tx, batch []*settling
 		if b.fresh = b.found; b.found {
 			continue
 		}
-		looks = append(looks, db.Statement{SQL: sameAttemptSQL, Args: []any{b.Merchant, b.id, b.Attempt.Number}, Row: func(r db.Rows) error {
-			var uuid string
-			var late int64
-			err := r.Scan(&uuid, &late)
-			b.fresh, b.out.Applied = late < 0, late == 0 && uuid == db.Clean(b.Attempt.RequestUUID)
-			return err
-		}})
+		looks = append(looks, db.Statement{SQL: sameAttemptSQL, Args: []any{b.Merchant, b.id, b.Attempt.Number},
+			Row: func(r db.Rows) error {
+				var uuid string
+				var late int64
+				err := r.Scan(&uuid, &late)
+				b.fresh, b.out.Applied = late < 0, late == 0 && uuid == db.Clean(b.Attempt.RequestUUID)
+				return err
+			}})
 	}
 	if err := t.Batch(ctx, looks); err != nil {
 		return err
@@ -70,7 +71,8 @@ func (b *settling) attempt(to []any, late bool) []any {
 		code = *a.ErrCode
 	}
 	return append(to, b.Merchant, b.id, a.Number, db.Clean(a.RequestUUID), int64(a.Started), a.DurationMs, a.HTTPStatus,
-		code, db.Clean(string(a.Result)), db.Clean(string(a.Reason)), db.Clean(a.Node), unhex(a.RequestHash), unhex(a.ResponseHash),
+		code, db.Clean(string(a.Result)), db.Clean(string(a.Reason)), db.Clean(a.Node), unhex(a.RequestHash),
+		unhex(a.ResponseHash),
 		flag(late), flag(!late && b.state == client.CallbackAccepted), int64(b.now), b.failed, a.factsText())
 }
 
@@ -98,7 +100,8 @@ func (o *Outbox) settleDecided(ctx context.Context, t *db.Tx, batch []*settling,
 	var reads []db.Statement
 	withdrawals := make([]Withdrawal, len(batch))
 	for i, b := range batch {
-		if b.awaiting == 1 && b.decided != countersign.DecisionConfirmed || b.Decision != countersign.DecisionNone && b.fresh && b.awaiting == 0 {
+		if b.awaiting == 1 && b.decided != countersign.DecisionConfirmed || b.Decision != countersign.DecisionNone &&
+			b.fresh && b.awaiting == 0 {
 			reads = append(reads, withdrawals[i].read(readWithdrawalSQL, b.Merchant, b.id))
 		}
 	}
@@ -118,7 +121,8 @@ func (o *Outbox) settleDecided(ctx context.Context, t *db.Tx, batch []*settling,
 		b.out.Late = true
 		// If a deadline or a cancellation decided, there was no answer to contradict.
 		b.out.Differs = answered(w.Decision) && answered(b.Decision) && (w.Decision != b.Decision ||
-			b.Decision == countersign.DecisionConfirmed && (w.Details == nil || b.Details.Differs(countersign.Details(*w.Details)) != ""))
+			b.Decision == countersign.DecisionConfirmed &&
+				(w.Details == nil || b.Details.Differs(countersign.Details(*w.Details)) != ""))
 		if b.out.Differs {
 			feed.alarm(b.Merchant, client.AlarmAnswerDiffers, w.ID+" "+string(client.ReasonAnswerDiffers), b.now)
 		}
@@ -143,13 +147,15 @@ const countOpenFailuresSQL = `SELECT COUNT(*) FROM open_failures WHERE merchant 
 
 // settleOpenFailures counts opening failures. It pauses a merchant with too many of them, because an attacker may be
 // testing keys or paddings.
-func (o *Outbox) settleOpenFailures(ctx context.Context, t *db.Tx, batch []*settling, feed *feedEntries, now db.Millis) error {
+func (o *Outbox) settleOpenFailures(ctx context.Context, t *db.Tx, batch []*settling, feed *feedEntries,
+	now db.Millis) error {
 	for _, b := range batch {
 		if !b.OpenFailure || !b.fresh {
 			continue
 		}
 		// The lock makes the nodes count one after another.
-		err := t.Batch(ctx, []db.Statement{{SQL: lockMerchantSQL, Args: []any{b.Merchant}, Row: func(db.Rows) error { return nil }},
+		err := t.Batch(ctx, []db.Statement{{SQL: lockMerchantSQL, Args: []any{b.Merchant},
+			Row: func(db.Rows) error { return nil }},
 			{SQL: dropOpenFailuresSQL, Args: []any{b.Merchant, int64(now - openFailureWindow)}},
 			{SQL: keepOpenFailureSQL, Args: []any{b.Merchant, b.id, b.Attempt.Number, int64(now)}}})
 		if err != nil {

@@ -44,8 +44,9 @@ func (o *Outbox) Stats(ctx context.Context) (client.ServiceStats, error) {
 			pending -= n
 			ended = append(ended, client.LaneStats{Lane: client.Lane(name), State: state, Count: n})
 		}
-		s.Lanes = append(append(s.Lanes, client.LaneStats{Lane: client.Lane(name), State: client.CallbackPending, Count: pending, OldestDue: due[name]},
-			client.LaneStats{Lane: client.Lane(name), State: client.CallbackSending, Count: sending}), ended...)
+		s.Lanes = append(append(s.Lanes, client.LaneStats{Lane: client.Lane(name), State: client.CallbackPending,
+			Count: pending, OldestDue: due[name]}, client.LaneStats{Lane: client.Lane(name), State: client.CallbackSending,
+			Count: sending}), ended...)
 	}
 	for name, n := range counts {
 		if state, ok := strings.CutPrefix(name, countOfState("")); ok && n != 0 {

@@ -79,7 +79,8 @@ func (o *Outbox) Freeze(ctx context.Context, reason, by string, now db.Millis) (
 		if err := o.changeFreeze(ctx, t, f); err != nil {
 			return err
 		}
-		if err := db.RaiseAlarms(ctx, t, []client.Alarm{{Kind: client.AlarmFrozen, Subject: reason, First: now}}); err != nil {
+		if err := db.RaiseAlarms(ctx, t, []client.Alarm{{Kind: client.AlarmFrozen, Subject: reason,
+			First: now}}); err != nil {
 			return err
 		}
 		return journal.AddAbout(ctx, t, journal.ServiceFrozen, journal.AboutFreezes, now, journal.Stopped{Reason: reason})
@@ -102,7 +103,8 @@ func (o *Outbox) Thaw(ctx context.Context, now db.Millis) error {
 		if err := o.changeFreeze(ctx, t, client.Freeze{}); err != nil {
 			return err
 		}
-		if err := resumed(ctx, t, "", "the freeze of "+f.At.Time().UTC().Format(time.RFC3339), client.AlarmFrozen, now); err != nil {
+		if err := resumed(ctx, t, "", "the freeze of "+f.At.Time().UTC().Format(time.RFC3339), client.AlarmFrozen,
+			now); err != nil {
 			return err
 		}
 		return journal.AddAbout(ctx, t, journal.ServiceThawed, journal.AboutFreezes, now, nil)
@@ -119,7 +121,8 @@ func resumed(ctx context.Context, t *db.Tx, merchant, what string, stop client.A
 	if by := journal.Caller(ctx); by != "" {
 		subject += ", by " + by
 	}
-	if err := db.RaiseAlarms(ctx, t, []client.Alarm{{Merchant: merchant, Kind: client.AlarmControlChanged, Subject: subject, First: now}}); err != nil {
+	if err := db.RaiseAlarms(ctx, t, []client.Alarm{{Merchant: merchant, Kind: client.AlarmControlChanged,
+		Subject: subject, First: now}}); err != nil {
 		return err
 	}
 	return db.EndAlarms(ctx, t, []client.Alarm{{Merchant: merchant, Kind: stop, Ended: now}})
@@ -168,5 +171,6 @@ func (o *Outbox) BlockWithdrawal(ctx context.Context, id, reason, by string, now
 	case w.State == client.WithdrawalConfirmed:
 		return Withdrawal{}, &db.ConflictError{Reason: stopTexts[client.ReasonRestored]}
 	}
-	return Withdrawal{}, &db.ConflictError{Reason: "the withdrawal is " + string(w.State) + ": only a confirmed one can be blocked"}
+	return Withdrawal{}, &db.ConflictError{Reason: "the withdrawal is " + string(w.State) +
+		": only a confirmed one can be blocked"}
 }

@@ -99,9 +99,10 @@ SELECT merchant, id, 0, 1, '', 0 FROM withdrawals WHERE decision = '' AND deadli
 const overdueNow = "deadline <= $3 AND restored = 0"
 
 func (o *Outbox) sweepWithdrawals(ctx context.Context, now db.Millis, done *Swept) (err error) {
-	done.Expired, err = o.sweepEach(ctx, lateWithdrawalsSQL, now, done, func(ctx context.Context, t *db.Tx, f swept) (bool, error) {
-		return o.endWithdrawal(ctx, t, f.merchant, f.id, client.WithdrawalExpired, client.ReasonDeadline, overdueNow, now)
-	})
+	done.Expired, err = o.sweepEach(ctx, lateWithdrawalsSQL, now, done,
+		func(ctx context.Context, t *db.Tx, f swept) (bool, error) {
+			return o.endWithdrawal(ctx, t, f.merchant, f.id, client.WithdrawalExpired, client.ReasonDeadline, overdueNow, now)
+		})
 	return err
 }
 
@@ -167,7 +168,8 @@ func (o *Outbox) sweepDeadlines(ctx context.Context, now db.Millis, done *Swept)
 		return err
 	}
 	return o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		_, err := o.changeRows(ctx, t, found, now, exhaustSQL, func(f swept) []any { return []any{f.merchant, f.id, int64(now)} },
+		_, err := o.changeRows(ctx, t, found, now, exhaustSQL,
+			func(f swept) []any { return []any{f.merchant, f.id, int64(now)} },
 			func(f swept, c laneChanges, feed *feedEntries) []db.Statement {
 				c.counts[countOfEnded(countersign.LaneNotify, client.CallbackExhausted)]++
 				feed.alarm(f.merchant, client.AlarmExhausted, f.callback()+" "+string(client.ReasonDeadline), now)
@@ -179,8 +181,8 @@ func (o *Outbox) sweepDeadlines(ctx context.Context, now db.Millis, done *Swept)
 
 // changeRows changes the rows of list by the guarded statement text and returns those that it changed. follow returns
 // the statements that follow from a change, and notes the change in its lane, the counts and the feeds.
-func (o *Outbox) changeRows(ctx context.Context, t *db.Tx, list []swept, now db.Millis, text string, args func(swept) []any,
-	follow func(swept, laneChanges, *feedEntries) []db.Statement) (changed []swept, err error) {
+func (o *Outbox) changeRows(ctx context.Context, t *db.Tx, list []swept, now db.Millis, text string,
+	args func(swept) []any, follow func(swept, laneChanges, *feedEntries) []db.Statement) (changed []swept, err error) {
 	n := make([]int64, len(list))
 	updates := make([]db.Statement, len(list))
 	for i, f := range list {
@@ -235,11 +237,13 @@ func (o *Outbox) endLeases(ctx context.Context, until, now db.Millis, done *Swep
 	}
 	var lost []swept
 	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) (err error) {
-		lost, err = o.changeRows(ctx, t, found, now, loseLeaseSQL, func(f swept) []any { return []any{f.merchant, f.id, f.number, int64(now), int64(until)} },
+		lost, err = o.changeRows(ctx, t, found, now, loseLeaseSQL,
+			func(f swept) []any { return []any{f.merchant, f.id, f.number, int64(now), int64(until)} },
 			func(f swept, c laneChanges, _ *feedEntries) []db.Statement {
 				c.freed(f, now)
 				return []db.Statement{{SQL: lostAttemptSQL, Args: []any{f.merchant, f.id, f.number, "", int64(f.claimed),
-					0, 0, nil, string(client.AttemptLost), string(client.ReasonLost), f.node, []byte{}, []byte{}, 0, 0, int64(now), 0, ""}}}
+					0, 0, nil, string(client.AttemptLost), string(client.ReasonLost), f.node, []byte{}, []byte{}, 0, 0,
+					int64(now), 0, ""}}}
 			})
 		return err
 	})
@@ -300,7 +304,8 @@ func (o *Outbox) sweepLanes(ctx context.Context, now db.Millis, done *Swept) err
 	last, n := "", 0
 	const most = 2 * sweepMost // two lanes a merchant, so that no merchant is split
 	latest, longestOpen, longestDue := now+clockStep, now+clockStep+BreakerMost, now+longestDelay
-	err := db.Each(ctx, o, lanesSQL, []any{o.swept.after, most, int64(now), int64(latest), int64(longestOpen), int64(longestDue)}, func(r db.Rows) error {
+	err := db.Each(ctx, o, lanesSQL, []any{o.swept.after, most, int64(now), int64(latest), int64(longestOpen),
+		int64(longestDue)}, func(r db.Rows) error {
 		var f found
 		err := r.Scan(&f.merchant, &f.lane, &f.waits, &f.ahead)
 		if f.waits == 1 || f.ahead == 1 {
@@ -321,8 +326,8 @@ func (o *Outbox) sweepLanes(ctx context.Context, now db.Millis, done *Swept) err
 		repairs := []db.Statement{{SQL: recheckSQL, Args: append(key[:2:2], int64(now))}}
 		pulledIn := int64(0)
 		if f.ahead == 1 { // callbacks are locked before lanes
-			repairs = []db.Statement{{SQL: pullInSQL, Args: append(key[:2:2], int64(now), int64(longestDue), sweepMost), N: &pulledIn},
-				{SQL: resetClockSQL, Args: append(key[:2:2], int64(latest), int64(longestOpen))}, repairs[0]}
+			repairs = []db.Statement{{SQL: pullInSQL, Args: append(key[:2:2], int64(now), int64(longestDue), sweepMost),
+				N: &pulledIn}, {SQL: resetClockSQL, Args: append(key[:2:2], int64(latest), int64(longestOpen))}, repairs[0]}
 		}
 		err := o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 			t.WakeHere(TopicOf(f.lane))

@@ -93,7 +93,8 @@ func (o *Outbox) CreateWithdrawals(ctx context.Context, list []NewWithdrawal, no
 	return made, nil
 }
 
-func (o *Outbox) createWithdrawals(ctx context.Context, t *db.Tx, list []NewWithdrawal, rows []newRow, made []Recorded, now db.Millis) error {
+func (o *Outbox) createWithdrawals(ctx context.Context, t *db.Tx, list []NewWithdrawal, rows []newRow, made []Recorded,
+	now db.Millis) error {
 	args := make([]any, 0, 12*len(rows))
 	for _, row := range rows {
 		n, d := &list[row.item], client.Details{}
@@ -124,7 +125,8 @@ func (o *Outbox) createWithdrawals(ctx context.Context, t *db.Tx, list []NewWith
 		}
 	}
 	if len(fresh) > 0 {
-		if err := o.insert(ctx, t, fresh, make([]client.Accepted, len(list)), now, countMoved(t, nil, "", client.WithdrawalAwaiting, int64(len(fresh)))...); err != nil {
+		if err := o.insert(ctx, t, fresh, make([]client.Accepted, len(list)), now,
+			countMoved(t, nil, "", client.WithdrawalAwaiting, int64(len(fresh)))...); err != nil {
 			return err
 		}
 	}
@@ -133,7 +135,8 @@ func (o *Outbox) createWithdrawals(ctx context.Context, t *db.Tx, list []NewWith
 	}
 	for i, n := range list {
 		if made[i].Withdrawal.ID == "" { // it was not inserted, and no other withdrawal has its callBackId
-			return &db.ConflictError{Item: i, Member: "trackingId", Reason: "is in use by another withdrawal: the merchant would take the end of one for that of the other"}
+			return &db.ConflictError{Item: i, Member: "trackingId",
+				Reason: "is in use by another withdrawal: the merchant would take the end of one for that of the other"}
 		}
 		if differs := made[i].Withdrawal.contentDiffers(n); differs != "" {
 			return &db.ConflictError{Item: i, Member: "callBackId", Reason: "is in use by a withdrawal with another " + differs}
@@ -143,8 +146,9 @@ func (o *Outbox) createWithdrawals(ctx context.Context, t *db.Tx, list []NewWith
 		if made[i].Duplicate {
 			continue
 		}
-		err := journal.AddAbout(ctx, t, journal.WithdrawalCreated, made[i].Withdrawal.ID, now, journal.Withdrawal{Merchant: n.Merchant, CallBackID: n.CallBackID,
-			TenantUserID: n.TenantUserID, TrackingID: n.TrackingID, Business: n.Business, Details: n.Details, Deadline: int64(n.Deadline)})
+		err := journal.AddAbout(ctx, t, journal.WithdrawalCreated, made[i].Withdrawal.ID, now,
+			journal.Withdrawal{Merchant: n.Merchant, CallBackID: n.CallBackID, TenantUserID: n.TenantUserID,
+				TrackingID: n.TrackingID, Business: n.Business, Details: n.Details, Deadline: int64(n.Deadline)})
 		if err != nil {
 			return err
 		}
@@ -154,10 +158,12 @@ func (o *Outbox) createWithdrawals(ctx context.Context, t *db.Tx, list []NewWith
 
 func (o *Outbox) checkWithdrawal(ctx context.Context, item int, n NewWithdrawal, now db.Millis) (newRow, error) {
 	if n.CallBackID == "" {
-		return newRow{}, &db.ItemError{Item: item, Member: "callBackId", Err: fmt.Errorf("callBackId is %w: it is empty", db.ErrInvalid)}
+		return newRow{}, &db.ItemError{Item: item, Member: "callBackId", Err: fmt.Errorf("callBackId is %w: it is empty",
+			db.ErrInvalid)}
 	}
 	if n.Deadline <= 0 || n.Deadline >= db.Never {
-		return newRow{}, &db.ItemError{Item: item, Member: "deadline", Err: fmt.Errorf("deadline is %w: it is missing", db.ErrInvalid)}
+		return newRow{}, &db.ItemError{Item: item, Member: "deadline", Err: fmt.Errorf("deadline is %w: it is missing",
+			db.ErrInvalid)}
 	}
 	if n.Details != nil {
 		if err := countersign.Details(*n.Details).Validate(); err != nil {
@@ -208,7 +214,8 @@ func (w *Withdrawal) contentDiffers(n NewWithdrawal) string {
 const (
 	readWithdrawalSQL = `SELECT ` + withdrawalColumns + ` FROM withdrawals w WHERE w.merchant = $1 AND w.id = $2`
 
-	withdrawalByCallBackIDSQL = `SELECT ` + withdrawalColumns + ` FROM withdrawals w WHERE w.merchant = $1 AND w.call_back_id = $2`
+	withdrawalByCallBackIDSQL = `SELECT ` + withdrawalColumns +
+		` FROM withdrawals w WHERE w.merchant = $1 AND w.call_back_id = $2`
 )
 
 func findWithdrawal(ctx context.Context, q db.Querier, text string, args ...any) (Withdrawal, error) {
@@ -260,7 +267,8 @@ func (o *Outbox) WithdrawalsCalled(ctx context.Context, list []CallBack) ([]With
 // Withdrawals returns withdrawals of the merchants of, the newest first, beginning at cursor. If of is nil, the
 // merchant of f counts. An empty text in of means all merchants. next is empty at the end. As with Callbacks, a page
 // may be short.
-func (o *Outbox) Withdrawals(ctx context.Context, of []string, f client.WithdrawalFilter, limit int, cursor string) (list []Withdrawal, next string, err error) {
+func (o *Outbox) Withdrawals(ctx context.Context, of []string, f client.WithdrawalFilter, limit int,
+	cursor string) (list []Withdrawal, next string, err error) {
 	if of == nil {
 		of = []string{f.Merchant}
 	}
@@ -285,13 +293,15 @@ const (
 // withdrawalListing returns the listing of f, like callbackFilter.listings.
 func withdrawalListing(f client.WithdrawalFilter, cursor string) (db.Listing, error) {
 	l := db.Listing{Table: "withdrawals w"}
-	if err := db.CheckTexts("tenantUserId", f.TenantUserID, "address", f.Address, "txId", f.TxID, "merchant", f.Merchant, "callBackId", f.CallBackID); err != nil {
+	if err := db.CheckTexts("tenantUserId", f.TenantUserID, "address", f.Address, "txId", f.TxID, "merchant", f.Merchant,
+		"callBackId", f.CallBackID); err != nil {
 		return l, err
 	}
 	if f.State != "" && f.State.Means() == "" {
 		return l, fmt.Errorf("state is %w: %q", db.ErrInvalid, f.State)
 	}
-	looks := []look{{"w.tx_id", "w.tx_id <> '' AND ", f.TxID}, {targetColumn, "", f.Address}, {"w.tenant_user_id", "", f.TenantUserID}}
+	looks := []look{{"w.tx_id", "w.tx_id <> '' AND ", f.TxID}, {targetColumn, "", f.Address},
+		{"w.tenant_user_id", "", f.TenantUserID}}
 	switch {
 	case f.CallBackID != "" && f.Merchant != "":
 		l.Owner = f.Merchant

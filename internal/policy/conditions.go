@@ -49,8 +49,9 @@ func words(list []condition) string {
 }
 
 // conditionKeys are the keys that rules and limits may have for conditions.
-var conditionKeys = []string{"chain", "chain-not", "amount-above", "amount-max", "address-in", "address-not-in", "user-in", "user-not-in",
-	"hours", "hours-not", "risk-min", "risk-max", "age-min", "age-below", "label", "label-not", "labels", "labels-not"}
+var conditionKeys = []string{"chain", "chain-not", "amount-above", "amount-max", "address-in", "address-not-in",
+	"user-in", "user-not-in", "hours", "hours-not", "risk-min", "risk-max", "age-min", "age-below", "label", "label-not",
+	"labels", "labels-not"}
 
 // riskLabel is the label of risk-min and risk-max.
 const riskLabel = "riskLevel"
@@ -71,7 +72,8 @@ func (f *reader) conditions(s section, effect Effect) (list []condition) {
 	}
 	mild := func(not bool) bool { return (effect == Allow) != not }
 	// oneOf adds a condition on a text of the order. It compares with exact where a match is mild, otherwise with fold.
-	oneOf := func(name, wanted string, not bool, entries []string, read func(*Request) (string, error), exact, fold func(string) string) {
+	oneOf := func(name, wanted string, not bool, entries []string, read func(*Request) (string, error), exact,
+		fold func(string) string) {
 		key := fold
 		if mild(not) {
 			key = exact
@@ -119,11 +121,13 @@ func (f *reader) conditions(s section, effect Effect) (list []condition) {
 					f.doubts = append(f.doubts, doubt)
 				}
 			}
-			oneOf("address", within+name, not, entries, func(r *Request) (string, error) { return r.Order.Address, nil }, countersign.AddressKey, countersign.FoldAddress)
+			oneOf("address", within+name, not, entries, func(r *Request) (string, error) { return r.Order.Address, nil },
+				countersign.AddressKey, countersign.FoldAddress)
 		}
 		if key := "user" + in; s.has(key) {
 			name, entries := f.list(s, key)
-			oneOf("user", within+name, not, entries, func(r *Request) (string, error) { return r.Order.TenantUserID, nil }, same, same)
+			oneOf("user", within+name, not, entries, func(r *Request) (string, error) { return r.Order.TenantUserID, nil },
+				same, same)
 		}
 		if key := "hours" + suffix; s.has(key) {
 			name := s.text(key)
@@ -135,10 +139,12 @@ func (f *reader) conditions(s section, effect Effect) (list []condition) {
 				return r.Now.In(h.zone).Format("Mon 15:04"), h.at(r.Now) != not, nil
 			})
 		}
-		labels := section{s.where, value[map[string]any](s, "label"+suffix, "is not written label%s.NAME = [\"value\"]", suffix), s.head}
+		labels := section{s.where, value[map[string]any](s, "label"+suffix, "is not written label%s.NAME = [\"value\"]",
+			suffix), s.head}
 		for _, name := range labels.keys() {
 			entries := labels.some(name)
-			oneOf("label "+name, other+strings.Join(entries, " or "), not, entries, func(r *Request) (string, error) { return label(r, name) }, same, same)
+			oneOf("label "+name, other+strings.Join(entries, " or "), not, entries,
+				func(r *Request) (string, error) { return label(r, name) }, same, same)
 		}
 		for _, name := range s.some("labels" + suffix) {
 			is := map[bool]string{true: "present", false: "absent"}

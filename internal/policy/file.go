@@ -122,7 +122,8 @@ func (p *Rules) readLimits(f *reader, top section) {
 	for _, s := range top.tables("limit", maxLimits) {
 		s.known("name", "symbol", "max", "window", "per", "above", "approvals", "reason")
 		s.needs("symbol", "max")
-		l := limit{rule: s.rule(top, s.effect("above", Deny, Ask)), symbol: s.text("symbol"), max: s.amount("max"), window: s.span("window")}
+		l := limit{rule: s.rule(top, s.effect("above", Deny, Ask)), symbol: s.text("symbol"), max: s.amount("max"),
+			window: s.span("window")}
 		s.visible("symbol", l.symbol)
 		l.when = append([]condition{{"symbol", l.symbol, func(r *Request) (string, bool, error) {
 			symbol := r.Order.Symbol

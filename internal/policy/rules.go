@@ -93,7 +93,8 @@ func (p *Rules) Summary() string {
 	if p.self {
 		own = "may"
 	}
-	return fmt.Sprintf("%d rules, %d limits, default %v; the token that ordered %s approve", len(p.rules), len(p.limits), p.otherwise.Effect, own)
+	return fmt.Sprintf("%d rules, %d limits, default %v; the token that ordered %s approve", len(p.rules), len(p.limits),
+		p.otherwise.Effect, own)
 }
 
 // Decimals returns how many decimals the amount of an order may have.
@@ -143,11 +144,13 @@ func (p *Rules) Table() (rows []client.PolicyRow) {
 		return nil
 	}
 	for _, r := range p.rules {
-		rows = append(rows, client.PolicyRow{Kind: "rule", Name: r.name, When: words(r.when), Then: r.ruling("").Word(), Reason: r.reason})
+		rows = append(rows, client.PolicyRow{Kind: "rule", Name: r.name, When: words(r.when), Then: r.ruling("").Word(),
+			Reason: r.reason})
 	}
 	rows = append(rows, client.PolicyRow{Kind: "default", When: "no rule matches", Then: p.otherwise.Word()})
 	for _, l := range p.limits {
-		rows = append(rows, client.PolicyRow{Kind: "limit", Name: l.name, When: words(l.when), Then: l.describe() + ": " + l.ruling("").Word(), Reason: l.reason})
+		rows = append(rows, client.PolicyRow{Kind: "limit", Name: l.name, When: words(l.when), Then: l.describe() + ": " +
+			l.ruling("").Word(), Reason: l.reason})
 	}
 	return rows
 }
@@ -190,7 +193,8 @@ func (p *Rules) byLimits(ctx context.Context, r *Request, ruling Ruling) (Ruling
 			sum, known := sums[key]
 			if !known {
 				if sum, err = r.sum(ctx, key); err != nil {
-					return Ruling{Effect: Deny, Rule: l.name, Reason: "the sums are not known"}, fmt.Errorf("policy: limit %q: %w", l.name, err)
+					return Ruling{Effect: Deny, Rule: l.name, Reason: "the sums are not known"},
+						fmt.Errorf("policy: limit %q: %w", l.name, err)
 				}
 				sums[key] = sum
 			}
@@ -218,7 +222,8 @@ func (r *Request) sum(ctx context.Context, l Limit) (countersign.Sum, error) {
 }
 
 func (l *limit) ceiling(r *Request) Limit {
-	c := Limit{Rule: l.name, Symbol: l.symbol, Max: l.max, Above: l.effect, Approvals: l.approvals, Since: r.Now.Add(-l.window)}
+	c := Limit{Rule: l.name, Symbol: l.symbol, Max: l.max, Above: l.effect, Approvals: l.approvals,
+		Since: r.Now.Add(-l.window)}
 	if l.perTenant {
 		c.TenantUserID = r.Order.TenantUserID
 	}

@@ -69,7 +69,8 @@ func (c Config) compareDeposits(ctx context.Context, s service) error {
 		only = c.Merchant
 	}
 	err = s.deposits(ctx, only, func(d client.SentDeposit) error {
-		f := Finding{Merchant: d.Merchant, TrackingID: d.TrackingID, State: string(d.State), Here: book.SumOf(d.Symbol, d.Amount)}
+		f := Finding{Merchant: d.Merchant, TrackingID: d.TrackingID, State: string(d.State),
+			Here: book.SumOf(d.Symbol, d.Amount)}
 		sent := d.State == client.CallbackAccepted || d.Repeated
 		is, found, agrees := x.Match(d.Merchant, d.TrackingID, f.Here)
 		if sent && !found && c.There != nil {
@@ -103,7 +104,8 @@ func (c Config) compareDeposits(ctx context.Context, s service) error {
 		if _, found, _ := x.Match(merchant, id, ""); found || c.There != nil {
 			return nil
 		}
-		return c.Report(Finding{Finding: SentNotBooked, Merchant: merchant, TrackingID: id, State: string(client.CallbackAccepted)})
+		return c.Report(Finding{Finding: SentNotBooked, Merchant: merchant, TrackingID: id,
+			State: string(client.CallbackAccepted)})
 	})
 	if err != nil {
 		return err
@@ -112,12 +114,14 @@ func (c Config) compareDeposits(ctx context.Context, s service) error {
 		if _, other := trackingID(l); other || x.Matched(c.merchant(l), l.TrackingID) {
 			return nil
 		}
-		return c.Report(Finding{Finding: BookedNotSent, Merchant: c.merchant(l), TrackingID: l.TrackingID, There: book.SumOf(l.Symbol, l.Amount)})
+		return c.Report(Finding{Finding: BookedNotSent, Merchant: c.merchant(l), TrackingID: l.TrackingID,
+			There: book.SumOf(l.Symbol, l.Amount)})
 	})
 }
 
 // lookUp asks a gateway for a deposit that came while its deposits were being read.
-func lookUp(ctx context.Context, api *client.Gateway, d client.SentDeposit, sum string) (is flags, found, agrees bool, err error) {
+func lookUp(ctx context.Context, api *client.Gateway, d client.SentDeposit,
+	sum string) (is flags, found, agrees bool, err error) {
 	err = eachDeposit(ctx, api, client.DepositSearch{TrackingID: d.TrackingID}, func(l Line) error {
 		is, found, agrees = l.Is, true, sameSum(sumOf(book.SumOf(l.Symbol, l.Amount)), sumOf(sum))
 		return nil
@@ -126,7 +130,8 @@ func lookUp(ctx context.Context, api *client.Gateway, d client.SentDeposit, sum 
 		return is, found, agrees, err
 	}
 	// It may have purged the deposit. Its inbox keeps the entry for ever.
-	page, err := api.Callbacks(ctx, client.InboxFilter{Type: countersign.TypeDeposited, ID: d.TrackingID}, client.PageOptions{Limit: 1})
+	page, err := api.Callbacks(ctx, client.InboxFilter{Type: countersign.TypeDeposited, ID: d.TrackingID},
+		client.PageOptions{Limit: 1})
 	found = err == nil && len(page.Callbacks) > 0
 	return is, found, found, err
 }
@@ -190,7 +195,8 @@ func (c Config) added(ctx context.Context, s service) error {
 		return err
 	}
 	err = s.deposits(ctx, "", func(d client.SentDeposit) error {
-		f := Finding{Finding: AmountDiffers, Merchant: d.Merchant, TrackingID: d.TrackingID, State: string(d.State), Here: book.SumOf(d.Symbol, d.Amount)}
+		f := Finding{Finding: AmountDiffers, Merchant: d.Merchant, TrackingID: d.TrackingID, State: string(d.State),
+			Here: book.SumOf(d.Symbol, d.Amount)}
 		if _, found, agrees := x.Match(d.Merchant, "deposit "+d.TrackingID, f.Here); found && !agrees {
 			return c.Report(f)
 		}
@@ -215,7 +221,8 @@ func (c Config) added(ctx context.Context, s service) error {
 		if id, _ := coreID(l); x.Matched(c.merchant(l), id) {
 			return nil
 		}
-		f := Finding{Finding: AddedUnknown, Merchant: c.merchant(l), CallBackID: l.CallBackID, There: book.SumOf(l.Symbol, l.Amount)}
+		f := Finding{Finding: AddedUnknown, Merchant: c.merchant(l), CallBackID: l.CallBackID,
+			There: book.SumOf(l.Symbol, l.Amount)}
 		if l.CallBackID == "" {
 			f.TrackingID = l.TrackingID
 		}

@@ -153,7 +153,8 @@ func (c Config) lost(ctx context.Context, b *book.Book, x *Index) error {
 		if c.Settle {
 			list = append(list, l.booked())
 		}
-		if err := c.Report(Finding{Finding: BookedNotSent, TrackingID: l.TrackingID, There: book.SumOf(l.Symbol, l.Amount), Settled: c.Settle}); err != nil {
+		if err := c.Report(Finding{Finding: BookedNotSent, TrackingID: l.TrackingID, There: book.SumOf(l.Symbol, l.Amount),
+			Settled: c.Settle}); err != nil {
 			return err
 		}
 		return keep(settleMost)
@@ -206,7 +207,8 @@ func (c Config) orders(ctx context.Context, b *book.Book) (settled bool, err err
 		if !c.Settle && x.Has("", o.CallBackID) {
 			return nil
 		}
-		return c.Report(Finding{Finding: NotSaid, CallBackID: o.CallBackID, State: string(o.State), Here: book.SumOf(o.Symbol, o.Amount)})
+		return c.Report(Finding{Finding: NotSaid, CallBackID: o.CallBackID, State: string(o.State),
+			Here: book.SumOf(o.Symbol, o.Amount)})
 	})
 }
 
@@ -244,7 +246,8 @@ func (c Config) order(ctx context.Context, b *book.Book, l Line, state client.Or
 		if details := l.details(); details != nil {
 			d = d.Paying(*details)
 		}
-		adopted, err := b.AdoptOrder(ctx, book.Became{NewOrder: d, State: state, TxID: l.TxID, Confirmed: db.Millis(l.Confirmed)}, c.Now)
+		adopted, err := b.AdoptOrder(ctx, book.Became{NewOrder: d, State: state, TxID: l.TxID,
+			Confirmed: db.Millis(l.Confirmed)}, c.Now)
 		if err != nil {
 			return fmt.Errorf("%s cannot be settled: %w", l.CallBackID, err)
 		}

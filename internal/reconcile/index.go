@@ -92,7 +92,8 @@ func present(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "
 func (l Line) checkEnd(without bool) error {
 	for name, text := range map[string]string{"txId": l.TxID, "claim": l.Claim, "permit": l.Permit} {
 		if text != "" && (without || name == "txId") {
-			return fmt.Errorf("state %q is contradicted by %s; write what became of it, or nothing of %s if there was none", l.State, name, name)
+			return fmt.Errorf("state %q is contradicted by %s; write what became of it, or nothing of %s if there was none",
+				l.State, name, name)
 		}
 	}
 	return nil
@@ -106,7 +107,8 @@ func (l Line) differs(tenantUserID string, known *countersign.Details) string {
 	if known == nil || known.Address == "" { // details are not known here
 		return ""
 	}
-	d := countersign.Details{Address: cmp.Or(l.Address, known.Address), ChainName: cmp.Or(l.ChainName, known.ChainName), Symbol: cmp.Or(l.Symbol, known.Symbol), Amount: l.Amount}
+	d := countersign.Details{Address: cmp.Or(l.Address, known.Address), ChainName: cmp.Or(l.ChainName, known.ChainName),
+		Symbol: cmp.Or(l.Symbol, known.Symbol), Amount: l.Amount}
 	if !d.Amount.IsSet() {
 		d.Amount = known.Amount
 	}
@@ -121,7 +123,8 @@ func (l Line) otherTx(known string) bool {
 // booked is a deposit that the application has booked.
 func (l Line) booked() book.Booked {
 	b := book.Booked{TrackingID: l.TrackingID, Sum: book.SumOf(l.Symbol, l.Amount), TxIndex: -1}
-	b.Transfer, b.Payment = book.KeysOf(countersign.Deposit{TxID: l.TxID, ChainName: l.ChainName, Symbol: l.Symbol, Amount: l.Amount, ToAddress: cmp.Or(l.ToAddress, l.Address)})
+	b.Transfer, b.Payment = book.KeysOf(countersign.Deposit{TxID: l.TxID, ChainName: l.ChainName, Symbol: l.Symbol,
+		Amount: l.Amount, ToAddress: cmp.Or(l.ToAddress, l.Address)})
 	if l.TxIndex != nil {
 		b.TxIndex = *l.TxIndex
 	}

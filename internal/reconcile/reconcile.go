@@ -148,7 +148,8 @@ func (l Line) checkOrder() error {
 
 // index reads a file. id returns the identifier of a line, or that the line is about something else. more returns what
 // else to keep of it; nil keeps the symbol and the amount.
-func (c Config) index(path string, id func(Line) (name string, other bool), more func(Line) (sum string, is flags)) (*Index, error) {
+func (c Config) index(path string, id func(Line) (name string, other bool),
+	more func(Line) (sum string, is flags)) (*Index, error) {
 	x := &Index{}
 	err := Lines(path, func(l Line) error {
 		name, other := id(l)

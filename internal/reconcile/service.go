@@ -78,7 +78,8 @@ func (l Line) became() (b became, err error) {
 		return done, nil
 	case client.WithdrawalFailed:
 		return failed, l.checkEnd(false)
-	case client.WithdrawalCancelled, client.WithdrawalDeclined, client.WithdrawalExpired, client.WithdrawalBlocked, client.WithdrawalLapsed:
+	case client.WithdrawalCancelled, client.WithdrawalDeclined, client.WithdrawalExpired, client.WithdrawalBlocked,
+		client.WithdrawalLapsed:
 		return over, l.checkEnd(true)
 	case "open":
 		return nothing, l.checkEnd(true)
@@ -126,7 +127,8 @@ func (c Config) readExecuted(ctx context.Context, o *outbox.Outbox, open bool) (
 		b, _ := l.became()
 		switch {
 		case b == failed && s.has(done, c, l), b == over && s.has(permitted, c, l):
-			return fmt.Errorf("another line says that %s was executed or had a permit: leave out the one that is not so", l.CallBackID)
+			return fmt.Errorf("another line says that %s was executed or had a permit: leave out the one that is not so",
+				l.CallBackID)
 		case b != over && b != nothing || s.has(permitted, c, l):
 			return nil
 		}
@@ -188,7 +190,8 @@ func (c Config) executed(ctx context.Context, o *outbox.Outbox, is said, ends *I
 		case ends.Has(w.Merchant, w.CallBackID):
 			f.Finding = EndedThere
 			if c.Settle {
-				if f.Settled, err = o.AdoptEnd(ctx, outbox.Executed{Merchant: w.Merchant, CallBackID: w.CallBackID}, client.WithdrawalCancelled, "the merchant", c.Now); err != nil {
+				if f.Settled, err = o.AdoptEnd(ctx, outbox.Executed{Merchant: w.Merchant, CallBackID: w.CallBackID},
+					client.WithdrawalCancelled, "the merchant", c.Now); err != nil {
 					return err
 				}
 			}
@@ -223,7 +226,8 @@ func (c Config) end(ctx context.Context, o *outbox.Outbox, l Line, open bool) er
 	}
 	f.State = string(w.State)
 	switch {
-	case err != nil && !open, err == nil && w.State != client.WithdrawalAwaiting && w.State != client.WithdrawalConfirmed && w.Released == 0, w.Released == 0 && err == nil && !w.Restored && !open:
+	case err != nil && !open, err == nil && w.State != client.WithdrawalAwaiting &&
+		w.State != client.WithdrawalConfirmed && w.Released == 0, w.Released == 0 && err == nil && !w.Restored && !open:
 		return nil // it is in no doubt
 	case w.Released != 0:
 		f.Finding = EndDiffers
@@ -231,7 +235,8 @@ func (c Config) end(ctx context.Context, o *outbox.Outbox, l Line, open bool) er
 	}
 	f.Finding = EndedThere
 	if c.Settle {
-		x := outbox.Executed{Merchant: f.Merchant, CallBackID: l.CallBackID, TenantUserID: l.TenantUserID, Details: (*client.Details)(l.details())}
+		x := outbox.Executed{Merchant: f.Merchant, CallBackID: l.CallBackID, TenantUserID: l.TenantUserID,
+			Details: (*client.Details)(l.details())}
 		if f.Settled, err = o.AdoptEnd(ctx, x, client.WithdrawalState(l.State), "the core", c.Now); err != nil {
 			f.Reason = err.Error()
 			return errors.Join(c.Report(f), fmt.Errorf("%s of %s cannot be settled: %w", l.CallBackID, f.Merchant, err))
@@ -257,12 +262,14 @@ func (c Config) settle(ctx context.Context, o *outbox.Outbox, l Line, b became) 
 			f.Finding, f.State = PermitDiffers, string(w.State)
 			return c.Report(f)
 		}
-		if w.State == client.WithdrawalExecuted && (b == failed || l.otherTx(w.TxID)) || w.State == client.WithdrawalFailed && (b == done || l.TxID != "") {
+		if w.State == client.WithdrawalExecuted && (b == failed || l.otherTx(w.TxID)) || w.State == client.WithdrawalFailed &&
+			(b == done || l.TxID != "") {
 			f.Finding, f.State, f.There = EndDiffers, string(w.State), strings.TrimSpace(l.State+" "+l.TxID)
 			return c.Report(f)
 		}
 		if w.State == client.WithdrawalReleased && b != permitted {
-			if err := c.Report(Finding{Finding: OutcomeUnknown, Merchant: f.Merchant, CallBackID: l.CallBackID, State: string(w.State), There: l.State}); err != nil {
+			if err := c.Report(Finding{Finding: OutcomeUnknown, Merchant: f.Merchant, CallBackID: l.CallBackID,
+				State: string(w.State), There: l.State}); err != nil {
 				return err
 			}
 		}
@@ -274,8 +281,8 @@ func (c Config) settle(ctx context.Context, o *outbox.Outbox, l Line, b became) 
 	if !c.Settle {
 		return c.Report(f)
 	}
-	err = o.Adopt(ctx, outbox.Executed{Merchant: f.Merchant, CallBackID: l.CallBackID, TenantUserID: l.TenantUserID, Details: (*client.Details)(l.details()),
-		Claim: l.Claim, Permit: l.Permit}, "cpt_"+rand.Text(), c.Now)
+	err = o.Adopt(ctx, outbox.Executed{Merchant: f.Merchant, CallBackID: l.CallBackID, TenantUserID: l.TenantUserID,
+		Details: (*client.Details)(l.details()), Claim: l.Claim, Permit: l.Permit}, "cpt_"+rand.Text(), c.Now)
 	switch {
 	case err == nil && f.Finding == PermitDiffers:
 		return nil

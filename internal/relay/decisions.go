@@ -147,12 +147,14 @@ func insertDecision(ctx context.Context, tx pgx.Tx, d client.Decision) error {
 	}
 	var seq int64
 	var decision, withdrawal string
-	if err := tx.QueryRow(ctx, earlierDecisionSQL, w.Merchant, w.CallBackID).Scan(&seq, &decision, &withdrawal); err != nil {
+	if err := tx.QueryRow(ctx, earlierDecisionSQL, w.Merchant, w.CallBackID).Scan(&seq, &decision,
+		&withdrawal); err != nil {
 		return err
 	}
 	switch {
 	case decision != string(w.Decision):
-		return fmt.Errorf("%w: entry %d says %s of %s/%s, and entry %d said %s", ErrFeed, d.Seq, w.Decision, w.Merchant, w.CallBackID, seq, decision)
+		return fmt.Errorf("%w: entry %d says %s of %s/%s, and entry %d said %s", ErrFeed, d.Seq, w.Decision, w.Merchant,
+			w.CallBackID, seq, decision)
 	case withdrawal != w.ID:
 		_, err = tx.Exec(ctx, anewDecisionSQL, d.Seq, w.Merchant, w.CallBackID, w.ID, string(body))
 	}
@@ -168,7 +170,10 @@ func (r *Relay) checkFeed(ctx context.Context, after int64, list []client.Decisi
 			continue
 		}
 		call, cancel := context.WithTimeout(ctx, callTimeout)
-		self, err := ask(call, r, func(ctx context.Context, api *client.Service) (client.Self, error) { return api.Self(ctx) })
+		self, err := ask(call, r, func(ctx context.Context, api *client.Service) (client.Self,
+			error) {
+			return api.Self(ctx)
+		})
 		cancel()
 		switch {
 		case err != nil:

@@ -30,8 +30,8 @@ const (
 var kinds = []string{kindDeposit, kindWithdrawal, kindAddress, kindRelease, kindWaiting, kindOutcome, kindCancel}
 
 // paths are where rows are posted whose path names no withdrawal. All but addresses are posted many at once.
-var paths = map[string]string{kindDeposit: "/v1/deposits", kindWithdrawal: "/v1/withdrawals", kindAddress: "/v1/addresses",
-	kindRelease: "/v1/withdrawals/release", kindOutcome: "/v1/withdrawals/outcome"}
+var paths = map[string]string{kindDeposit: "/v1/deposits", kindWithdrawal: "/v1/withdrawals",
+	kindAddress: "/v1/addresses", kindRelease: "/v1/withdrawals/release", kindOutcome: "/v1/withdrawals/outcome"}
 
 // kindReport stands for all kinds of rows that are about one withdrawal, which are sent together.
 const kindReport = "report"
@@ -149,7 +149,8 @@ func (t *turn) report(ctx context.Context, row Row) error {
 // permitOf returns the permit that the service issued for a row.
 func permitOf(row Row, issued *client.Permit) (permit, error) {
 	var asked client.Claim
-	if err := json.Unmarshal(row.about.rest, &asked); err != nil || issued.Permit == "" || !row.isAbout(issued.Withdrawal) {
+	if err := json.Unmarshal(row.about.rest, &asked); err != nil || issued.Permit == "" ||
+		!row.isAbout(issued.Withdrawal) {
 		return permit{}, fmt.Errorf("the answer to a release is not a permit of withdrawal %s: %v", row.key(), err)
 	}
 	shown, err := json.Marshal(struct {

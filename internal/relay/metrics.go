@@ -34,8 +34,10 @@ func newMetrics(r *Relay) *metrics {
 		carried:  counters("carried_total", "Rows that the service has acknowledged, by kind.", "kind"),
 		refusals: counters("refusals_total", "Rows that the service has refused, by kind.", "kind"),
 		lag: prometheus.NewHistogram(prometheus.HistogramOpts{Name: nameOf("lag_seconds"),
-			Help: "Seconds from a row's insertion to the service's acknowledgement.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 20)}),
-		decided: prometheus.NewCounter(prometheus.CounterOpts{Name: nameOf("decisions_total"), Help: "Decisions written into the core's database by this process."}),
+			Help:    "Seconds from a row's insertion to the service's acknowledgement.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 2, 20)}),
+		decided: prometheus.NewCounter(prometheus.CounterOpts{Name: nameOf("decisions_total"),
+			Help: "Decisions written into the core's database by this process."}),
 		active:  gauge("active", "1 if this process works on the table; 0 while another one does."),
 		stopped: gauge("decisions_stopped", "1 if decisions are stopped, because the feed is not the one that was read before."),
 	}
@@ -79,7 +81,8 @@ func (s scrape) Collect(ch chan<- prometheus.Metric) {
 	}
 	held, _ := s.held.now(time.Now())
 	merchants := slices.DeleteFunc(held, func(key string) bool { return strings.Contains(key, "/") }) // of a withdrawal
-	gauge("held_merchants", "Merchants whose rows wait for another try of this process, while it carries those of others.", float64(len(merchants)))
+	gauge("held_merchants", "Merchants whose rows wait for another try of this process, while it carries those of others.",
+		float64(len(merchants)))
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	var up, waiting, oldest, refused float64

@@ -23,7 +23,8 @@ const defaultProbe = 3 * time.Second
 
 // ask makes a call of the service. If a node cannot be reached, cannot work, or may be behind, it asks the others:
 // repeating a call changes nothing.
-func ask[T any](ctx context.Context, r *Relay, call func(context.Context, *client.Service) (T, error)) (out T, err error) {
+func ask[T any](ctx context.Context, r *Relay, call func(context.Context, *client.Service) (T,
+	error)) (out T, err error) {
 	n := &r.nodes
 	at := n.at.Load()
 	for i := range int64(len(n.list)) {
@@ -31,7 +32,8 @@ func ask[T any](ctx context.Context, r *Relay, call func(context.Context, *clien
 		switch {
 		case said == nil || ctx.Err() != nil || !isAway(said) && !mayBeBehind(said):
 			if i > 0 && ctx.Err() == nil && n.at.CompareAndSwap(at, at+i) {
-				r.c.Log.Warn("a node of the service does not answer or is behind; the next is asked", "node", at%int64(len(n.list))+1, "error", err.Error())
+				r.c.Log.Warn("a node of the service does not answer or is behind; the next is asked", "node",
+					at%int64(len(n.list))+1, "error", err.Error())
 			}
 			return got, said
 		case err == nil || mayBeBehind(said): // an answer counts for more than none
@@ -54,19 +56,22 @@ func isAway(err error) bool {
 	if p == nil {
 		return true
 	}
-	return p.Status == http.StatusBadGateway || p.Status == http.StatusServiceUnavailable || p.Status == http.StatusGatewayTimeout
+	return p.Status == http.StatusBadGateway || p.Status == http.StatusServiceUnavailable ||
+		p.Status == http.StatusGatewayTimeout
 }
 
 // mayBeBehind reports whether the error may come from a node that reads from a replaced database server, and so does
 // not know what another node does.
 func mayBeBehind(err error) bool {
 	p := problemOf(err)
-	return p == missing || p != nil && len(p.Faults) == 0 && (p.Status == http.StatusNotFound || p.Status == http.StatusConflict)
+	return p == missing || p != nil && len(p.Faults) == 0 &&
+		(p.Status == http.StatusNotFound || p.Status == http.StatusConflict)
 }
 
 // watched makes a call of a node. If there is another node, the call ends once this one also fails the test (see
 // probe).
-func watched[T any](ctx context.Context, n *nodes, api *client.Service, call func(context.Context, *client.Service) (T, error)) (T, error) {
+func watched[T any](ctx context.Context, n *nodes, api *client.Service, call func(context.Context, *client.Service) (T,
+	error)) (T, error) {
 	if len(n.list) == 1 {
 		return call(ctx, api)
 	}

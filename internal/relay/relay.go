@@ -103,11 +103,13 @@ func New(c Config) (*Relay, error) {
 		return nil, errors.New("relay: Config.Nodes is missing")
 	}
 	c.poll, c.batch = cmp.Or(c.poll, defaultPoll), cmp.Or(c.batch, maxBatch)
-	c.lastPause, c.longestHold, c.idle = cmp.Or(c.lastPause, lastPause), cmp.Or(c.longestHold, longestHold), cmp.Or(c.idle, idleTime)
+	c.lastPause, c.longestHold, c.idle = cmp.Or(c.lastPause, lastPause), cmp.Or(c.longestHold, longestHold),
+		cmp.Or(c.idle, idleTime)
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	r := &Relay{c: c, wake: make(chan struct{}, 1), held: held{most: c.longestHold, until: map[string]pause{}, parked: map[int64]string{}}}
+	r := &Relay{c: c, wake: make(chan struct{}, 1), held: held{most: c.longestHold, until: map[string]pause{},
+		parked: map[int64]string{}}}
 	r.nodes.list, r.nodes.probe = c.Nodes, cmp.Or(c.probe, defaultProbe)
 	r.state.log, r.state.failed = c.Log, map[string]string{}
 	var err error

@@ -121,7 +121,8 @@ func readResults(kind string, list []Row, out json.RawMessage) ([]outcomeOfRow, 
 	if err := json.Unmarshal(out, &answer); err != nil {
 		return nil, fmt.Errorf("the answer to rows of kind %s: %w", kind, err)
 	}
-	if n := len(answer.Callbacks) + len(answer.Withdrawals); n == len(list) && (kind == kindDeposit || kind == kindWithdrawal) {
+	if n := len(answer.Callbacks) + len(answer.Withdrawals); n == len(list) &&
+		(kind == kindDeposit || kind == kindWithdrawal) {
 		return nil, nil
 	}
 	var results []outcomeOfRow
@@ -138,7 +139,8 @@ func readResults(kind string, list []Row, out json.RawMessage) ([]outcomeOfRow, 
 	}
 	for _, r := range answer.ReportedOutcomes.Outcomes {
 		i := len(results)
-		results = append(results, outcomeOfRow{problem: r.Error, ended: r.Ended != nil && i < len(list) && list[i].isAbout(r.Ended.Withdrawal)})
+		results = append(results, outcomeOfRow{problem: r.Error, ended: r.Ended != nil && i < len(list) &&
+			list[i].isAbout(r.Ended.Withdrawal)})
 	}
 	if len(results) != len(list) {
 		return nil, fmt.Errorf("the answer to %d rows of kind %s has %d results", len(list), kind, len(results))

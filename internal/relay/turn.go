@@ -58,7 +58,8 @@ func (e *downError) Unwrap() error { return e.err }
 // newTurn returns a turn of rows that were read as of the time at. What was held then is held for the whole turn:
 // otherwise, if a hold ended after the reading, later rows would overtake the rows that waited.
 func newTurn(r *Relay, rows []Row, at time.Time) *turn {
-	t := &turn{r: r, began: time.Now(), waiting: map[string][]Row{}, failed: map[string]error{}, stopped: map[string]error{}}
+	t := &turn{r: r, began: time.Now(), waiting: map[string][]Row{}, failed: map[string]error{},
+		stopped: map[string]error{}}
 	for _, row := range rows {
 		if p := unfit(&row); p != nil {
 			t.refused = append(t.refused, refusal{row, p})
@@ -306,7 +307,8 @@ func (t *turn) account() {
 	}
 	for _, f := range t.refused {
 		t.r.metrics.refusals.WithLabelValues(kindLabel(f.row.Kind)).Inc()
-		t.r.c.Log.Warn("the service refused a row", "row", f.row.ID, "kind", kindLabel(f.row.Kind), "merchant", f.row.Merchant, "problem", f.problem.Error())
+		t.r.c.Log.Warn("the service refused a row", "row", f.row.ID, "kind", kindLabel(f.row.Kind), "merchant",
+			f.row.Merchant, "problem", f.problem.Error())
 	}
 }
 

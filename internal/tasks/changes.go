@@ -36,20 +36,22 @@ func OfChanges(k *api.Changes) Kind {
 		},
 		Deciders: api.Deciders,
 	}
-	for _, of := range []struct{ row, is client.TaskState }{{client.TaskOpen, client.TaskOpen}, {client.TaskDone, client.TaskDone}, {client.TaskDeclined, client.TaskDeclined},
+	for _, of := range []struct{ row, is client.TaskState }{{client.TaskOpen, client.TaskOpen},
+		{client.TaskDone, client.TaskDone}, {client.TaskDeclined, client.TaskDeclined},
 		{client.TaskStale, client.TaskStale}, {client.TaskOpen, client.TaskStale}} { // some that wait are stale already
-		kind.Sources = append(kind.Sources, Source{Name: string(of.row + of.is), State: of.is, List: func(look *Look, f client.TaskFilter, cursor string, limit int) (out []Listed, next string, err error) {
-			list, err := k.List(look.R.Context(), of.row, f.Merchant, look.Token, cursor, limit)
-			for i := 0; i < len(list) && err == nil; i++ {
-				var t Listed
-				t, err = changeTask(look, k, list[i])
-				out = append(out, t)
-			}
-			if len(list) == limit {
-				next = list[limit-1].ID
-			}
-			return out, next, err
-		}})
+		kind.Sources = append(kind.Sources, Source{Name: string(of.row + of.is), State: of.is,
+			List: func(look *Look, f client.TaskFilter, cursor string, limit int) (out []Listed, next string, err error) {
+				list, err := k.List(look.R.Context(), of.row, f.Merchant, look.Token, cursor, limit)
+				for i := 0; i < len(list) && err == nil; i++ {
+					var t Listed
+					t, err = changeTask(look, k, list[i])
+					out = append(out, t)
+				}
+				if len(list) == limit {
+					next = list[limit-1].ID
+				}
+				return out, next, err
+			}})
 	}
 	return kind
 }

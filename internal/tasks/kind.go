@@ -87,7 +87,8 @@ func (l *Look) Vote(t *client.Task, by, reason string, at db.Millis) {
 	if t.State == client.TaskDeclined {
 		verdict = Decline
 	}
-	t.Votes = append(t.Votes, client.TaskVote{Task: t.ID, Actor: by, Name: l.People.Name(by), Origin: l.People.Origin(by), Verdict: verdict, Note: reason, At: api.TimeOf(at)})
+	t.Votes = append(t.Votes, client.TaskVote{Task: t.ID, Actor: by, Name: l.People.Name(by), Origin: l.People.Origin(by),
+		Verdict: verdict, Note: reason, At: api.TimeOf(at)})
 }
 
 // The verdicts, which are also what a caller may do besides noting.
@@ -98,8 +99,10 @@ const (
 )
 
 // Rows returns the source of a list whose cursor is a number.
-func Rows[Row any](name string, state client.TaskState, list func(ctx context.Context, limit int, before int64) ([]Row, int64, error), task func(*Look, Row) (Listed, error)) Source {
-	return Source{Name: name, State: state, List: func(look *Look, _ client.TaskFilter, cursor string, limit int) (out []Listed, _ string, err error) {
+func Rows[Row any](name string, state client.TaskState, list func(ctx context.Context, limit int, before int64) ([]Row,
+	int64, error), task func(*Look, Row) (Listed, error)) Source {
+	return Source{Name: name, State: state, List: func(look *Look, _ client.TaskFilter, cursor string,
+		limit int) (out []Listed, _ string, err error) {
 		before, err := number(cursor)
 		if err != nil {
 			return nil, "", err

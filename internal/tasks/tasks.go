@@ -32,13 +32,24 @@ const manyFor = 5 * time.Second
 func (t Tasks) Routes() []api.Route {
 	const get, post = http.MethodGet, http.MethodPost
 	return []api.Route{
-		{Method: get, Path: "/v1/tasks", ID: "tasks", Roles: api.Readers, Scope: api.ByHandler, Status: 200, Handler: api.Handle(t.list), Summary: "List what waits for persons, the newest first"},
-		{Method: get, Path: "/v1/tasks/{id}", ID: "task", Roles: api.Readers, Scope: api.ByHandler, Status: 200, Handler: api.Handle(t.show), Summary: "Show one task: what it is about, what would happen, who has said what, and who can say the rest", Errors: []int{410}},
-		{Method: post, Path: "/v1/tasks/approve", ID: "approveTasks", Roles: api.Approvers, Scope: api.ByHandler, Status: 200, Handler: api.Handle(t.approveMany), Summary: "Approve many tasks, each by itself; possible duplicates are left out"},
-		{Method: post, Path: "/v1/tasks/decline", ID: "declineTasks", Roles: api.Deciders, Scope: api.ByHandler, Status: 200, Handler: api.Handle(t.declineMany), Summary: "Decline many tasks, each by itself"},
-		{Method: post, Path: "/v1/tasks/{id}/approve", ID: "approveTask", Roles: api.Approvers, Scope: api.ByHandler, Status: 200, Handler: api.Fresh(api.Handle(t.approve)), Summary: "Approve a task; with the last approval that is missing, what it is about is done", Errors: []int{409, 410}},
-		{Method: post, Path: "/v1/tasks/{id}/decline", ID: "declineTask", Roles: api.Deciders, Scope: api.ByHandler, Status: 200, Handler: api.Handle(t.decline), Summary: "Decline a task; one person suffices", Errors: []int{409, 410}},
-		{Method: post, Path: "/v1/tasks/{id}/note", ID: "noteTask", Roles: api.Deciders, Scope: api.ByHandler, Status: 200, Handler: api.Handle(t.note), Summary: "Add a note to what a task is about; notes are never changed", Errors: []int{409, 410}},
+		{Method: get, Path: "/v1/tasks", ID: "tasks", Roles: api.Readers, Scope: api.ByHandler, Status: 200,
+			Handler: api.Handle(t.list), Summary: "List what waits for persons, the newest first"},
+		{Method: get, Path: "/v1/tasks/{id}", ID: "task", Roles: api.Readers, Scope: api.ByHandler, Status: 200,
+			Handler: api.Handle(t.show), Summary: "Show one task: what it is about, what would happen, who has said what, and who can say the rest", Errors: []int{410}},
+		{Method: post, Path: "/v1/tasks/approve", ID: "approveTasks", Roles: api.Approvers, Scope: api.ByHandler, Status: 200,
+			Handler: api.Handle(t.approveMany), Summary: "Approve many tasks, each by itself; possible duplicates are left out"},
+		{Method: post, Path: "/v1/tasks/decline", ID: "declineTasks", Roles: api.Deciders, Scope: api.ByHandler, Status: 200,
+			Handler: api.Handle(t.declineMany), Summary: "Decline many tasks, each by itself"},
+		{Method: post, Path: "/v1/tasks/{id}/approve", ID: "approveTask", Roles: api.Approvers, Scope: api.ByHandler,
+			Status: 200, Handler: api.Fresh(api.Handle(t.approve)),
+			Summary: "Approve a task; with the last approval that is missing, what it is about is done",
+			Errors:  []int{409, 410}},
+		{Method: post, Path: "/v1/tasks/{id}/decline", ID: "declineTask", Roles: api.Deciders, Scope: api.ByHandler,
+			Status: 200, Handler: api.Handle(t.decline), Summary: "Decline a task; one person suffices",
+			Errors: []int{409, 410}},
+		{Method: post, Path: "/v1/tasks/{id}/note", ID: "noteTask", Roles: api.Deciders, Scope: api.ByHandler, Status: 200,
+			Handler: api.Handle(t.note), Summary: "Add a note to what a task is about; notes are never changed",
+			Errors: []int{409, 410}},
 	}
 }
 
@@ -215,7 +226,8 @@ func (t Tasks) shown(l *Look, id string) (client.Task, error) {
 	}
 	notes, err := db.Votes(l.R.Context(), t.Lists, k.Noted+task.About, "")
 	for _, n := range notes {
-		task.Votes = append(task.Votes, client.TaskVote{Task: task.ID, Actor: n.Token, Name: n.Name, Origin: l.People.Origin(n.Token), Note: n.Text, At: api.TimeOf(n.At)})
+		task.Votes = append(task.Votes, client.TaskVote{Task: task.ID, Actor: n.Token, Name: n.Name,
+			Origin: l.People.Origin(n.Token), Note: n.Text, At: api.TimeOf(n.At)})
 	}
 	slices.SortStableFunc(task.Votes, func(a, b client.TaskVote) int { return cmp.Compare(a.At, b.At) })
 	return task, err
@@ -260,7 +272,8 @@ func (k *Kind) decline(c *api.Call, about, reason string) error {
 }
 
 func forbidden(c *api.Call, what string) error {
-	return api.NewProblem(http.StatusForbidden, "a token of role "+string(c.Token.Role)+" "+what+" no task of this kind; this needs approver or admin")
+	return api.NewProblem(http.StatusForbidden, "a token of role "+string(c.Token.Role)+" "+what+
+		" no task of this kind; this needs approver or admin")
 }
 
 func (t Tasks) note(c *api.Call, _ api.None, in client.NewNote) (client.Task, error) {
@@ -293,7 +306,8 @@ func (t Tasks) declineMany(c *api.Call, _ api.None, in client.DecideTasks) (clie
 
 // many answers the open tasks of in, each in its own transaction, the oldest first. Of two refused callbacks the first
 // must not be taken for a copy of the second.
-func (t Tasks) many(c *api.Call, in client.DecideTasks, verdict string, do func(k *Kind, about string) error) (client.DecidedTasks, error) {
+func (t Tasks) many(c *api.Call, in client.DecideTasks, verdict string,
+	do func(k *Kind, about string) error) (client.DecidedTasks, error) {
 	out := client.DecidedTasks{Tasks: make([]client.DecidedTask, len(in.IDs)), DryRun: in.DryRun}
 	l, err := t.look(c)
 	if err != nil {
@@ -325,7 +339,8 @@ func (t Tasks) many(c *api.Call, in client.DecideTasks, verdict string, do func(
 	}
 	slices.SortStableFunc(order, func(i, j int) int {
 		a, b := found[i], found[j]
-		return cmp.Or(cmp.Compare(a.Opened, b.Opened), cmp.Compare(len(a.About), len(b.About)), strings.Compare(a.About, b.About))
+		return cmp.Or(cmp.Compare(a.Opened, b.Opened), cmp.Compare(len(a.About), len(b.About)),
+			strings.Compare(a.About, b.About))
 	})
 	began := time.Now()
 	for _, i := range order {

@@ -74,7 +74,8 @@ func (k *Kind) waiting(l *Look) (waits []client.Alarm, stays map[string]bool, er
 				subject := k.Tells + " " + x.About
 				tells := x.AtOnce || x.Since <= l.Now-waitsLong
 				if stays[subject] = tells || x.Unknown; tells {
-					waits = append(waits, client.Alarm{Merchant: x.Merchant, Kind: client.AlarmApprovalWaits, Subject: subject, First: l.Now})
+					waits = append(waits, client.Alarm{Merchant: x.Merchant, Kind: client.AlarmApprovalWaits, Subject: subject,
+						First: l.Now})
 				}
 			}
 		}

@@ -8,7 +8,8 @@ import (
 )
 
 // seenBlocks returns those blocks of b that are remembered.
-func (t *transaction) seenBlocks(ctx context.Context, b *merchant.Blocks) (map[merchant.BlockDigest]merchant.SeenBlock, error) {
+func (t *transaction) seenBlocks(ctx context.Context,
+	b *merchant.Blocks) (map[merchant.BlockDigest]merchant.SeenBlock, error) {
 	if b == nil || len(b.List) == 0 {
 		return nil, nil
 	}
@@ -33,7 +34,8 @@ func digestOf(b []byte) (d merchant.BlockDigest) {
 }
 
 // remember keeps the blocks of e that are not seen yet.
-func (t *transaction) remember(ctx context.Context, e *merchant.Entry, seen map[merchant.BlockDigest]merchant.SeenBlock) error {
+func (t *transaction) remember(ctx context.Context, e *merchant.Entry,
+	seen map[merchant.BlockDigest]merchant.SeenBlock) error {
 	var args []any
 	rows := ""
 	fresh := map[merchant.BlockDigest]bool{}

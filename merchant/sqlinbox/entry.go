@@ -37,8 +37,8 @@ type row struct {
 
 // claimed returns what every Claimed says of r.
 func (r *row) claimed(s merchant.State) merchant.Claimed {
-	return merchant.Claimed{State: s, Seq: r.seq, PossibleDuplicate: r.duplicate, Suspect: r.suspect, Recorded: time.UnixMilli(r.recorded),
-		Replaced: r.replaced, Revoked: r.revoked}
+	return merchant.Claimed{State: s, Seq: r.seq, PossibleDuplicate: r.duplicate, Suspect: r.suspect,
+		Recorded: time.UnixMilli(r.recorded), Replaced: r.replaced, Revoked: r.revoked}
 }
 
 // entryKey identifies an entry. It is a digest, so that identifiers of any length and any
@@ -92,12 +92,12 @@ func (t *transaction) lock(ctx context.Context, digests ...[]byte) error {
 		hint = "FORCE INDEX (PRIMARY) "
 	}
 	locked := 0
-	err := t.each(ctx, `SELECT n FROM countersign_locks `+hint+`WHERE n IN (`+marks(len(args))+`) ORDER BY n FOR UPDATE`, args,
-		func(scan func(...any) error) error {
-			locked++
-			var n int64
-			return scan(&n)
-		})
+	err := t.each(ctx, `SELECT n FROM countersign_locks `+hint+`WHERE n IN (`+marks(len(args))+
+		`) ORDER BY n FOR UPDATE`, args, func(scan func(...any) error) error {
+		locked++
+		var n int64
+		return scan(&n)
+	})
 	if err == nil && locked != len(set) {
 		err = errors.New("the table countersign_locks lacks rows: run the statements of sqlinbox.DDL")
 	}
@@ -132,7 +132,8 @@ func (t *transaction) read(ctx context.Context, key []byte) (*row, error) {
 	var r row
 	var duplicate, suspect, settled int64
 	var reply []byte
-	known, err := t.one(ctx, readEntrySQL, []any{key}, &r.seq, &r.content, &r.txIndex, &duplicate, &suspect, &r.claims, &r.leaseUntil, &settled, &reply, &r.recorded)
+	known, err := t.one(ctx, readEntrySQL, []any{key}, &r.seq, &r.content, &r.txIndex, &duplicate, &suspect, &r.claims,
+		&r.leaseUntil, &settled, &reply, &r.recorded)
 	if err != nil || !known {
 		return nil, err
 	}

@@ -131,7 +131,8 @@ func (in *Inbox) Act(ctx context.Context, e merchant.Entry, conclude merchant.Co
 		}
 		if k.refused != merchant.StateNone || k.settled {
 			c = k.state()
-			if c.State == merchant.StateSettled && e.Callback.CallbackType() == countersign.TypeRequestWithdraw && c.Reply.Code == countersign.CodeAccepted {
+			if c.State == merchant.StateSettled && e.Callback.CallbackType() == countersign.TypeRequestWithdraw &&
+				c.Reply.Code == countersign.CodeAccepted {
 				c, err = in.askAgain(ctx, t, &e, k.row, conclude)
 			}
 			return err
@@ -168,7 +169,8 @@ func (in *Inbox) Act(ctx context.Context, e merchant.Entry, conclude merchant.Co
 
 // askAgain calls OnWithdrawal about the question r, which was confirmed. What it writes is kept
 // only with a refusal, which takes the place of the confirmation.
-func (in *Inbox) askAgain(ctx context.Context, t *transaction, e *merchant.Entry, r *row, conclude merchant.Conclude) (merchant.Claimed, error) {
+func (in *Inbox) askAgain(ctx context.Context, t *transaction, e *merchant.Entry, r *row,
+	conclude merchant.Conclude) (merchant.Claimed, error) {
 	c := r.claimed(merchant.StateSettled)
 	c.Reply = r.reply
 	if _, err := t.exec(ctx, `SAVEPOINT countersign_asked`); err != nil {
@@ -216,7 +218,8 @@ const noteTime = 5 * time.Second
 // note records what is kept of a callback whose function's transaction was rolled back:
 // a final refusal; of a withdrawal, that it was asked about; and the blocks of the
 // request.
-func (in *Inbox) note(ctx context.Context, e *merchant.Entry, reply merchant.Reply, final bool) (merchant.Claimed, error) {
+func (in *Inbox) note(ctx context.Context, e *merchant.Entry, reply merchant.Reply,
+	final bool) (merchant.Claimed, error) {
 	withdrawal := e.Callback.CallbackType() == countersign.TypeRequestWithdraw
 	c := merchant.Claimed{State: merchant.StateOpen}
 	if !final && !withdrawal && e.Blocks == nil {

@@ -24,7 +24,8 @@ type storedReply struct {
 // a connection changes it.
 func formatReply(r merchant.Reply) string {
 	d := r.Details
-	text, err := json.Marshal(storedReply{int64(r.Code), r.Message, r.TenantUserID, d.Address, d.ChainName, d.Symbol, d.Amount.String()})
+	text, err := json.Marshal(storedReply{int64(r.Code), r.Message, r.TenantUserID, d.Address, d.ChainName, d.Symbol,
+		d.Amount.String()})
 	if err != nil {
 		panic(err) // a struct of texts and a number
 	}

@@ -101,7 +101,8 @@ func (t *transaction) one(ctx context.Context, statement string, args []any, int
 }
 
 // each calls row for every row of a query.
-func (t *transaction) each(ctx context.Context, statement string, args []any, row func(scan func(...any) error) error) error {
+func (t *transaction) each(ctx context.Context, statement string, args []any,
+	row func(scan func(...any) error) error) error {
 	rows, err := t.tx.QueryContext(ctx, t.d.text(statement), args...)
 	if err != nil {
 		return err
