@@ -171,8 +171,7 @@ func wordsFirst(root *kong.Node, args []string) []string {
 		case !isFlag:
 			words = append(words, rest[0])
 		case len(rest) > 1 && slices.ContainsFunc(known, func(f *kong.Flag) bool {
-			return !f.IsBool() &&
-				(f.Name == name || string(f.Short) == name)
+			return !f.IsBool() && (f.Name == name || string(f.Short) == name)
 		}):
 			flags = append(flags, rest[0], rest[1])
 			rest = rest[1:]

@@ -22,8 +22,7 @@ const logFormat = "log-format"
 // logsJSON reports whether the parsed command logs as JSON.
 func logsJSON(ctx *kong.Context) bool {
 	return slices.ContainsFunc(ctx.Flags(), func(f *kong.Flag) bool {
-		return f.Name == logFormat &&
-			f.Target.String() == "json"
+		return f.Name == logFormat && f.Target.String() == "json"
 	})
 }
 

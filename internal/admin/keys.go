@@ -91,8 +91,7 @@ func (k *keyMaker) read(location string, spec *client.KeySpec, ours, required bo
 	}
 	var refused error
 	switch err = k.longWork(func() {
-		key, refused = envelope.ParseKey(
-			[]byte(text))
+		key, refused = envelope.ParseKey([]byte(text))
 	}); { // a private part takes long: its numbers are checked
 	case err != nil:
 		return nil, err

@@ -75,8 +75,7 @@ func New(c Config) (*Server, error) {
 	}
 	s := &Server{Config: c}
 	c.Changes.TellOfWaiting = func(ctx context.Context, now db.Millis) error {
-		return s.tasks().TellOfWaiting(ctx,
-			c.Outbox.DB, now)
+		return s.tasks().TellOfWaiting(ctx, c.Outbox.DB, now)
 	}
 	c.Changes.Version = func(ctx context.Context, merchant string) (int64, error) {
 		m, err := c.Outbox.Merchant(ctx, merchant)

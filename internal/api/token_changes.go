@@ -108,8 +108,7 @@ func (k *Changes) mayMake(ctx context.Context, c *Call, t Token) error {
 	}
 	if t.Role == client.RoleApprover && t.Merchants != "" {
 		unbound, err := tokenIn(ctx, k.c.DB, func(t Token) bool {
-			return t.Role == client.RoleApprover && t.Valid(c.Now) &&
-				t.Merchants == ""
+			return t.Role == client.RoleApprover && t.Valid(c.Now) && t.Merchants == ""
 		})
 		if err == nil && !unbound {
 			err = Invalid(At("body.merchants", "binds the first approver, and nobody could decide for the other merchants: make an approver for all of them first"))

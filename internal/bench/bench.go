@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"os"
 	"runtime"
 	"slices"
@@ -37,7 +38,7 @@ type Config struct {
 	For     time.Duration `help:"How long times are measured." default:"30s" placeholder:"TIME"`
 	SizeFor float64       `help:"Deposits a second. The last line says what they need." default:"100" placeholder:"N"`
 
-	Progress func(line string) `kong:"-"` // gets what is being done. Nil: it is not reported
+	Progress func(line string) `kong:"-"` // gets what is being done. Required
 }
 
 // suites are the measurements, in the order in which they run.
@@ -101,11 +102,7 @@ func Run(ctx context.Context, c Config) (_ *Report, err error) {
 	return &b.report, nil
 }
 
-func (b *Bench) progress(format string, args ...any) {
-	if b.Progress != nil {
-		b.Progress(fmt.Sprintf(format, args...))
-	}
-}
+func (b *Bench) progress(format string, args ...any) { b.Progress(fmt.Sprintf(format, args...)) }
 
 // deposit returns a deposit on TRON of about 450 bytes, as real ones are, that no bench had before.
 func (b *Bench) deposit() *countersign.Deposit {
@@ -166,14 +163,11 @@ func (f Figure) String() string {
 	return fmt.Sprintf("%s\t%s %s\t%s", f.Name, number(quantile(f.Values, 0.5)), f.Unit, spread)
 }
 
-// quantile returns the value below which the part q, from 0 to 1, of the values lies. It interpolates between two
-// values.
+// quantile returns the value below which the part q, from 0 to 1, of the values lies, between two of them if need be.
 func quantile(x []float64, q float64) float64 {
 	x = slices.Sorted(slices.Values(x))
-	at := q * float64(len(x)-1)
-	below := int(at)
-	above := min(below+1, len(x)-1)
-	return x[below] + (at-float64(below))*(x[above]-x[below])
+	below, part := math.Modf(q * float64(len(x)-1))
+	return x[int(below)]*(1-part) + x[min(int(below)+1, len(x)-1)]*part
 }
 
 // number returns v with three significant digits, or with all digits before the point.

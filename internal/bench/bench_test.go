@@ -43,7 +43,7 @@ var wantFigures = map[string][]struct {
 
 // quick is a Config of small sizes for the suites given, or for all.
 func quick(t *testing.T, suites ...string) Config {
-	return Config{Quick: true, Bits: 1024, SizeFor: 100, Rate: 50, Dir: t.TempDir(), Only: suites}
+	return Config{Quick: true, Bits: 1024, SizeFor: 100, Rate: 50, Dir: t.TempDir(), Only: suites, Progress: func(string) {}}
 }
 
 // runBench runs c, and looks for every figure of the suites in the report and in its text.

@@ -26,7 +26,9 @@ import (
 
 // masterKey returns the key of all benches, whose secrets protect nothing. It is always the same, so that a bench can
 // open the PostgreSQL database of an earlier one, and never that of a real service, which has another key.
-func masterKey() [32]byte { return sha256.Sum256([]byte("countersign bench: not a secret")) }
+func masterKey() *db.MasterKey {
+	return db.NewMasterKey(sha256.Sum256([]byte("countersign bench: not a secret")))
+}
 
 // rig is a running service with one merchant, whose inbox is in memory.
 type rig struct {
@@ -46,9 +48,8 @@ func onRig(f func(*rig, context.Context) error) func(*Bench, context.Context) er
 		r := &rig{Bench: b, id: fmt.Sprint("bench-", b.next.Add(1)),
 			settled: &settled{news: make(chan struct{}), keys: map[string]string{}, at: map[string]time.Time{}}}
 		r.service, err = daemon.NewService(daemon.ServiceConfig{
-			Common: daemon.Common{Storage: daemon.Storage{Dir: filepath.Join(b.dir, r.id), DB: b.DB,
-				Keys: db.NewMasterKey(masterKey())}, Log: b.log},
-			Listen: "127.0.0.1:0", AllowPrivate: true, AllowHTTP: true,
+			Common: daemon.Common{Storage: daemon.Storage{Dir: filepath.Join(b.dir, r.id), DB: b.DB, Keys: masterKey()},
+				Log: b.log}, Listen: "127.0.0.1:0", AllowPrivate: true, AllowHTTP: true,
 			WrapOutbox: func(o dispatch.Outbox) dispatch.Outbox { return watchedOutbox{o, r.settled} },
 		})
 		if err == nil {

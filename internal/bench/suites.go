@@ -15,7 +15,6 @@ import (
 	"countersign/countersigntest"
 	"countersign/envelope"
 	"countersign/internal/daemon"
-	"countersign/internal/db"
 	"countersign/merchant"
 )
 
@@ -185,10 +184,9 @@ func (r *rig) withdrawals(ctx context.Context) error {
 	details := client.Details(countersigntest.Order(0))
 	return r.atRate(ctx, "withdrawals", withdrawalRate, steps, func(due time.Time) (took []time.Duration, err error) {
 		id, last := fmt.Sprint("withdrawal-", r.next.Add(1)), time.Now()
-		step := func(until time.Time) {
-			took, last = append(took, max(0, until.Sub(last))),
-				time.Now()
-		} // it may have ended before a call returned
+		step := func(until time.Time) { // it may have ended before a call returned
+			took, last = append(took, max(0, until.Sub(last))), time.Now()
+		}
 		w, err := r.api.CreateWithdrawal(ctx, client.NewWithdrawal{Merchant: r.id, CallBackID: id, TenantUserID: id,
 			Details: &details})
 		if err != nil {
@@ -220,8 +218,7 @@ func (r *rig) withdrawals(ctx context.Context) error {
 // part of that cost.
 func (b *Bench) gateway(ctx context.Context) error {
 	g, err := daemon.NewGateway(daemon.GatewayConfig{
-		Common: daemon.Common{Storage: daemon.Storage{Dir: filepath.Join(b.dir, "gateway"),
-			Keys: db.NewMasterKey(masterKey())}, Log: b.log},
+		Common: daemon.Common{Storage: daemon.Storage{Dir: filepath.Join(b.dir, "gateway"), Keys: masterKey()}, Log: b.log},
 		Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0", Callbacks: b.keys.MerchantConfig(),
 	})
 	if err == nil {
@@ -261,8 +258,7 @@ func (b *Bench) gateway(ctx context.Context) error {
 			cpus = append(cpus, 1000*ms(processorTime()-used)/float64(n))
 		}
 		b.report.Figures = append(b.report.Figures,
-			Figure{"gateway", fmt.Sprintf("deposits taken with SQLite, %d callers on the same cores", callers), "a second",
-				rates, false},
+			Figure{"gateway", "deposits taken with SQLite, 64 callers on the same cores", "a second", rates, false},
 			Figure{"gateway", "processor, callers included", "µs a deposit", cpus, false})
 		return nil
 	}

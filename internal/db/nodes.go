@@ -68,8 +68,7 @@ func (d *DB) Nodes(ctx context.Context, now Millis) ([]Node, error) {
 	all := slices.Clone(list)
 	return slices.DeleteFunc(list, func(n Node) bool {
 		return n.Silent(now) && slices.ContainsFunc(all, func(m Node) bool {
-			return m.ID != n.ID && m.Name == n.Name &&
-				m.Started > n.Seen
+			return m.ID != n.ID && m.Name == n.Name && m.Started > n.Seen
 		})
 	}), err
 }

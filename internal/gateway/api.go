@@ -35,8 +35,7 @@ func newAPI(b *book.Book, c Config, retry func(context.Context, []byte, bool) me
 		return nil, err
 	}
 	a.changes.TellOfWaiting = func(ctx context.Context, now db.Millis) error {
-		return a.tasks().TellOfWaiting(ctx,
-			a.book.DB, now)
+		return a.tasks().TellOfWaiting(ctx, a.book.DB, now)
 	}
 	a.base, err = api.New(api.Config{
 		Process: c.Process, Self: "the gateway", Title: title, Description: description, TokenDescription: tokenUse,

@@ -170,8 +170,7 @@ func (r *Relay) checkFeed(ctx context.Context, after int64, list []client.Decisi
 			continue
 		}
 		call, cancel := context.WithTimeout(ctx, callTimeout)
-		self, err := ask(call, r, func(ctx context.Context, api *client.Service) (client.Self,
-			error) {
+		self, err := ask(call, r, func(ctx context.Context, api *client.Service) (client.Self, error) {
 			return api.Self(ctx)
 		})
 		cancel()

@@ -118,6 +118,9 @@ func (r *run) write(statement string) error {
 func (p *process) start(ctx context.Context) error {
 	for wait := 10 * time.Second; ; wait = min(2*wait, 5*time.Minute) {
 		err := p.begin(ctx)
+		if err == nil {
+			err = p.now.stays()
+		}
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
@@ -127,6 +130,19 @@ func (p *process) start(ctx context.Context) error {
 		}
 		time.Sleep(wait)
 	}
+}
+
+// stays waits a moment and returns why the run has ended by itself, as it does if the disk took its last write before.
+func (r *run) stays() error {
+	select {
+	case <-r.ended:
+	case <-time.After(time.Second):
+		return nil
+	}
+	if r.stopped.Load() || r.dead.Load() {
+		return nil
+	}
+	return r.err
 }
 
 func (p *process) begin(ctx context.Context) error {
