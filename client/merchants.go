@@ -75,8 +75,8 @@ type KeySpec struct {
 	PublicKey  string `json:"publicKey,omitempty" minLength:"1" maxLength:"16384" doc:"the merchant's public key, PEM or bare Base64 of its DER, of at most 16,384 characters; only if the merchant made the pair"`
 }
 
-// Format hides k from every fmt verb. With a verb that does not fit a pointer to k, fmt would print what is in k without
-// asking PrivateKey how.
+// Format hides k from every fmt verb. With a verb that does not fit a pointer to k, fmt would print what is in k
+// without asking PrivateKey how.
 func (k KeySpec) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(hiddenSecret)) }
 
 // ProtocolCodes returns the final errCodes of a merchant that follows PROTOCOL.md (E1), such as

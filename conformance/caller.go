@@ -96,7 +96,8 @@ func (k *Checker) Message(t countersign.Type, base []byte, set []countersign.Mem
 // numbers are the members of the interface with numbers. All others are texts.
 var numbers = []string{"txIndex", "riskLevelFrom", "riskLevelTo", "business"}
 
-// ParseMember reads a member: NAME=VALUE in the form of the interface, NAME:=JSON in any form, or NAME= to leave it out.
+// ParseMember reads a member: NAME=VALUE in the form of the interface, NAME:=JSON in any form, or NAME= to leave it
+// out.
 func ParseMember(s string) (countersign.Member, error) {
 	name, value, is := strings.Cut(s, "=")
 	name, isJSON := strings.CutSuffix(name, ":")
@@ -110,8 +111,8 @@ func ParseMember(s string) (countersign.Member, error) {
 	return countersign.Member{Name: name, Value: countersign.Raw(value)}, nil
 }
 
-// EndpointOf returns both URLs of an endpoint. to is a common prefix, or one full URL from which the other is derived; if
-// it cannot be derived, both are to.
+// EndpointOf returns both URLs of an endpoint. to is a common prefix, or one full URL from which the other is derived;
+// if it cannot be derived, both are to.
 func EndpointOf(to string) (notify, withdraw string) {
 	trimmed := strings.TrimSuffix(to, "/")
 	base := strings.TrimSuffix(strings.TrimSuffix(trimmed, merchant.DefaultNotifyPath), merchant.DefaultWithdrawPath)

@@ -136,8 +136,8 @@ func asked(judge check, changes ...string) func(*session) {
 	}
 }
 
-// notified is a case of notices that must be accepted. A way is the type of one and what is edited in it, or several that
-// are sent under one trackingId, with " => " between them.
+// notified is a case of notices that must be accepted. A way is the type of one and what is edited in it, or several
+// that are sent under one trackingId, with " => " between them.
 func notified(ways ...string) func(*session) {
 	return func(s *session) {
 		each(s, ways, func(way string) {

@@ -17,7 +17,8 @@ import (
 )
 
 // A request is admitted, opened, claimed in the Inbox (work), decided by the merchant's function (run), settled in the
-// Inbox, and answered. link.go verifies its signature, verify.go checks deposits, and refused.go records what is refused.
+// Inbox, and answered. link.go verifies its signature, verify.go checks deposits, and refused.go records what is
+// refused.
 
 func (h *Handler) serve(at countersign.Lane, w http.ResponseWriter, r *http.Request) {
 	began := time.Now()

@@ -208,8 +208,8 @@ func (c *gatewayCmd) verifying() (v gateway.Verifying, err error) {
 	return v, err
 }
 
-// providerFlags describe the service at the other end (PROTOCOL.md, Profiles), a group of the help. An empty one has the
-// value of Provider.
+// providerFlags describe the service at the other end (PROTOCOL.md, Profiles), a group of the help. An empty one has
+// the value of Provider.
 type providerFlags struct {
 	Provider     string        `first:"" group:"profile" help:"countersign: a service of this project; other: any other, which this group describes." enum:"countersign,other" default:"countersign"`
 	Binding      string        `group:"profile" help:"required: only bound requests pass; seen: broken ones are refused; off: not checked. Empty: required, or seen for another provider." enum:",required,seen,off" default:""`

@@ -118,8 +118,8 @@ func (r *request) member(name string) (member, bool) {
 	return member{}, false
 }
 
-// fill sets what the person gave: first the body, then what, as the member is, then the other members. A member without a
-// name is the next part of the path.
+// fill sets what the person gave: first the body, then what, as the member is, then the other members. A member without
+// a name is the next part of the path.
 func (r *request) fill(std streams, flags requestFlags, is, what string) error {
 	if !strings.Contains(r.op.Path, "{") && r.op.In != nil { // a word alone is the file of the request
 		i := slices.IndexFunc(flags.Set, func(word string) bool { return !strings.Contains(word, "=") })

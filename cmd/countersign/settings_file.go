@@ -36,8 +36,8 @@ func (s *settingsFile) load(r io.Reader) (kong.Resolver, error) {
 	return *s, nil
 }
 
-// dataDirs returns the data directories of the ends of which the file has a table. Commands find a daemon's API and token
-// there.
+// dataDirs returns the data directories of the ends of which the file has a table. Commands find a daemon's API and
+// token there.
 func (s settingsFile) dataDirs() map[end]string {
 	dirs := map[end]string{}
 	for e, name := range tableOf {

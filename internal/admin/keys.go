@@ -61,7 +61,8 @@ func (k *keyMaker) check(key, responseKey *client.KeySpec, all bool) (err error)
 	return err
 }
 
-// read reads the spec of a pair of the service (ours), or of the merchant's key. It returns nil for none and for a fault.
+// read reads the spec of a pair of the service (ours), or of the merchant's key. It returns nil for none and for a
+// fault.
 func (k *keyMaker) read(location string, spec *client.KeySpec, ours, required bool) (key *envelope.Key, err error) {
 	fault := func(member, format string, args ...any) (*envelope.Key, error) {
 		k.faults.Add(location+member, fmt.Sprintf(format, args...))
@@ -144,8 +145,8 @@ func (k *keyMaker) generate(spec *client.KeySpec) (key *envelope.Key, err error)
 	return key, err
 }
 
-// publicParts returns the keys with which the merchant opens requests and seals answers, if the service has just made or
-// got their pairs.
+// publicParts returns the keys with which the merchant opens requests and seals answers, if the service has just made
+// or got their pairs.
 func (k *keyMaker) publicParts() (request, response string) {
 	if k.request != nil && k.scheme == client.SchemeService {
 		request = k.request.PublicBase64()

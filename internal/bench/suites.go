@@ -87,12 +87,9 @@ func (r *rig) system(ctx context.Context) error {
 	if r.Quick {
 		n = 60
 	}
-	before, err := r.size(ctx)
-	if err != nil {
-		return err
-	}
-	request, _, err := r.keys.Body(r.deposit())
-	if err != nil {
+	before, err1 := r.size(ctx)
+	request, _, err2 := r.keys.Body(r.deposit())
+	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
 	var rates, bounds, shares, cpus, inRSA []float64

@@ -24,8 +24,8 @@ UPDATE orders SET state = $2, reason = $3, decided_by = $4, tx_id = $5, updated 
 WHERE call_back_id = $1`
 
 // AdoptOrder moves a restored order, or one that was added again since, to the state that the application reports. An
-// order that has ended here does not change. An order that the service has reported as executed since the restore gets only the time of its
-// confirmation. A known order that is not in doubt does not change.
+// order that has ended here does not change. An order that the service has reported as executed since the restore gets
+// only the time of its confirmation. A known order that is not in doubt does not change.
 func (b *Book) AdoptOrder(ctx context.Context, x Became, now db.Millis) (adopted bool, err error) {
 	if err := db.CheckTexts("callBackId", x.CallBackID, "tenantUserId", x.TenantUserID, "txId", x.TxID,
 		"address", x.Address, "chainName", x.ChainName, "symbol", x.Symbol); err != nil {
@@ -54,32 +54,31 @@ func (b *Book) AdoptOrder(ctx context.Context, x Became, now db.Millis) (adopted
 		} else {
 			was = o.State
 		}
-		lost := was == client.OrderExecuted && x.State == was && o.Confirmed == 0 && e.Open() // its confirmation, and no more
-		if err != nil || !lost && (!o.State.Undecided() && o.State != client.OrderConfirmed || !o.Restored && !e.Open() ||
-			was != "" && x.State == o.State && !o.Restored) {
+		if err == nil && was == client.OrderExecuted && x.State == was && o.Confirmed == 0 && e.Open() {
+			adopted = true
+			return confirmBefore(ctx, t, o, x.Confirmed, now)
+		}
+		if err != nil || !o.State.Undecided() && o.State != client.OrderConfirmed || !o.Restored && !e.Open() ||
+			was != "" && x.State == o.State && !o.Restored {
 			return err
 		}
 		from := o
 		adopted = true
-		if !lost && (x.State.Undecided() || x.State == o.State) { // nothing became of it
+		if x.State.Undecided() || x.State == o.State { // nothing became of it
 			_, err := t.Exec(ctx, resumeOrderSQL, o.CallBackID)
 			return err
 		}
-		if !lost {
-			o.State, o.Reason, o.DecidedBy, o.TxID, o.Updated, o.Waiting, o.Restored = x.State, string(client.ReasonRestored),
-				ByReconcile, x.TxID, now, "", false
-			if o.State != client.OrderConfirmed {
-				o.Ended = now
-			}
+		o.State, o.Reason, o.DecidedBy, o.TxID, o.Updated, o.Waiting, o.Restored = x.State, string(client.ReasonRestored),
+			ByReconcile, x.TxID, now, "", false
+		if o.State != client.OrderConfirmed {
+			o.Ended = now
 		}
-		whole := o.Details().Validate() == nil
 		counts := o.State == client.OrderConfirmed || o.State == client.OrderExecuted
 		l := ledger{}
 		switch {
-		case counts && from.Confirmed == 0 && (whole || lost):
-			if o.Confirmed = cmp.Or(x.Confirmed, now); whole {
-				l.spent(o)
-			}
+		case counts && from.Confirmed == 0 && o.Details().Validate() == nil:
+			o.Confirmed = cmp.Or(x.Confirmed, now)
+			l.spent(o)
 		case !counts && from.Confirmed > 0:
 			o.State = client.OrderEnded // it was confirmed, so the service ended it
 			l.unspent(from)
@@ -94,12 +93,28 @@ func (b *Book) AdoptOrder(ctx context.Context, x Became, now db.Millis) (adopted
 		if err := countMoved(ctx, t, from.State, o.State); err != nil {
 			return err
 		}
-		if !lost {
-			l.event(orderEvent(eventOf(o.State), o, now))
-		}
+		l.event(orderEvent(eventOf(o.State), o, now))
 		return l.write(ctx, t)
 	})
 	return adopted, err
+}
+
+const confirmBeforeSQL = `UPDATE orders SET confirmed = $2, restored = 0 WHERE call_back_id = $1`
+
+// confirmBefore sets the time of confirmation of an executed order, which the restore lost.
+func confirmBefore(ctx context.Context, t *db.Tx, o Order, at, now db.Millis) error {
+	o.Confirmed = cmp.Or(at, now)
+	l := ledger{}
+	if o.Details().Validate() == nil {
+		l.spent(o)
+	}
+	if err := l.recountAll(ctx, t, o); err != nil {
+		return err
+	}
+	if _, err := t.Exec(ctx, confirmBeforeSQL, o.CallBackID, int64(o.Confirmed)); err != nil {
+		return err
+	}
+	return l.write(ctx, t)
 }
 
 const resumeOrderSQL = `UPDATE orders SET restored = 0 WHERE call_back_id = $1 AND restored <> 0`

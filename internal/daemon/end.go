@@ -89,7 +89,8 @@ func (e *end) begin(ctx context.Context, b beginning) (err error) {
 	return nil
 }
 
-// measure starts to show the figures of e and to post its alarms. It returns what the API of e is given; /metrics is no part of that if it has its own listener.
+// measure starts to show the figures of e and to post its alarms. It returns what the API of e is given; /metrics is no
+// part of that if it has its own listener.
 func (e *end) measure() (p api.Process, err error) {
 	c := e.c
 	onAPI := e.figures.handler()

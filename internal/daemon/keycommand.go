@@ -60,8 +60,8 @@ func MasterKeyFrom(ctx context.Context, command string, log *slog.Logger) (*db.M
 	return k, nil
 }
 
-// ConfiguredKey returns the master key that was given as text or that a command prints, or nil if neither is given. name is
-// the name of the setting.
+// ConfiguredKey returns the master key that was given as text or that a command prints, or nil if neither is given.
+// name is the name of the setting.
 func ConfiguredKey(name, text, command string, log *slog.Logger) (key *db.MasterKey, err error) {
 	switch env := "COUNTERSIGN_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_")); {
 	case text != "" && command != "":

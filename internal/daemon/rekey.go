@@ -20,8 +20,8 @@ type Rekeyed struct {
 }
 
 // Rekey seals everything under a new master key, in one transaction. If to is nil, it makes the key in the data
-// directory, if the old one is there. No process may use the database. It may be interrupted at any point and run again:
-// at each moment the database opens with one of the two keys, and both are at hand.
+// directory, if the old one is there. No process may use the database. It may be interrupted at any point and run
+// again: at each moment the database opens with one of the two keys, and both are at hand.
 func (p Place) Rekey(ctx context.Context, to *db.MasterKey) (r Rekeyed, err error) {
 	is, err := p.present(ctx)
 	if err != nil {

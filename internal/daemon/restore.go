@@ -32,8 +32,8 @@ type Restored struct {
 }
 
 // Restore puts a backup in the place of a SQLite database, or takes a PostgreSQL database that was put back by its own
-// means (from is empty), and begins an epoch in it. With replace it renames an existing SQLite database to Restored.Kept;
-// otherwise it refuses.
+// means (from is empty), and begins an epoch in it. With replace it renames an existing SQLite database to
+// Restored.Kept; otherwise it refuses.
 func (p Place) Restore(ctx context.Context, from string, replace bool) (r Restored, err error) {
 	if (p.DB == "") == (from == "") {
 		return r, errors.New("give the backup of a SQLite database, or the URL of a PostgreSQL database that was put back, and not both")

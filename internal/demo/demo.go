@@ -1,4 +1,5 @@
-// Package demo runs a service and a gateway on this machine, sends real deposits and withdrawals through them, and checks both databases.
+// Package demo runs a service and a gateway on this machine, sends real deposits and withdrawals through them, and
+// checks both databases.
 package demo
 
 import (

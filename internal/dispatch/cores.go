@@ -52,9 +52,9 @@ func (c *cores) each(ctx context.Context, lane countersign.Lane, n int, f func(i
 	return took, nil
 }
 
-// RunLong runs f, which keeps a core for long, such as making a key, as one more message of the notify lane. So it takes
-// no core from withdrawals. One f runs at a time, so this work never has more than one core. An error is that of ctx,
-// and f did not run.
+// RunLong runs f, which keeps a core for long, such as making a key, as one more message of the notify lane. So it
+// takes no core from withdrawals. One f runs at a time, so this work never has more than one core. An error is that of
+// ctx, and f did not run.
 func (d *Dispatcher) RunLong(ctx context.Context, f func()) error {
 	select {
 	case d.longWork <- struct{}{}:

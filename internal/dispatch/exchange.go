@@ -257,8 +257,8 @@ func (a *attempt) exchange(under *keySet, r Response, answer []byte, v Verdict) 
 	return e
 }
 
-// question puts a new requestUUID into the callback (PROTOCOL.md, B1). It returns the Question for its response, and the
-// bytes to seal.
+// question puts a new requestUUID into the callback (PROTOCOL.md, B1). It returns the Question for its response, and
+// the bytes to seal.
 func question(c outbox.Claimed, m *merchant) (q Question, plain []byte, uuid string, err error) {
 	var random [6]byte
 	_, _ = rand.Read(random[:]) // never fails

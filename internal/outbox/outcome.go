@@ -22,9 +22,10 @@ type Recorded struct {
 	Err        error // why its outcome was not recorded; nil: it was
 }
 
-// RecordOutcomes ends released withdrawals and queues the Callback of each. The same outcome again is a duplicate. Another outcome or another permit is a *ConflictError. A different end or transaction under
-// the right permit is also recorded and raises outcome_differs. If it names a transaction, the merchant gets it too,
-// because funds may have moved.
+// RecordOutcomes ends released withdrawals and queues the Callback of each. The same outcome again is a duplicate.
+// Another outcome or another permit is a *ConflictError. A different end or transaction under the right permit is also
+// recorded and raises outcome_differs. If it names a transaction, the merchant gets it too, because funds may have
+// moved.
 //
 // Everything is done in one transaction. Each item has its own result, in the order of list, and is recorded or
 // refused whatever happens to the others. If RecordOutcomes returns an error, nothing was recorded. list names each

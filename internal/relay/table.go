@@ -49,8 +49,8 @@ func (t *Table) SetCursor(ctx context.Context, from, to int64) error {
 // decision of the epoch after the cursor's. It fails while the service is not reconciled. It also fails while decisions
 // from before the restore are not written yet, because moving the cursor would lose them.
 //
-// If the service does not know the cursor's epoch, its backup was made before that epoch began, or from another copy. The
-// decisions written may then have other ids than the service has now, so the feed is read again from its beginning,
+// If the service does not know the cursor's epoch, its backup was made before that epoch began, or from another copy.
+// The decisions written may then have other ids than the service has now, so the feed is read again from its beginning,
 // which changes nothing else.
 func NextEpoch(ctx context.Context, api *client.Service, cursor int64) (int64, error) {
 	e, err := api.Epoch(ctx)

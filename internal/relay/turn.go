@@ -112,7 +112,8 @@ func (t *turn) leading(group string) []Row {
 }
 
 // sendMany sends deposits or withdrawals in as few requests as possible. If a row of a request is refused, nothing of
-// the request was taken. The rows before it, the row, and the rows after it are then sent in separate requests, in this order.
+// the request was taken. The rows before it, the row, and the rows after it are then sent in separate requests, in this
+// order.
 func (t *turn) sendMany(ctx context.Context, list []Row) {
 	for len(list) > 0 && !t.over(ctx) {
 		n := together(list, maxBatch)
