@@ -55,14 +55,6 @@ func ok(t failer, err error) {
 	}
 }
 
-// refused wants an error that says a part.
-func refused(t *testing.T, err, is error, says string) {
-	t.Helper()
-	if !errors.Is(err, is) || !strings.Contains(err.Error(), says) {
-		t.Errorf("%v, want %q", err, says)
-	}
-}
-
 // What could move money waits for another person, who sees what it was and would be, and
 // no secret. What could not changes at once.
 func TestChangeWaitsForAnApprover(t *testing.T) {

@@ -394,17 +394,6 @@ func (h *harness) counts() (c counts) {
 	return counts{len(ms), len(cs), len(ws), len(ts), len(as)}
 }
 
-// stored counts pending callbacks.
-func (h *harness) stored() (n int64) {
-	stats := must(h.store.Stats(context.Background()))(h.t)
-	for _, l := range stats.Lanes {
-		if l.State == client.CallbackPending {
-			n += l.Count
-		}
-	}
-	return n
-}
-
 // merchant makes a merchant with little work: its key is shared by the suite.
 func (h *harness) merchant(id string) client.CreatedMerchant {
 	h.t.Helper()

@@ -22,7 +22,7 @@ type refusals struct {
 	observer merchant.Observer // may be nil
 
 	mu     sync.Mutex
-	alarms []client.Alarm // not raised yet
+	alarms []client.Alarm // not raised yet, at most mostAlarms of a kind
 	warned db.Millis      // when the log last said that all are refused
 
 	// Since the last callback that was not refused: when the first was refused (0: none), and how many were, by reason.
@@ -36,7 +36,7 @@ type refusals struct {
 
 const (
 	raiseEvery = time.Second // between two calls of raise
-	mostAlarms = 1000        // between two calls of raise; more would only raise the numbers of their rows
+	mostAlarms = 1000        // of a kind wait; more would only raise the numbers of their rows
 	warnEvery  = db.Millis(time.Hour / time.Millisecond)
 
 	// There is an alarm if so many callbacks are refused and none is taken: at once for three, after this time for two.
@@ -84,8 +84,19 @@ func (r *refusals) Observe(o merchant.Observation) {
 
 // alarm notes an alarm. r must be locked.
 func (r *refusals) alarm(kind client.AlarmKind, subject string) {
-	if len(r.alarms) < mostAlarms {
-		r.alarms = append(r.alarms, client.Alarm{Kind: kind, Subject: subject, First: db.MillisOf(r.c.Now())})
+	r.add(client.Alarm{Kind: kind, Subject: subject, First: db.MillisOf(r.c.Now())})
+}
+
+// add lets a wait, unless too many of its kind do. r must be locked.
+func (r *refusals) add(a client.Alarm) {
+	waiting := 0
+	for _, b := range r.alarms {
+		if b.Kind == a.Kind {
+			waiting++
+		}
+	}
+	if waiting < mostAlarms {
+		r.alarms = append(r.alarms, a)
 	}
 }
 
@@ -168,7 +179,7 @@ func (r *refusals) allRefused(ctx context.Context) error {
 	if n < allRefusedLeast || taken >= since {
 		return nil
 	}
-	r.alarms = append(r.alarms, client.Alarm{Kind: client.AlarmAllRefused, Subject: string(most), First: now})
+	r.alarm(client.AlarmAllRefused, string(most))
 	if now-r.warned >= warnEvery {
 		r.warned = now
 		r.c.Log.Error("all callbacks are refused", "alarm", string(client.AlarmAllRefused), "refused", n, "mostly",
@@ -192,8 +203,12 @@ func (r *refusals) raise(ctx context.Context) error {
 	err := r.book.RaiseAlarms(ctx, alarms)
 	if err != nil {
 		r.mu.Lock()
-		r.alarms = append(alarms, r.alarms...)
-		r.mu.Unlock()
+		defer r.mu.Unlock()
+		newer := r.alarms
+		r.alarms = alarms
+		for _, a := range newer {
+			r.add(a)
+		}
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -162,6 +163,33 @@ func TestAllRefused(t *testing.T) {
 		keep(10 * time.Minute)
 		strict.wantAlarms(client.AlarmDepositRefused, client.AlarmRequestSuspect, client.AlarmAllRefused) // nothing came
 	})
+}
+
+// TestAlarmsInAFlood: whoever sends requests that raise one alarm keeps no other from being raised, and takes no more
+// memory while the database is away.
+func TestAlarmsInAFlood(t *testing.T) {
+	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), nil)
+	away, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 3 {
+		for range mostAlarms + 1 {
+			r.refusals.Observe(merchant.Observation{Reason: merchant.ReasonSignatureInvalid})
+		}
+		r.refusals.Observe(merchant.Observation{Reason: merchant.ReasonAccepted}) // so that not all are refused
+		if err := r.refusals.raise(away); err == nil {
+			t.Fatal("it was raised while the database was away")
+		}
+		if n := len(r.refusals.alarms); n != mostAlarms {
+			t.Fatalf("%d alarms wait", n)
+		}
+	}
+	r.refusals.mu.Lock()
+	r.refusals.alarm(client.AlarmDepositRefused, "other_content")
+	r.refusals.mu.Unlock()
+	if err := r.refusals.raise(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.wantAlarms(client.AlarmRequestSuspect, client.AlarmDepositRefused)
 }
 
 // refusedRequests counts refused requests by reason.
