@@ -19,15 +19,17 @@ import (
 var house = map[string]struct{ ours, others []string }{
 	"countersign":                     {ours: []string{"countersign/internal/strictjson"}},
 	"countersign/internal/strictjson": {},
-	"countersign/internal/signed":     {},
-	"countersign/internal/bodies":     {},
+	"countersign/internal/web":        {},
 	"countersign/envelope":            {others: []string{"filippo.io/bigmod", "github.com/dunglas/httpsfv"}},
 	"countersign/internal/db": {
 		ours:   []string{"countersign/client"},
 		others: []string{"github.com/jackc/pgx/v5", "modernc.org/sqlite", "golang.org/x/sys"},
 	},
-	"countersign/internal/lab/dbtest":       {others: []string{"github.com/go-sql-driver/mysql", "github.com/google/go-cmp", "github.com/jackc/pgx/v5", "modernc.org/sqlite"}},
-	"countersign/internal/lab/dbtest/ready": {ours: []string{"countersign/client", "countersign/internal/db", "countersign/internal/lab/dbtest"}, others: []string{"github.com/jackc/pgx/v5"}},
+	"countersign/internal/lab/dbtest": {others: []string{"github.com/go-sql-driver/mysql", "github.com/google/go-cmp", "github.com/jackc/pgx/v5", "modernc.org/sqlite"}},
+	"countersign/internal/lab/endtest": {
+		ours:   []string{"countersign/client", "countersign/internal/api", "countersign/internal/db", "countersign/internal/lab/dbtest"},
+		others: []string{"github.com/danielgtaylor/huma/v2", "github.com/jackc/pgx/v5"},
+	},
 	"countersign/internal/journal": {
 		ours:   []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/db"},
 		others: []string{"golang.org/x/mod"},
@@ -35,22 +37,22 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/internal/outbox": {ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/journal", "countersign/internal/db"}},
 	"countersign/internal/book":   {ours: []string{"countersign", "countersign/client", "countersign/merchant", "countersign/internal/journal", "countersign/internal/db", "countersign/internal/policy"}},
 	"countersign/internal/dispatch": {
-		ours:   []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/bodies", "countersign/internal/db", "countersign/internal/outbox"},
+		ours:   []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/web", "countersign/internal/db", "countersign/internal/outbox"},
 		others: []string{"code.dny.dev/ssrf"},
 	},
 	"countersign/client": {ours: []string{"countersign", "countersign/envelope"}, others: []string{"golang.org/x/mod"}},
 	"countersign/internal/api": {
-		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/journal", "countersign/internal/bodies", "countersign/internal/db",
-			"countersign/internal/strictjson", "countersign/internal/signed"},
+		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/journal", "countersign/internal/web", "countersign/internal/db",
+			"countersign/internal/strictjson"},
 		others: []string{"github.com/coreos/go-oidc/v3", "github.com/danielgtaylor/huma/v2", "golang.org/x/oauth2", "golang.org/x/time"},
 	},
 	"countersign/internal/tasks": {ours: []string{"countersign/client", "countersign/internal/api", "countersign/internal/db"}},
 	"countersign/internal/admin": {
-		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/api", "countersign/internal/journal", "countersign/internal/bodies", "countersign/internal/db",
+		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/api", "countersign/internal/journal", "countersign/internal/web", "countersign/internal/db",
 			"countersign/internal/outbox", "countersign/internal/tasks"},
 		others: []string{"github.com/danielgtaylor/huma/v2"},
 	},
-	"countersign/merchant":          {ours: []string{"countersign", "countersign/envelope", "countersign/internal/bodies"}},
+	"countersign/merchant":          {ours: []string{"countersign", "countersign/envelope", "countersign/internal/web"}},
 	"countersign/merchant/sqlinbox": {ours: []string{"countersign", "countersign/merchant"}},
 	"countersign/countersigntest": {
 		ours: []string{"countersign", "countersign/envelope", "countersign/merchant"},
@@ -63,8 +65,8 @@ var house = map[string]struct{ ours, others []string }{
 		others: []string{"github.com/BurntSushi/toml"},
 	},
 	"countersign/internal/gateway": {
-		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/internal/journal", "countersign/internal/bodies", "countersign/internal/book", "countersign/internal/api",
-			"countersign/internal/db", "countersign/internal/policy", "countersign/internal/signed", "countersign/internal/strictjson", "countersign/internal/tasks"},
+		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/internal/journal", "countersign/internal/web", "countersign/internal/book", "countersign/internal/api",
+			"countersign/internal/db", "countersign/internal/policy", "countersign/internal/strictjson", "countersign/internal/tasks"},
 		others: []string{"github.com/BurntSushi/toml", "github.com/danielgtaylor/huma/v2", "golang.org/x/time"},
 	},
 	"countersign/internal/reconcile": {ours: []string{"countersign", "countersign/client", "countersign/internal/book", "countersign/internal/db", "countersign/internal/outbox",
@@ -77,12 +79,11 @@ var house = map[string]struct{ ours, others []string }{
 		ours: []string{"countersign", "countersign/envelope", "countersign/merchant", "countersign/merchant/sqlinbox"}, others: []string{"modernc.org/sqlite"},
 	},
 	"countersign/examples/verify-ethereum": {ours: []string{"countersign", "countersign/merchant"}},
-	"countersign/internal/console":         {ours: []string{"countersign", "countersign/client", "countersign/internal/bodies"}},
+	"countersign/internal/console":         {ours: []string{"countersign", "countersign/client", "countersign/internal/web"}},
 	"countersign/internal/daemon": {
-		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/internal/admin", "countersign/internal/journal", "countersign/internal/bodies",
+		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/internal/admin", "countersign/internal/journal", "countersign/internal/web",
 			"countersign/internal/book", "countersign/internal/console", "countersign/internal/api", "countersign/internal/db", "countersign/internal/dispatch",
-			"countersign/internal/gateway", "countersign/internal/policy", "countersign/internal/outbox", "countersign/internal/reconcile",
-			"countersign/internal/signed"},
+			"countersign/internal/gateway", "countersign/internal/policy", "countersign/internal/outbox", "countersign/internal/reconcile"},
 		others: []string{"github.com/prometheus/client_golang"},
 	},
 	"countersign/internal/demo": {
@@ -94,13 +95,12 @@ var house = map[string]struct{ ours, others []string }{
 		ours: []string{"countersign", "countersign/client", "countersign/countersigntest", "countersign/envelope", "countersign/merchant",
 			"countersign/internal/daemon", "countersign/internal/db", "countersign/internal/dispatch", "countersign/internal/api", "countersign/internal/outbox"},
 	},
-	"countersign/internal/lab/apitest": {ours: []string{"countersign/client", "countersign/internal/api"}, others: []string{"github.com/danielgtaylor/huma/v2"}},
 	"countersign/internal/lab/sim": {ours: []string{"countersign", "countersign/client", "countersign/countersigntest", "countersign/envelope", "countersign/merchant", "countersign/internal/journal", "countersign/internal/reconcile", "countersign/internal/daemon",
 		"countersign/internal/db", "countersign/internal/gateway", "countersign/internal/policy"}},
 	"countersign/cmd/countersign": {
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/conformance", "countersign/countersigntest", "countersign/merchant", "countersign/internal/admin", "countersign/internal/journal",
 			"countersign/internal/api", "countersign/internal/bench", "countersign/internal/daemon", "countersign/internal/demo", "countersign/internal/gateway", "countersign/internal/policy",
-			"countersign/internal/reconcile", "countersign/internal/relay", "countersign/internal/signed"},
+			"countersign/internal/reconcile", "countersign/internal/relay", "countersign/internal/web"},
 		others: []string{"github.com/alecthomas/kong", "github.com/BurntSushi/toml"},
 	},
 }
@@ -109,7 +109,7 @@ var house = map[string]struct{ ours, others []string }{
 var restricted = map[string][]string{
 	"database/sql":        {"countersign/internal/db", "countersign/internal/lab/dbtest", "countersign/merchant/sqlinbox", "countersign/examples/go"},
 	"database/sql/driver": {},
-	"flag":                {"countersign/internal/lab/dbtest", "countersign/internal/lab/apitest"},
+	"flag":                {"countersign/internal/lab/dbtest", "countersign/internal/lab/endtest"},
 	"os/exec":             {"countersign/cmd/countersign", "countersign/internal/daemon", "countersign/internal/lab/dbtest"},
 	"os/signal":           {"countersign/cmd/countersign"},
 	"unsafe":              {},

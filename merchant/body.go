@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"countersign"
-	"countersign/internal/bodies"
+	"countersign/internal/web"
 )
 
 // readBody reads the whole body, at most MaxBody bytes of it, for at most
@@ -17,18 +17,18 @@ import (
 // deadline. If it is false, because a middleware hides the connection, the read
 // goes on in its goroutine after the time-out and ends with the connection. The caller
 // frees the body, also one that is refused.
-func (h *Handler) readBody(r *http.Request, deadline bool) (bodies.Body, *reply) {
+func (h *Handler) readBody(r *http.Request, deadline bool) (web.Body, *reply) {
 	if r.ContentLength > int64(h.c.MaxBody) {
-		return bodies.Body{}, tooLarge(fmt.Errorf("Content-Length is %d", r.ContentLength))
+		return web.Body{}, tooLarge(fmt.Errorf("Content-Length is %d", r.ContentLength))
 	}
 	if r.Body == nil {
-		return bodies.Body{}, bodyProblem(r, 0, nil)
+		return web.Body{}, bodyProblem(r, 0, nil)
 	}
 	if deadline {
 		return h.readAll(r)
 	}
 	type result struct {
-		body    bodies.Body
+		body    web.Body
 		refused *reply
 	}
 	done := make(chan result, 1)
@@ -50,17 +50,17 @@ func (h *Handler) readBody(r *http.Request, deadline bool) (bodies.Body, *reply)
 				late := <-done
 				late.body.Free()
 			}()
-			return bodies.Body{}, tooSlow(errors.New("reading the body: time-out"))
+			return web.Body{}, tooSlow(errors.New("reading the body: time-out"))
 		}
 	}
 }
 
-func (h *Handler) readAll(r *http.Request) (bodies.Body, *reply) {
-	body, err := bodies.Read(r.Body, r.ContentLength, h.c.MaxBody, h.bodies)
+func (h *Handler) readAll(r *http.Request) (web.Body, *reply) {
+	body, err := web.ReadBody(r.Body, r.ContentLength, h.c.MaxBody, h.bodies)
 	switch {
-	case errors.Is(err, bodies.ErrTooLong):
+	case errors.Is(err, web.ErrTooLong):
 		return body, tooLarge(fmt.Errorf("more than %d bytes", h.c.MaxBody))
-	case errors.Is(err, bodies.ErrBudget):
+	case errors.Is(err, web.ErrBudget):
 		return body, overloaded(err)
 	}
 	return body, bodyProblem(r, len(body.Bytes), err)

@@ -13,7 +13,7 @@ import (
 
 	"countersign"
 	"countersign/envelope"
-	"countersign/internal/bodies"
+	"countersign/internal/web"
 )
 
 // A request is admitted, opened, claimed in the Inbox (work), decided by the merchant's function (run), settled in the
@@ -52,9 +52,9 @@ func (h *Handler) admit(at countersign.Lane, w http.ResponseWriter, r *http.Requ
 		}
 	}
 	link, refused := h.verifyLink(r, body)
-	if how := bodies.Encoding(r.Header); how != "" && refused == nil {
+	if how := web.Encoding(r.Header); how != "" && refused == nil {
 		refused = cannotOpen(fmt.Errorf("%w: the header Content-Encoding says %s: %s", envelope.ErrBodyForm, how,
-			bodies.NotCompressed))
+			web.NotCompressed))
 	}
 	if refused != nil {
 		h.keepRefused(r.Context(), body, nil, link, refused)

@@ -12,7 +12,7 @@ import (
 
 	"countersign"
 	"countersign/envelope"
-	"countersign/internal/bodies"
+	"countersign/internal/web"
 )
 
 // The values of Config.NotifyPath, WithdrawPath, Timeout, BodyTimeout and
@@ -270,7 +270,7 @@ func (c *Config) complete() error {
 		return err
 	}
 	setDefault(&c.MaxBody, envelope.MaxBody)
-	setDefault(&c.MaxBodies, bodies.DefaultBudget)
+	setDefault(&c.MaxBodies, web.DefaultBudget)
 	setDefault(&c.MaxOpening, runtime.GOMAXPROCS(0))
 	setDefault(&c.MaxWaitingBlocks, DefaultMaxWaitingBlocks)
 	setDefault(&c.NotifyPath, DefaultNotifyPath)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"countersign"
-	"countersign/internal/bodies"
+	"countersign/internal/web"
 )
 
 // Handler answers callbacks (PROTOCOL.md, H2). New makes it. Many goroutines may
@@ -20,7 +20,7 @@ type Handler struct {
 	c       Config   // without its API keys
 	openers []opener // one for each key
 	opening *openings
-	bodies  *bodies.Budget
+	bodies  *web.Budget
 	lease   time.Duration
 
 	// Functions, because fmt prints the unexported fields of a struct that holds
@@ -51,7 +51,7 @@ func New(c Config) (*Handler, error) {
 		c:       c,
 		openers: openers(&c),
 		opening: newOpenings(&c),
-		bodies:  bodies.NewBudget(c.MaxBodies),
+		bodies:  web.NewBudget(c.MaxBodies),
 		lease:   2*c.Timeout + leaseMargin,
 		calls:   map[entryKey]*call{},
 		unkept:  map[entryKey]Settlement{},

@@ -9,7 +9,7 @@ import (
 
 	"countersign/client"
 	"countersign/internal/daemon"
-	"countersign/internal/signed"
+	"countersign/internal/web"
 )
 
 // storeFlags select where an end keeps its state.
@@ -82,12 +82,12 @@ func (f *daemonFlags) complete(c *daemon.Common, std streams, name, dir string,
 }
 
 // signingSecret reads the secret of a flag, or returns nil if the flag is not given.
-func signingSecret(flag string, value secret) (signed.Secret, error) {
+func signingSecret(flag string, value secret) (web.Secret, error) {
 	text, err := value.reveal(flag)
 	if err != nil || text == "" {
 		return nil, err
 	}
-	secret, err := signed.ParseSecret(text)
+	secret, err := web.ParseSecret(text)
 	if err != nil {
 		return nil, fmt.Errorf("--%s: %w", flag, err)
 	}

@@ -18,7 +18,7 @@ import (
 	"countersign"
 	"countersign/countersigntest"
 	"countersign/envelope"
-	"countersign/internal/signed"
+	"countersign/internal/web"
 	"countersign/merchant"
 )
 
@@ -175,7 +175,7 @@ func orderPath(n int, action string) string {
 // gwApp is the merchant's application, told by the nodes.
 type gwApp struct {
 	*httptest.Server
-	secret signed.Secret
+	secret web.Secret
 	mu     sync.Mutex
 	tries  map[string]int // by message id
 	bodies map[string]string
@@ -185,7 +185,7 @@ type gwApp struct {
 
 func newGwApp(t *testing.T) (a *gwApp, secret string) {
 	secret = "whsec_c2VjcmV0IG9mIHRoaXJ0eS10d28gYnl0ZXMsIG9rIQ=="
-	parsed, err := signed.ParseSecret(secret)
+	parsed, err := web.ParseSecret(secret)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func (a *gwApp) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a.mu.Lock()
-	id := r.Header.Get(signed.HeaderID)
+	id := r.Header.Get(web.HeaderID)
 	a.tries[id]++
 	receiver, _ := standardwebhooks.NewWebhookRaw(a.secret)
 	if err := receiver.Verify(body, r.Header); err != nil {

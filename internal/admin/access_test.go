@@ -10,7 +10,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/api"
-	"countersign/internal/lab/apitest"
+	"countersign/internal/lab/endtest"
 )
 
 func TestAccess(t *testing.T) {
@@ -39,7 +39,7 @@ func TestAccess(t *testing.T) {
 		id := map[string]string{"merchants": "mine", "withdrawals": w.ID, "callbacks": list[0].ID, "tokens": victim.ID, "tasks": waits.Task}[collection]
 		return strings.NewReplacer("{id}", id, "{seq}", "1").Replace(rt.Path) + map[string]string{"search": "?q=mine"}[rt.ID]
 	}
-	apitest.Access(t, e, map[int]string{
+	endtest.Access(t, e, map[int]string{
 		403: "createMerchant freeze thaw testAlarm audit auditAbout auditCheckpoint auditProve nodes stats createToken",
 		422: "addDeposits addAddress createWithdrawal", 409: "signOut",
 		200: "merchants frozen withdrawals releaseWithdrawals reportOutcomes decisions deposits callbacks resendCallbacks alarms self tokens search epoch tasks approveTasks declineTasks",

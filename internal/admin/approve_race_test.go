@@ -10,7 +10,7 @@ import (
 	"countersign/client"
 	"countersign/internal/api"
 	"countersign/internal/db"
-	"countersign/internal/lab/dbtest/ready"
+	"countersign/internal/lab/endtest"
 	"countersign/internal/outbox"
 )
 
@@ -24,7 +24,7 @@ func TestApprovalsAtTheSameMoment(t *testing.T) {
 	}{
 		{"sqlite", func(t *testing.T) (a, b *harness) { a = sqlite(t); return a, a }},
 		{"postgres", func(t *testing.T) (a, b *harness) {
-			url := ready.Postgres(outbox.End())(t)
+			url := endtest.Postgres(outbox.End())(t)
 			return newHarness(t, url), newHarness(t, url)
 		}},
 	} {

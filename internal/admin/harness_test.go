@@ -26,9 +26,8 @@ import (
 	"countersign/internal/api"
 	"countersign/internal/db"
 	"countersign/internal/journal"
-	"countersign/internal/lab/apitest"
 	"countersign/internal/lab/dbtest"
-	"countersign/internal/lab/dbtest/ready"
+	"countersign/internal/lab/endtest"
 	"countersign/internal/outbox"
 )
 
@@ -223,11 +222,11 @@ func (h *harness) keep(k api.Token) string {
 }
 
 // end is the service as the suite of both ends sees it.
-func (h *harness) end() apitest.End {
-	return apitest.End{API: h.server.api, Keep: h.keep, Pass: func() { h.pass(2 * time.Second) },
-		Ask: func(secret, method, path, contentType, body string) apitest.Answer {
+func (h *harness) end() endtest.End {
+	return endtest.End{API: h.server.api, Keep: h.keep, Pass: func() { h.pass(2 * time.Second) },
+		Ask: func(secret, method, path, contentType, body string) endtest.Answer {
 			a := h.as(secret, method, path, contentType, body)
-			return apitest.Answer{Status: a.status, Header: a.header, Body: a.body}
+			return endtest.Answer{Status: a.status, Header: a.header, Body: a.body}
 		},
 		Revoke: func(id string) {
 			ok(h.t, h.kept.Revoke(h.t.Context(), id, 5, nil))
@@ -235,7 +234,7 @@ func (h *harness) end() apitest.End {
 }
 
 func sqlite(t testing.TB, opts ...setup) *harness {
-	return newHarness(t, ready.SQLite(outbox.End())(t), opts...)
+	return newHarness(t, endtest.SQLite(outbox.End())(t), opts...)
 }
 
 func (h *harness) now() time.Time {
@@ -255,7 +254,7 @@ var shows = []string{"createMerchant", "stageRotation", "createToken", "releaseW
 
 // checked holds every answer against the document, and looks for secrets in it.
 func (h *harness) checked(next http.Handler) http.Handler {
-	seen := apitest.Fits(h.t, h.server.api, next, func(rt *api.Endpoint, r *http.Request, status int, body string) {
+	seen := endtest.Fits(h.t, h.server.api, next, func(rt *api.Endpoint, r *http.Request, status int, body string) {
 		what := fmt.Sprintf("%s %d", rt.Pattern(), status)
 		if !slices.Contains(shows, rt.ID) || status >= 400 {
 			if leaked := secrets.in(body); leaked != "" {
@@ -389,7 +388,7 @@ func (h *harness) counts() (c counts) {
 	cs, _, err2 := h.store.Callbacks(ctx, nil, client.CallbackFilter{}, 1000, "")
 	ws, _, err3 := h.store.Withdrawals(ctx, nil, client.WithdrawalFilter{}, 1000, "")
 	ts, err4 := h.kept.List(ctx)
-	as, err5 := ready.Alarms(ctx, h.store)
+	as, err5 := endtest.Alarms(ctx, h.store)
 	ok(h.t, errors.Join(err1, err2, err3, err4, err5))
 	return counts{len(ms), len(cs), len(ws), len(ts), len(as)}
 }

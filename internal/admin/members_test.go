@@ -9,7 +9,7 @@ import (
 	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/api"
-	"countersign/internal/lab/apitest"
+	"countersign/internal/lab/endtest"
 )
 
 // asMembers returns v as members that a test can spoil.
@@ -60,7 +60,7 @@ func TestEveryWrongMember(t *testing.T) {
 	e.Path = func(rt *api.Endpoint) string {
 		return strings.Replace(rt.Path, "{id}", idFor(rt, "acme", withdrawal.ID, callback.ID), 1)
 	}
-	apitest.WrongMembers(t, e, h.tokens[client.RoleAdmin], good, "addDeposits", "createWithdrawal", "releaseWithdrawals", "reportOutcomes")
+	endtest.WrongMembers(t, e, h.tokens[client.RoleAdmin], good, "addDeposits", "createWithdrawal", "releaseWithdrawals", "reportOutcomes")
 	if after := h.counts(); after != before {
 		t.Errorf("refused requests changed the store: %+v, was %+v", after, before)
 	}

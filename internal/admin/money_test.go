@@ -11,14 +11,14 @@ import (
 	"countersign/internal/api"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
-	"countersign/internal/lab/dbtest/ready"
+	"countersign/internal/lab/endtest"
 	"countersign/internal/outbox"
 )
 
 // onEachDatabase runs f on SQLite and, where it is installed, on PostgreSQL.
 func onEachDatabase(t *testing.T, f func(t *testing.T, h *harness)) {
 	t.Run("sqlite", func(t *testing.T) { f(t, sqlite(t)) })
-	t.Run("postgres", func(t *testing.T) { f(t, newHarness(t, ready.Postgres(outbox.End())(t))) })
+	t.Run("postgres", func(t *testing.T) { f(t, newHarness(t, endtest.Postgres(outbox.End())(t))) })
 }
 
 // A reader that waits gets a decision when it falls, and an empty answer when

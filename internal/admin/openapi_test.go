@@ -7,12 +7,12 @@ import (
 	"testing"
 
 	"countersign/client"
-	"countersign/internal/lab/apitest"
 	"countersign/internal/lab/dbtest"
+	"countersign/internal/lab/endtest"
 )
 
 func TestOpenAPI(t *testing.T) {
-	apitest.Document(t, sqlite(t).end(), reflect.TypeFor[*client.Service]())
+	endtest.Document(t, sqlite(t).end(), reflect.TypeFor[*client.Service]())
 }
 
 func TestOpenRoutes(t *testing.T) {

@@ -16,7 +16,6 @@ import (
 	"countersign/internal/db"
 	"countersign/internal/journal"
 	"countersign/internal/lab/dbtest"
-	"countersign/internal/lab/dbtest/ready"
 	"countersign/internal/outbox"
 )
 
@@ -71,7 +70,7 @@ func TestKilledWhileApproving(t *testing.T) {
 	if dbtest.IsWhole() {
 		kills = 12
 	}
-	for name, kind := range ready.Kinds(outbox.End()) {
+	for name, kind := range dbtest.Kinds {
 		t.Run(name, func(t *testing.T) {
 			url := kind(t)
 			d, err := db.Open(t.Context(), db.Config{URL: url, Keys: db.NewMasterKey([32]byte{7})}, outbox.End())

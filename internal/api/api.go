@@ -20,8 +20,8 @@ import (
 	"golang.org/x/time/rate"
 
 	"countersign/client"
-	"countersign/internal/bodies"
 	"countersign/internal/journal"
+	"countersign/internal/web"
 )
 
 // Process holds what a running process gives to the API of its end.
@@ -39,8 +39,8 @@ type Process struct {
 	// Log gets one line for each call that changes something, is refused or fails. Nil: discards.
 	Log *slog.Logger
 	// Bodies bounds the bytes of all request bodies that are held at once. A call that would exceed it gets 503. Nil:
-	// bodies.NewShares(0).
-	Bodies *bodies.Shares
+	// web.NewShares(0).
+	Bodies *web.Shares
 	// Version is shown in the OpenAPI document. Empty: "dev".
 	Version string
 }
@@ -54,7 +54,7 @@ func (p *Process) SetDefaults() {
 		p.Log = slog.New(slog.DiscardHandler)
 	}
 	if p.Bodies == nil {
-		p.Bodies = bodies.NewShares(0)
+		p.Bodies = web.NewShares(0)
 	}
 	p.Version = cmp.Or(p.Version, "dev")
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"countersign/internal/bodies"
+	"countersign/internal/web"
 )
 
 // TestAnnouncedBodies: a thousand connections announce 4 MiB each and send a little.
@@ -24,7 +24,7 @@ func TestAnnouncedBodies(t *testing.T) {
 	}
 	e := newEnd(t, Route{Method: "POST", Path: "/act", ID: "act", Roles: Roles{"viewer", "operator"}, Status: 204, Handler: Handle(func(*Call, None, message) (None, error) { return None{}, nil })})
 	e.c.MaxBody = 4 << 20
-	e.c.Bodies = bodies.NewShares(callers * room)
+	e.c.Bodies = web.NewShares(callers * room)
 	_, secret := e.tokens.add("viewer")
 	if err := e.ask(secret); err != nil { // it is in the cache now
 		t.Fatal(err)
@@ -90,7 +90,7 @@ func TestStrangersTakeNothing(t *testing.T) {
 	h := Handle(func(*Call, None, message) (None, error) { return None{}, nil })
 	e := newEnd(t, post("/open", Open, h), post("/act", Roles{"viewer"}, h), post("/stop", Roles{"viewer"}, Urgent(h)),
 		post("/bare", Roles{"viewer"}, Handle(func(*Call, None, None) (None, error) { return None{}, nil })))
-	e.c.MaxBody, e.c.Bodies = 4<<20, bodies.NewShares(8<<20)
+	e.c.MaxBody, e.c.Bodies = 4<<20, web.NewShares(8<<20)
 	_, secret := e.tokens.add("viewer")
 	read := 0 // bytes of the last body
 	post1 := func(path, secret string, n int) int {

@@ -20,8 +20,8 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/internal/bodies"
 	"countersign/internal/db"
+	"countersign/internal/web"
 )
 
 // Call is one request while it is handled.
@@ -38,7 +38,7 @@ type Call struct {
 	waits    *client.Proposed // if set, the answer instead of the handler's, with status 202
 	merchant string           // the merchant it is about, for the log
 	deadline bool             // WriteWithin was called
-	body     bodies.Body
+	body     web.Body
 	endRead  func() // ends the turn of a call that reads; see beginRead
 	traces   int    // how often Trace was called; trace is from the last call
 	trace    string
@@ -115,7 +115,7 @@ var errBodies = busy("too many request bodies are being read; repeat the request
 const shortBody = 16 << 10
 
 // room returns the longest body that the route takes, in bytes, and the budget it is charged to.
-func (rt *Endpoint) room() (limit int64, budget *bodies.Budget) {
+func (rt *Endpoint) room() (limit int64, budget *web.Budget) {
 	limit, of := rt.a.c.MaxBody, rt.a.c.Bodies
 	switch {
 	case rt.open():
@@ -131,22 +131,22 @@ func (c *Call) readBody(v any) error {
 	if isNone(c.rt.in) && c.R.Method == http.MethodGet {
 		return nil
 	}
-	if compressed := bodies.Encoding(c.R.Header); compressed != "" {
+	if compressed := web.Encoding(c.R.Header); compressed != "" {
 		return NewProblem(http.StatusUnsupportedMediaType, "",
-			At("header.Content-Encoding", "is "+compressed+": "+bodies.NotCompressed))
+			At("header.Content-Encoding", "is "+compressed+": "+web.NotCompressed))
 	}
 	limit, budget := c.rt.room()
 	if c.R.ContentLength > limit {
 		return &http.MaxBytesError{Limit: limit}
 	}
 	var err error
-	c.body, err = bodies.Read(http.MaxBytesReader(c.W, c.R.Body, limit), c.R.ContentLength, int(limit), budget)
+	c.body, err = web.ReadBody(http.MaxBytesReader(c.W, c.R.Body, limit), c.R.ContentLength, int(limit), budget)
 	var tooLarge *http.MaxBytesError
 	switch {
 	case err == nil:
 	case errors.As(err, &tooLarge):
 		return err
-	case errors.Is(err, bodies.ErrBudget):
+	case errors.Is(err, web.ErrBudget):
 		return errBodies
 	default:
 		return NewProblem(http.StatusBadRequest, "the body could not be read")

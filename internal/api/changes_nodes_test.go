@@ -10,13 +10,12 @@ import (
 	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
-	"countersign/internal/lab/dbtest/ready"
 	"countersign/internal/outbox"
 )
 
 // A change ends when its proposer's token does, and after 14 days.
 func TestChangesEnd(t *testing.T) {
-	for name, url := range ready.Kinds(outbox.End()) {
+	for name, url := range dbtest.Kinds {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
 			r := newQuorumRig(t, open(t, url(t), outbox.End()), ChangesConfig{})
@@ -83,7 +82,7 @@ func hashText(n int) string {
 // TestDecidedOnce: of the decisions of one change the first stands, whatever the second says; nothing is left of what was
 // sealed.
 func TestDecidedOnce(t *testing.T) {
-	for name, kind := range ready.Kinds(outbox.End()) {
+	for name, kind := range dbtest.Kinds {
 		t.Run(name, func(t *testing.T) {
 			d := open(t, kind(t), outbox.End())
 			for i, states := range [][2]client.TaskState{{client.TaskDone, client.TaskDeclined}, {client.TaskDeclined, client.TaskDone}, {client.TaskStale, client.TaskDone}} {

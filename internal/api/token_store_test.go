@@ -11,7 +11,6 @@ import (
 	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
-	"countersign/internal/lab/dbtest/ready"
 	"countersign/internal/outbox"
 )
 
@@ -59,7 +58,7 @@ func twoNodes(t *testing.T) [2]*db.DB {
 // eachEnd runs test with a database of each end, of each kind.
 func eachEnd(t *testing.T, test func(*testing.T, *db.DB)) {
 	for _, end := range []db.End{outbox.End(), book.End()} {
-		for name, url := range ready.Kinds(end) {
+		for name, url := range dbtest.Kinds {
 			t.Run(end.Name+"/"+name, func(t *testing.T) {
 				test(t, open(t, url(t), end))
 			})

@@ -12,7 +12,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
-	"countersign/internal/lab/dbtest/ready"
+	"countersign/internal/lab/endtest"
 	"countersign/merchant"
 )
 
@@ -197,7 +197,7 @@ func raise(t *testing.T, b *Book, list ...client.Alarm) {
 // shownAlarms gives each row as number, kind, subject, times and state.
 func shownAlarms(t *testing.T, b *Book) (list []string) {
 	t.Helper()
-	all, err := ready.Alarms(ctx, b)
+	all, err := endtest.Alarms(ctx, b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +219,7 @@ func TestAlarmRows(t *testing.T) {
 			}
 			raise(t, b, append(list, client.Alarm{Kind: client.AlarmDepositRefused, Subject: []string{"spliced", "other_content"}[i%2], First: db.Millis(i + 1)})...)
 		}
-		all, err := ready.Alarms(ctx, b)
+		all, err := endtest.Alarms(ctx, b)
 		if err != nil || len(all) != 3 {
 			t.Fatalf("%+v, %v", all, err)
 		}
@@ -482,7 +482,7 @@ func TestAlarmsEnd(t *testing.T) {
 				c(k)
 			}
 		}
-		list, err := ready.Alarms(ctx, b)
+		list, err := endtest.Alarms(ctx, b)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,7 +7,7 @@ import (
 
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
-	"countersign/internal/lab/dbtest/ready"
+	"countersign/internal/lab/endtest"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
@@ -18,7 +18,7 @@ var ctx = context.Background()
 var dialects = []struct {
 	name string
 	url  func(testing.TB) string
-}{{"sqlite", ready.SQLite(End())}, {"postgres", ready.Postgres(End())}}
+}{{"sqlite", endtest.SQLite(End())}, {"postgres", endtest.Postgres(End())}}
 
 func eachDialect(t *testing.T, test func(*testing.T, string)) {
 	for _, d := range dialects {

@@ -12,7 +12,7 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
-	"countersign/internal/lab/dbtest/ready"
+	"countersign/internal/lab/endtest"
 	"countersign/merchant"
 )
 
@@ -151,7 +151,7 @@ func TestKeptPlans(t *testing.T) {
 			"Index Cond: ((symbol = $1) AND (tenant_user_id = $4) AND (span = 60000) AND (start >= $3) AND (start < $5))",
 			"Index Cond: ((symbol = $1) AND (tenant_user_id = $4) AND (span = 86400000) AND (start >= $6))"}},
 	} {
-		got := ready.PlanKept(t, s, look.types, look.text, look.arguments)
+		got := endtest.PlanKept(t, s, look.types, look.text, look.arguments)
 		for _, want := range look.wants {
 			if !strings.Contains(got, want) {
 				t.Errorf("want %s in\n%s", want, got)

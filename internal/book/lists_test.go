@@ -14,7 +14,7 @@ import (
 	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
-	"countersign/internal/lab/dbtest/ready"
+	"countersign/internal/lab/endtest"
 )
 
 // TestListPlans asks the planner of both databases: every list reads an index in its
@@ -24,7 +24,7 @@ func TestListPlans(t *testing.T) {
 		fillForPlans(t, b)
 		check := func(what string, sorted bool, text string, args []any, indexes ...string) {
 			t.Helper()
-			got := ready.Plan(t, b.DB, text, args)
+			got := endtest.Plan(t, b.DB, text, args)
 			served := slices.ContainsFunc(indexes, func(i string) bool { return strings.Contains(got, i) })
 			whole := strings.Contains(got, "SCAN") && len(args) > 1 && !strings.Contains(got, "SCAN inbox USING INDEX") || strings.Contains(got, "Seq Scan")
 			sorts := strings.Contains(got, "TEMP B-TREE") || strings.Contains(got, "Sort Key")
@@ -107,7 +107,7 @@ func TestListPlans(t *testing.T) {
 		}
 		check("the first deposit of a transfer", true, firstOfTransferSQL, []any{"i1"}, "inbox_transfer")
 		check("deposits", false, listDepositsSQL, []any{int64(1), int64(10)}, "INTEGER PRIMARY KEY", "deposits_pkey")
-		searched := ready.Plan(t, b.DB, searchSQL, []any{"x", "x", int64(1), int64(1), int64(1)})
+		searched := endtest.Plan(t, b.DB, searchSQL, []any{"x", "x", int64(1), int64(1), int64(1)})
 		for _, index := range []string{"deposits_tracking", "deposits_tx", "deposits_user", "deposits_address", "orders_tx", "orders_user", "orders_address",
 			"addresses_user", "addresses_new", "addresses_old"} {
 			if !strings.Contains(searched, index) {

@@ -13,7 +13,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
-	"countersign/internal/lab/dbtest/ready"
+	"countersign/internal/lab/endtest"
 	"countersign/merchant"
 )
 
@@ -86,7 +86,7 @@ func TestExecutedByBooks(t *testing.T) {
 			if o, err := b.Order(ctx, "o"); err != nil || o.State != client.OrderExecuted || o.TxID != "tx" {
 				t.Errorf("%q: %+v, %v", tx, o, err)
 			}
-			list, err := ready.Alarms(ctx, b)
+			list, err := endtest.Alarms(ctx, b)
 			list = slices.DeleteFunc(list, func(a client.Alarm) bool { return a.Kind == client.AlarmRestored })
 			if twice := len(list) == 1 && list[0].Kind == client.AlarmExecutedTwice; err != nil || twice != (tx == "other") || !twice && len(list) > 0 {
 				t.Errorf("%q: alarms %+v, %v", tx, list, err)

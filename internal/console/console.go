@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"countersign/internal/bodies"
+	"countersign/internal/web"
 )
 
 // Sealer seals what a browser keeps, under keys that all nodes of the end have. It also keeps, for all nodes, which
@@ -37,7 +37,7 @@ type Config struct {
 	// another database are not this console's. Required.
 	Database string
 	// Bodies bounds the bytes of forms held at once, together with the API's. Required.
-	Bodies *bodies.Shares
+	Bodies *web.Shares
 	// Now is the clock of sessions. Required.
 	Now func() time.Time
 	// Log gets what pages could not do. Required.
@@ -158,8 +158,8 @@ var urgent = []string{"POST /console/stop/freeze", "POST /console/stop/thaw", "P
 	"POST /console/tokens/{id}/revoke"}
 
 // read reads the form of a request. The form must be freed, even after an error.
-func read(r *http.Request, most int, budget *bodies.Budget) (bodies.Body, error) {
-	b, err := bodies.Read(r.Body, r.ContentLength, most, budget)
+func read(r *http.Request, most int, budget *web.Budget) (web.Body, error) {
+	b, err := web.ReadBody(r.Body, r.ContentLength, most, budget)
 	r.Body = io.NopCloser(bytes.NewReader(b.Bytes))
 	if err == nil {
 		err = r.ParseForm()

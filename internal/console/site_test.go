@@ -16,10 +16,10 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/internal/bodies"
 	"countersign/internal/console"
 	"countersign/internal/daemon"
 	"countersign/internal/db"
+	"countersign/internal/web"
 )
 
 // site is a console as a program sees it: a browser without JavaScript.
@@ -181,6 +181,6 @@ func (noSealer) SessionEnded(context.Context, string) (bool, error)             
 // bare returns the consoles of both ends over an API that is none of theirs.
 func bare(t testing.TB, api http.Handler) (service, gateway *console.Console) {
 	t.Helper()
-	c := console.Config{API: api, Sealer: noSealer{}, Database: "none", Bodies: bodies.NewShares(0), Now: time.Now, Log: slog.New(slog.DiscardHandler)}
+	c := console.Config{API: api, Sealer: noSealer{}, Database: "none", Bodies: web.NewShares(0), Now: time.Now, Log: slog.New(slog.DiscardHandler)}
 	return must(console.NewService(c))(t), must(console.NewGateway(c))(t)
 }

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"countersign/client"
-	"countersign/internal/bodies"
+	"countersign/internal/web"
 )
 
 // visit is one request for a page by a signed-in person.
@@ -46,7 +46,7 @@ func (c *Console) page(p page) http.Handler {
 			if slices.Contains(urgent, p.pattern) {
 				budget = c.Bodies.Urgent
 			}
-			var form bodies.Body
+			var form web.Body
 			form, err = read(r, maxForm, budget)
 			defer form.Free()
 		}
@@ -205,9 +205,9 @@ func statusOf(err error) int {
 	switch {
 	case errors.As(err, &p):
 		return p.Status
-	case errors.Is(err, bodies.ErrTooLong):
+	case errors.Is(err, web.ErrTooLong):
 		return http.StatusRequestEntityTooLarge
-	case errors.Is(err, client.ErrUnavailable), errors.Is(err, bodies.ErrBudget):
+	case errors.Is(err, client.ErrUnavailable), errors.Is(err, web.ErrBudget):
 		return http.StatusServiceUnavailable
 	}
 	return http.StatusInternalServerError

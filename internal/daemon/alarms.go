@@ -10,7 +10,7 @@ import (
 	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/journal"
-	"countersign/internal/signed"
+	"countersign/internal/web"
 )
 
 // AlarmPosting configures where a daemon posts its alarms.
@@ -19,7 +19,7 @@ type AlarmPosting struct {
 	URL string
 	// Secret signs the messages. Empty: the one in the data directory, made on first start. It is required with a
 	// shared database.
-	Secret signed.Secret
+	Secret web.Secret
 }
 
 // NoSecretError means that a daemon signs what it posts and shares its database, but was not given the secret that all
@@ -31,7 +31,7 @@ func (e *NoSecretError) Error() string {
 }
 
 // sharesSecret returns a *NoSecretError if what is posted to url has no secret that other daemons have too.
-func (s Storage) sharesSecret(name, url string, secret signed.Secret) error {
+func (s Storage) sharesSecret(name, url string, secret web.Secret) error {
 	if url != "" && len(secret) == 0 && s.DB != "" {
 		return &NoSecretError{name}
 	}
@@ -43,13 +43,13 @@ const (
 	alarmGrace = 15 * time.Second
 )
 
-var alarmDelay = signed.Delay // shorter in a test
+var alarmDelay = web.RetryDelay // shorter in a test
 
 // alarmPoster posts the messages about the alarms of one end, one at a time. Several processes of one database share
 // the work. Each message is posted until it is taken or is a week old, with the alarm in its state at that time.
 type alarmPoster struct {
 	db      *db.DB
-	to      *signed.Poster
+	to      *web.Poster
 	journal *journal.Log
 	now     func() time.Time
 	log     *slog.Logger
@@ -67,7 +67,7 @@ func (s Storage) alarmPoster(c AlarmPosting, d *db.DB, l *journal.Log, now func(
 		return nil, err
 	}
 	p := &alarmPoster{db: d, journal: l, now: now, log: log, random: s.World.random}
-	p.to, err = signed.NewPoster(signed.Config{URL: c.URL, Secret: c.Secret, Agent: "countersign/" + Version, Now: now,
+	p.to, err = web.NewPoster(web.PosterConfig{URL: c.URL, Secret: c.Secret, Agent: "countersign/" + Version, Now: now,
 		Dial: s.World.Dial})
 	if err != nil {
 		return nil, fmt.Errorf("the alarm URL or its secret: %w", err)
@@ -118,13 +118,13 @@ func (p *alarmPoster) one(ctx context.Context) (bool, error) {
 	attrs := []slog.Attr{slog.String("message", string(post.Event)), slog.Int64("alarm", post.Alarm.Seq),
 		slog.String("kind", string(post.Alarm.Kind)), slog.Int("attempt", post.Attempts),
 		slog.String("result", string(result))}
-	if result == signed.Done {
+	if result == web.Posted {
 		p.log.LogAttrs(ctx, slog.LevelInfo, "alarm posted", attrs...)
 		return true, p.db.SettleAlarmPost(ctx, post, true, 0)
 	}
 	attrs = append(attrs, slog.Int("status", status))
 	if err != nil {
-		attrs = append(attrs, slog.String("error", signed.WithoutURL(err)))
+		attrs = append(attrs, slog.String("error", web.WithoutURL(err)))
 	}
 	p.log.LogAttrs(ctx, slog.LevelWarn, "alarm not posted", attrs...)
 	return true, p.db.SettleAlarmPost(ctx, post, false, db.MillisOf(p.now().Add(alarmDelay(post.Attempts, p.random()))))
@@ -163,9 +163,9 @@ func (p *alarmPoster) test(ctx context.Context) (client.AlarmTest, error) {
 		return client.AlarmTest{}, err
 	}
 	result, status, err := p.to.Post(ctx, fmt.Sprintf("%s_alarm_test_%d", p.journal.End(), now.UnixNano()), body)
-	out := client.AlarmTest{Taken: result == signed.Done, Status: status}
+	out := client.AlarmTest{Taken: result == web.Posted, Status: status}
 	if err != nil {
-		out.Error = signed.WithoutURL(err)
+		out.Error = web.WithoutURL(err)
 	}
 	return out, nil
 }

@@ -18,13 +18,13 @@ import (
 
 	"countersign/client"
 	"countersign/internal/db"
-	"countersign/internal/signed"
+	"countersign/internal/web"
 )
 
 // alarmApp takes alarms, refuses the first attempt of each and writes down what came.
 type alarmApp struct {
 	*httptest.Server
-	secret signed.Secret
+	secret web.Secret
 	t      *testing.T
 	takes  atomic.Bool // also the first attempt
 	mu     sync.Mutex
@@ -32,7 +32,7 @@ type alarmApp struct {
 }
 
 func startAlarmApp(t *testing.T) *alarmApp {
-	secret, err := signed.ParseSecret("whsec_c2VjcmV0IG9mIHRoaXJ0eS10d28gYnl0ZXMsIG9rIQ==")
+	secret, err := web.ParseSecret("whsec_c2VjcmV0IG9mIHRoaXJ0eS10d28gYnl0ZXMsIG9rIQ==")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func (a *alarmApp) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	id := r.Header.Get(signed.HeaderID)
+	id := r.Header.Get(web.HeaderID)
 	a.bodies[id] = append(a.bodies[id], string(body))
 	if len(a.bodies[id]) == 1 && !a.takes.Load() {
 		w.WriteHeader(http.StatusServiceUnavailable)
@@ -95,7 +95,7 @@ func withoutCheckpoint(t *testing.T, body string) string {
 // whatever restarts.
 func TestAlarmURL(t *testing.T) {
 	alarmDelay = func(int, float64) time.Duration { return 50 * time.Millisecond }
-	defer func() { alarmDelay = signed.Delay }()
+	defer func() { alarmDelay = web.RetryDelay }()
 	often := World{World: db.World{Every: func(time.Duration) time.Duration { return 10 * time.Millisecond }}}
 	app := startAlarmApp(t)
 	dir, token := t.TempDir(), ""

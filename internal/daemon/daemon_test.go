@@ -21,7 +21,7 @@ import (
 	"countersign/internal/db"
 	"countersign/internal/gateway"
 	"countersign/internal/lab/dbtest"
-	"countersign/internal/signed"
+	"countersign/internal/web"
 	"countersign/merchant"
 )
 
@@ -90,7 +90,7 @@ func startBoth(t *testing.T, dir, serviceDB, gatewayDB string) *bothEnds {
 	key, private := newPair(t)
 	forward := gateway.Forwarding{URL: "http://127.0.0.1:1/in"} // where nobody listens
 	if gatewayDB != "" {
-		if forward.Secret, err = signed.ParseSecret("whsec_c2VjcmV0IG9mIHRoaXJ0eS10d28gYnl0ZXMsIG9rIQ=="); err != nil {
+		if forward.Secret, err = web.ParseSecret("whsec_c2VjcmV0IG9mIHRoaXJ0eS10d28gYnl0ZXMsIG9rIQ=="); err != nil {
 			t.Fatal(err)
 		}
 	}

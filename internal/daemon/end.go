@@ -11,10 +11,10 @@ import (
 
 	"countersign/client"
 	"countersign/internal/api"
-	"countersign/internal/bodies"
 	"countersign/internal/console"
 	"countersign/internal/db"
 	"countersign/internal/journal"
+	"countersign/internal/web"
 )
 
 // end is what a process of either end consists of: database, log, alarms, figures and listeners.
@@ -29,7 +29,7 @@ type end struct {
 	alarms    *alarmPoster // nil: alarms are not posted
 	heart     *heart
 	figures   *figures
-	held      *bodies.Shares
+	held      *web.Shares
 	listeners []*Listener
 	api       *Listener        // one of them
 	console   *console.Console // nil: none
@@ -85,7 +85,7 @@ func (e *end) begin(ctx context.Context, b beginning) (err error) {
 		}
 	}
 	e.heart = newHeart(e.db, e.node, e.clock.Now)
-	e.held = bodies.NewShares(c.MaxBodies)
+	e.held = web.NewShares(c.MaxBodies)
 	return nil
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"countersign/internal/gateway"
-	"countersign/internal/signed"
+	"countersign/internal/web"
 	"countersign/merchant"
 )
 
@@ -29,7 +29,7 @@ func newGatewayFigures(f *figures) *gatewayFigures {
 		forwardTook: f.times("countersign_gateway_forward_seconds", "Time of one attempt to tell the application.",
 			0.001, 15),
 	}
-	for _, r := range []signed.Result{signed.Done, signed.Status, signed.Timeout, signed.Failed} {
+	for _, r := range []web.PostResult{web.Posted, web.PostStatus, web.PostTimeout, web.PostFailed} {
 		m.forwards.WithLabelValues(string(r)) // from 0, so that the first one is seen as a rise
 	}
 	m.forwardTook.WithLabelValues()
@@ -41,7 +41,7 @@ func (m *gatewayFigures) Observe(o merchant.Observation) {
 	m.took.WithLabelValues(o.Type.String()).Observe(o.Duration.Seconds())
 }
 
-func (m *gatewayFigures) Forwarded(result signed.Result, took time.Duration) {
+func (m *gatewayFigures) Forwarded(result web.PostResult, took time.Duration) {
 	m.forwards.WithLabelValues(string(result)).Inc()
 	m.forwardTook.WithLabelValues().Observe(took.Seconds())
 }

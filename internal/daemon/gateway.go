@@ -19,7 +19,7 @@ import (
 	"countersign/internal/console"
 	"countersign/internal/gateway"
 	"countersign/internal/policy"
-	"countersign/internal/signed"
+	"countersign/internal/web"
 	"countersign/merchant"
 )
 
@@ -128,7 +128,7 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 
 // signingSecret returns the secret that was given for what is posted to url, or that of a file of the data directory,
 // which the first start makes.
-func (s Storage) signingSecret(url string, secret signed.Secret, name string) (signed.Secret, error) {
+func (s Storage) signingSecret(url string, secret web.Secret, name string) (web.Secret, error) {
 	if url == "" || len(secret) > 0 {
 		return secret, nil
 	}
@@ -136,7 +136,7 @@ func (s Storage) signingSecret(url string, secret signed.Secret, name string) (s
 	_, _ = rand.Read(fresh[:]) // never fails
 	text, err := keepSecret(s.file(name), "whsec_"+base64.StdEncoding.EncodeToString(fresh[:]))
 	if err == nil {
-		secret, err = signed.ParseSecret(text)
+		secret, err = web.ParseSecret(text)
 	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w", name, err)

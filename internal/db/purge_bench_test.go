@@ -10,7 +10,7 @@ import (
 	"countersign"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
-	"countersign/internal/lab/dbtest/ready"
+	"countersign/internal/lab/endtest"
 	"countersign/internal/outbox"
 )
 
@@ -27,7 +27,7 @@ func realDeposit(i int) outbox.NewCallback {
 // on both kinds. It tells the p99 of keeping a deposit in the slices, and the quotients of the pairs.
 func BenchmarkBeside(b *testing.B) {
 	const rows, pairs, slice, rate = 20_000, 10, 6 * time.Second, 200
-	for name, url := range ready.Kinds(outbox.End()) {
+	for name, url := range endtest.Kinds(outbox.End()) {
 		b.Run(name, func(b *testing.B) {
 			o := newService(b, url(b))
 			settled(b, o, rows, realDeposit)

@@ -16,7 +16,7 @@ import (
 	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
-	"countersign/internal/lab/dbtest/ready"
+	"countersign/internal/lab/endtest"
 	"countersign/internal/outbox"
 )
 
@@ -54,7 +54,7 @@ func ok(t testing.TB, err error) {
 }
 
 func onEachDatabase(t *testing.T, end db.End, fn func(t *testing.T, url string)) {
-	for name, url := range ready.Kinds(end) {
+	for name, url := range endtest.Kinds(end) {
 		t.Run(name, func(t *testing.T) { fn(t, url(t)) })
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"countersign/internal/db"
 	"countersign/internal/journal"
 	"countersign/internal/lab/dbtest"
-	"countersign/internal/lab/dbtest/ready"
+	"countersign/internal/lab/endtest"
 	"countersign/internal/outbox"
 )
 
@@ -26,7 +26,7 @@ func key(n byte) *db.MasterKey { return db.NewMasterKey([32]byte{n}) }
 var dialects = []struct {
 	name string
 	url  func(testing.TB) string
-}{{"sqlite", ready.SQLite(outbox.End())}, {"postgres", ready.Postgres(outbox.End())}}
+}{{"sqlite", endtest.SQLite(outbox.End())}, {"postgres", endtest.Postgres(outbox.End())}}
 
 func openService(t *testing.T, url string, k *db.MasterKey) *outbox.Outbox {
 	t.Helper()

@@ -9,8 +9,8 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/envelope"
-	"countersign/internal/bodies"
 	"countersign/internal/db"
+	"countersign/internal/web"
 )
 
 // Question is what Judge needs to know of an attempt.
@@ -101,7 +101,7 @@ func judgeResponse(q Question, r Response, open func(string) ([]byte, []int, err
 	if err != nil {
 		v.Reason, v.Facts = client.ReasonResponseMalformed, unreadFacts(err, r.Body)
 		if r.Encoding != "" {
-			v.Facts = client.Fact{Cause: "the header Content-Encoding says " + r.Encoding + ": " + bodies.NotCompressed}
+			v.Facts = client.Fact{Cause: "the header Content-Encoding says " + r.Encoding + ": " + web.NotCompressed}
 			return v
 		}
 		var member *countersign.MemberError

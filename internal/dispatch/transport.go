@@ -22,7 +22,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/envelope"
-	"countersign/internal/bodies"
+	"countersign/internal/web"
 )
 
 // Limits of one exchange (PROTOCOL.md, HTTP).
@@ -188,9 +188,9 @@ func (t *transport) post(ctx context.Context, q request) Response {
 	if resp.ContentLength > maxResponseBody {
 		return tooLarge
 	}
-	body, err := bodies.Read(resp.Body, resp.ContentLength, maxResponseBody, nil)
+	body, err := web.ReadBody(resp.Body, resp.ContentLength, maxResponseBody, nil)
 	switch {
-	case errors.Is(err, bodies.ErrTooLong):
+	case errors.Is(err, web.ErrTooLong):
 		return tooLarge
 	case err != nil:
 		q.reached(phaseBody)
@@ -198,7 +198,7 @@ func (t *transport) post(ctx context.Context, q request) Response {
 		r.Status = resp.StatusCode
 		return r
 	}
-	r := Response{Status: resp.StatusCode, Body: body.Bytes, Encoding: bodies.Encoding(resp.Header)}
+	r := Response{Status: resp.StatusCode, Body: body.Bytes, Encoding: web.Encoding(resp.Header)}
 	if q.signature != nil {
 		r.Header = envelope.LinkHeaders(resp.Header)
 	}

@@ -18,7 +18,7 @@ import (
 	"countersign/internal/admin"
 	"countersign/internal/api"
 	"countersign/internal/db"
-	"countersign/internal/lab/dbtest/ready"
+	"countersign/internal/lab/endtest"
 	"countersign/internal/outbox"
 	"countersign/internal/policy"
 )
@@ -276,7 +276,7 @@ func TestTasksAgreeWithTheRule(t *testing.T) {
 	for _, d := range dialects {
 		kinds["gateway/"+d.name] = func(t *testing.T) *agreeEnd { return gatewayEnd(t, d.url(t)) }
 	}
-	for name, url := range ready.Kinds(outbox.End()) {
+	for name, url := range endtest.Kinds(outbox.End()) {
 		kinds["service/"+name] = func(t *testing.T) *agreeEnd { return serviceEnd(t, url(t)) }
 	}
 	for name, make := range kinds {

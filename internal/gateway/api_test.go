@@ -13,7 +13,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
-	"countersign/internal/lab/apitest"
+	"countersign/internal/lab/endtest"
 )
 
 // user is somebody at the API: a client, and what it is made of.
@@ -166,7 +166,7 @@ func TestAddOrderAgain(t *testing.T) {
 
 func TestAccess(t *testing.T) {
 	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), nil)
-	apitest.Access(t, r.end(), nil, nil, append(client.Role("").AtGateway(), client.RoleCore)...) // core: of a service
+	endtest.Access(t, r.end(), nil, nil, append(client.Role("").AtGateway(), client.RoleCore)...) // core: of a service
 }
 
 // A gateway has one merchant, so nothing is bound to any.

@@ -17,7 +17,7 @@ import (
 	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/policy"
-	"countersign/internal/signed"
+	"countersign/internal/web"
 	"countersign/merchant"
 )
 
@@ -72,7 +72,7 @@ const questionLease = 5 * time.Second
 type Observer interface {
 	merchant.Observer
 	// Forwarded is called after each attempt to forward an entry to the application.
-	Forwarded(result signed.Result, took time.Duration)
+	Forwarded(result web.PostResult, took time.Duration)
 }
 
 // Gateway is the merchant's end as a daemon. Use New to make one.

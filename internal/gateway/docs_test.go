@@ -13,7 +13,7 @@ import (
 
 	"countersign/client"
 	"countersign/internal/lab/dbtest"
-	"countersign/internal/signed"
+	"countersign/internal/web"
 )
 
 func forwardingPage(t *testing.T) string {
@@ -128,7 +128,7 @@ func snippetMessages(key []byte) (args []string, want string) {
 	// Ahead of the clock, so that what is fresh here is fresh when a slow program starts.
 	secret, now, body := "whsec_"+base64.StdEncoding.EncodeToString(key), time.Now().Add(4*time.Minute), `{"type": "deposit.taken", "data": {"symbol": "Ü"}}`
 	message := func(at time.Time) []string {
-		return []string{secret + "\n", "deposit_17", strconv.FormatInt(at.Unix(), 10), signed.Sign(signed.Secret(key), "deposit_17", at, []byte(body)), body}
+		return []string{secret + "\n", "deposit_17", strconv.FormatInt(at.Unix(), 10), web.Sign(web.Secret(key), "deposit_17", at, []byte(body)), body}
 	}
 	with := func(at int, value string) []string {
 		m := message(now)
@@ -139,7 +139,7 @@ func snippetMessages(key []byte) (args []string, want string) {
 	// Whoever is sent an empty secret, or "A", can be signed for by anybody.
 	by := func(secret string, key []byte) []string {
 		m := message(now)
-		m[0], m[3] = secret, signed.Sign(key, "deposit_17", now, []byte(body))
+		m[0], m[3] = secret, web.Sign(key, "deposit_17", now, []byte(body))
 		return m
 	}
 	messages := []struct {

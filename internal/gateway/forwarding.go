@@ -12,7 +12,7 @@ import (
 
 	"countersign/internal/book"
 	"countersign/internal/db"
-	"countersign/internal/signed"
+	"countersign/internal/web"
 )
 
 // Forwarding says where deposits and events are posted for the merchant's application, with the headers of Standard
@@ -21,8 +21,8 @@ import (
 type Forwarding struct {
 	// URL is https, or http to a loopback address. Private networks are allowed. Empty: nothing is forwarded.
 	URL string
-	// Secret signs. Required with URL; see signed.ParseSecret.
-	Secret signed.Secret
+	// Secret signs. Required with URL; see web.ParseSecret.
+	Secret web.Secret
 	// OnlyNew makes the first start begin with the next new entry of each feed, not with the first one. Later starts go
 	// on where forwarding stopped and ignore it.
 	OnlyNew bool
@@ -43,7 +43,7 @@ const (
 type sender struct {
 	book *book.Book
 	c    Config
-	to   *signed.Poster
+	to   *web.Poster
 	poll time.Duration // longest pause between looks
 }
 
@@ -59,9 +59,9 @@ func newSender(b *book.Book, c Config) (*sender, error) {
 }
 
 // poster returns a poster to one of the merchant's systems.
-func (c *Config) poster(url string, secret signed.Secret, timeout time.Duration,
-	connections int) (*signed.Poster, error) {
-	return signed.NewPoster(signed.Config{URL: url, Dial: c.Dial, Secret: secret, Timeout: timeout,
+func (c *Config) poster(url string, secret web.Secret, timeout time.Duration,
+	connections int) (*web.Poster, error) {
+	return web.NewPoster(web.PosterConfig{URL: url, Dial: c.Dial, Secret: secret, Timeout: timeout,
 		Connections: connections, Agent: "countersign/" + c.Version, Now: c.Now})
 }
 
@@ -191,18 +191,18 @@ func (s *sender) one(ctx context.Context, f book.Forward, latest time.Time) {
 	attrs := []slog.Attr{slog.String("feed", string(f.Feed)), slog.Int64("seq", f.Seq), slog.Int("attempt", f.Attempts),
 		slog.String("result", string(result)), slog.Int64("ms", took.Milliseconds())}
 	end := func(ctx context.Context) error { return s.book.ForwardDone(ctx, f) }
-	if result != signed.Done {
+	if result != web.Posted {
 		level, text = slog.LevelWarn, "not forwarded"
 		attrs = append(attrs, slog.Int("status", status))
 		reason := string(result)
 		switch {
-		case result == signed.Status:
+		case result == web.PostStatus:
 			reason = fmt.Sprintf("status %d", status)
 		case err != nil:
-			reason += ": " + signed.WithoutURL(err)
-			attrs = append(attrs, slog.String("error", signed.WithoutURL(err)))
+			reason += ": " + web.WithoutURL(err)
+			attrs = append(attrs, slog.String("error", web.WithoutURL(err)))
 		}
-		due := db.MillisOf(s.c.Now().Add(signed.Delay(f.Attempts, s.c.Random())))
+		due := db.MillisOf(s.c.Now().Add(web.RetryDelay(f.Attempts, s.c.Random())))
 		end = func(ctx context.Context) error { return s.book.ForwardFailed(ctx, f, reason, due) }
 	}
 	s.c.Log.LogAttrs(ctx, level, text, attrs...)
@@ -231,12 +231,12 @@ func (s *sender) settle(ctx context.Context, lease time.Duration, end func(conte
 	}
 }
 
-func (s *sender) post(ctx context.Context, f book.Forward) (signed.Result, int, error) {
+func (s *sender) post(ctx context.Context, f book.Forward) (web.PostResult, int, error) {
 	ctx, cancel := context.WithTimeout(ctx, forwardTimeout)
 	defer cancel()
 	body, err := forwardBody(ctx, s.book, f)
 	if err != nil {
-		return signed.Failed, 0, err
+		return web.PostFailed, 0, err
 	}
 	return s.to.Post(ctx, book.ForwardID(f.Feed, f.Seq), body)
 }

@@ -13,14 +13,14 @@ import (
 	"countersign/internal/api"
 	"countersign/internal/book"
 	"countersign/internal/db"
-	"countersign/internal/lab/dbtest/ready"
+	"countersign/internal/lab/endtest"
 	"countersign/merchant"
 )
 
 // TestForwardingRestsWhileNothingCanBeClaimed: what is due stays due while a disk takes no
 // claims. The sender must not claim in a loop: each claim that fails is a line in the log.
 func TestForwardingRestsWhileNothingCanBeClaimed(t *testing.T) {
-	url := ready.SQLite(book.End())(t)
+	url := endtest.SQLite(book.End())(t)
 	synctest.Test(t, func(t *testing.T) {
 		var full atomic.Bool
 		d, err := db.Open(t.Context(), db.Config{URL: url, Keys: testKeys, World: db.World{Write: func(string) error {

@@ -21,11 +21,11 @@ import (
 	"countersign/countersigntest"
 	"countersign/internal/book"
 	"countersign/internal/journal"
-	"countersign/internal/signed"
+	"countersign/internal/web"
 	"countersign/merchant"
 )
 
-var testSecret = signed.Secret("a secret of thirty-two bytes,ok!")
+var testSecret = web.Secret("a secret of thirty-two bytes,ok!")
 
 // application is the merchant's own, which checks signatures and counts.
 type application struct {
@@ -45,7 +45,7 @@ func verifies(h http.Header, body []byte, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	seconds, err := strconv.ParseInt(h.Get(signed.HeaderTimestamp), 10, 64)
+	seconds, err := strconv.ParseInt(h.Get(web.HeaderTimestamp), 10, 64)
 	if off := now.Sub(time.Unix(seconds, 0)); err != nil || off.Abs() > 5*time.Minute {
 		return fmt.Errorf("its time is %v from now, %w", off, err)
 	}
@@ -66,7 +66,7 @@ func (a *application) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	id := r.Header.Get(signed.HeaderID)
+	id := r.Header.Get(web.HeaderID)
 	if err := verifies(r.Header, body, a.now()); err != nil {
 		a.errs = append(a.errs, err.Error())
 	}
@@ -236,7 +236,7 @@ func TestConfig(t *testing.T) {
 	const app = "https://app.example/in"
 	bad := []Config{{}, {DB: s}}
 	for _, f := range []Forwarding{
-		{URL: app}, {URL: app, Secret: signed.Secret("short")}, {URL: "http://app.example/in", Secret: testSecret}, {URL: "http://10.0.0.1/in", Secret: testSecret},
+		{URL: app}, {URL: app, Secret: web.Secret("short")}, {URL: "http://app.example/in", Secret: testSecret}, {URL: "http://10.0.0.1/in", Secret: testSecret},
 		{URL: "http://localhost.example/in", Secret: testSecret}, {URL: "nats://127.0.0.1/feeds", Secret: testSecret}, {URL: "ftp://app.example/in", Secret: testSecret},
 		{URL: "https://u:p@app.example/in", Secret: testSecret}, {URL: "https:///in", Secret: testSecret},
 	} {

@@ -22,9 +22,8 @@ import (
 	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/journal"
-	"countersign/internal/lab/apitest"
 	"countersign/internal/lab/dbtest"
-	"countersign/internal/lab/dbtest/ready"
+	"countersign/internal/lab/endtest"
 )
 
 func TestMain(m *testing.M) {
@@ -47,7 +46,7 @@ func TestMain(m *testing.M) {
 var dialects = []struct {
 	name string
 	url  func(testing.TB) string
-}{{"sqlite", ready.SQLite(book.End())}, {"postgres", ready.Postgres(book.End())}}
+}{{"sqlite", endtest.SQLite(book.End())}, {"postgres", endtest.Postgres(book.End())}}
 
 var testKeys = db.NewMasterKey([32]byte{9})
 
@@ -164,7 +163,7 @@ func newRigOn(t testing.TB, d *db.DB, service *countersigntest.Service, change f
 		t.Fatal(err)
 	}
 	r.to = countersigntest.ToHandler(r.Callbacks())
-	server := httptest.NewServer(apitest.Fits(t, r.api.base, r.API(), nil))
+	server := httptest.NewServer(endtest.Fits(t, r.api.base, r.API(), nil))
 	t.Cleanup(server.Close)
 	r.client, r.app = r.withRole(server.URL, client.RoleAdmin), r.withRole(server.URL, client.RoleApp)
 	return r

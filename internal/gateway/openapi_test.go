@@ -11,16 +11,16 @@ import (
 	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/internal/api"
-	"countersign/internal/lab/apitest"
+	"countersign/internal/lab/endtest"
 )
 
 // end is the gateway as the suite of both ends sees it. Its paths name what is not there.
-func (r *rig) end() apitest.End {
+func (r *rig) end() endtest.End {
 	tokens := api.NewTokens(r.db)
-	return apitest.End{API: r.api.base, Pass: func() { r.clock.advance(2 * time.Second) },
-		Ask: func(secret, method, path, contentType, body string) apitest.Answer {
+	return endtest.End{API: r.api.base, Pass: func() { r.clock.advance(2 * time.Second) },
+		Ask: func(secret, method, path, contentType, body string) endtest.Answer {
 			status, text, header := newUser(r.t, r.client.url, client.Secret(secret)).send(r.t, method, path, contentType, body)
-			return apitest.Answer{Status: status, Header: header, Body: text}
+			return endtest.Answer{Status: status, Header: header, Body: text}
 		},
 		Keep: func(k api.Token) string {
 			secret, hash := api.MintToken()
@@ -39,7 +39,7 @@ func (r *rig) end() apitest.End {
 
 func TestOpenAPI(t *testing.T) {
 	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { c.Metrics = http.NotFoundHandler() })
-	apitest.Document(t, r.end(), reflect.TypeFor[*client.Gateway]())
+	endtest.Document(t, r.end(), reflect.TypeFor[*client.Gateway]())
 }
 
 // TestEveryWrongMember: nothing that is refused adds anything.
@@ -50,7 +50,7 @@ func TestEveryWrongMember(t *testing.T) {
 	try := maps.Clone(order)
 	delete(try, "callBackId")
 	try["at"] = "2030-01-01T00:00:00Z"
-	apitest.WrongMembers(t, r.end(), r.client.token.Reveal(), map[string]any{"addOrder": order, "cancelOrder": map[string]any{"reason": "seen"},
+	endtest.WrongMembers(t, r.end(), r.client.token.Reveal(), map[string]any{"addOrder": order, "cancelOrder": map[string]any{"reason": "seen"},
 		"moveCursor": map[string]any{"deposits": 1, "events": 1}, "tryPolicy": try})
 	if s, err := r.client.Stats(t.Context()); err != nil || len(s.Orders) != 0 {
 		t.Fatalf("something was added: %+v, %v", s, err)

@@ -12,7 +12,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
-	"countersign/internal/signed"
+	"countersign/internal/web"
 	"countersign/merchant"
 )
 
@@ -206,7 +206,7 @@ func (c *refusedRequests) Observe(o merchant.Observation) {
 	}
 }
 
-func (c *refusedRequests) Forwarded(signed.Result, time.Duration) {}
+func (c *refusedRequests) Forwarded(web.PostResult, time.Duration) {}
 
 // wantRefused wants these numbers of refused requests, and their alarms to be raised.
 func (r *rig) wantRefused(want map[client.RefusalReason]int64) {

@@ -16,8 +16,8 @@ import (
 	"countersign/client"
 	"countersign/internal/api"
 	"countersign/internal/db"
-	"countersign/internal/signed"
 	"countersign/internal/strictjson"
+	"countersign/internal/web"
 	"countersign/merchant"
 )
 
@@ -26,8 +26,8 @@ import (
 type Verifying struct {
 	// URL is http or https; private networks are allowed. Empty: deposits are taken as the service reports them.
 	URL string
-	// Secret signs the questions. Required with URL; see signed.ParseSecret.
-	Secret signed.Secret
+	// Secret signs the questions. Required with URL; see web.ParseSecret.
+	Secret web.Secret
 	// Timeout bounds one question. Zero: 30 s.
 	Timeout time.Duration
 	// For is how long an unverified deposit is held. Zero: 24 h.
@@ -42,7 +42,7 @@ const verifyAtOnce = 8
 
 // verifier asks the merchant's check.
 type verifier struct {
-	to  *signed.Poster
+	to  *web.Poster
 	log *slog.Logger
 }
 
@@ -75,7 +75,7 @@ func (v *verifier) verify(ctx context.Context, d countersign.Deposit) (merchant.
 	answer, status, err := v.to.Ask(ctx, "verify_"+hex.EncodeToString(question[:16]), body.Bytes(), verifyLimit)
 	switch {
 	case err != nil:
-		return merchant.VerdictNotYet, fmt.Errorf("--verify-url: %s", signed.WithoutURL(err))
+		return merchant.VerdictNotYet, fmt.Errorf("--verify-url: %s", web.WithoutURL(err))
 	case status != http.StatusOK:
 		return merchant.VerdictNotYet, fmt.Errorf("--verify-url: status %d", status)
 	}

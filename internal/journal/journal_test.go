@@ -14,7 +14,7 @@ import (
 	"countersign/internal/db"
 	"countersign/internal/journal"
 	"countersign/internal/lab/dbtest"
-	"countersign/internal/lab/dbtest/ready"
+	"countersign/internal/lab/endtest"
 	"countersign/internal/outbox"
 )
 
@@ -26,7 +26,7 @@ var testKeys = db.NewMasterKey([32]byte{7})
 var dialects = []struct {
 	name string
 	url  func(testing.TB) string
-}{{"sqlite", ready.SQLite(outbox.End())}, {"postgres", ready.Postgres(outbox.End())}}
+}{{"sqlite", endtest.SQLite(outbox.End())}, {"postgres", endtest.Postgres(outbox.End())}}
 
 func eachDialect(t *testing.T, f func(t *testing.T, url string)) {
 	for _, d := range dialects {

@@ -14,7 +14,7 @@ import (
 	"countersign/internal/db"
 	"countersign/internal/journal"
 	"countersign/internal/lab/dbtest"
-	"countersign/internal/lab/dbtest/ready"
+	"countersign/internal/lab/endtest"
 )
 
 // exec changes the tables of the log past the program.
@@ -193,7 +193,7 @@ func TestSignsNothingChanged(t *testing.T) {
 		add(t, d, 9, 1)
 		dbtest.Fails(l.Checkpoint(ctx, 0))(t, journal.ErrBroken, "")
 		dbtest.Fails(l.Hold(ctx))(t, db.ErrOlder, "")
-		if list := must(ready.Alarms(ctx, d))(t); len(list) != 1 || list[0].Kind != client.AlarmAuditBroken {
+		if list := must(endtest.Alarms(ctx, d))(t); len(list) != 1 || list[0].Kind != client.AlarmAuditBroken {
 			t.Errorf("alarms %+v", list)
 		}
 	})

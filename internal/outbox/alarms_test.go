@@ -8,14 +8,14 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
-	"countersign/internal/lab/dbtest/ready"
+	"countersign/internal/lab/endtest"
 )
 
 // standing reports whether the one row of a kind about a merchant stands, and why it ended.
 func standing(t *testing.T, s *Outbox, of string, kind client.AlarmKind) (stands bool, text string) {
 	t.Helper()
 	n := 0
-	for _, a := range must(ready.Alarms(ctx, s))(t) {
+	for _, a := range must(endtest.Alarms(ctx, s))(t) {
 		if a.Kind == kind && a.Merchant == of {
 			n++
 			stands, text = a.Ended == 0, a.EndedText
@@ -162,7 +162,7 @@ func testAlarmsEnd(t *testing.T, s *Outbox) {
 	for _, k := range []client.AlarmKind{client.AlarmExhausted, client.AlarmAnswerDiffers} {
 		raise(of, k, of+".x")
 	}
-	list := must(ready.Alarms(ctx, s))(t)
+	list := must(endtest.Alarms(ctx, s))(t)
 	i := slices.IndexFunc(list, func(a client.Alarm) bool { return a.Merchant == of && a.Kind == client.AlarmExhausted })
 	must(s.AckAlarm(ctx, client.Alarm{Seq: list[i].Seq, AckedBy: "tok", Acked: at}))(t)
 	look(at + 1)

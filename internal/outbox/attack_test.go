@@ -13,7 +13,7 @@ import (
 	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/db"
-	"countersign/internal/lab/dbtest/ready"
+	"countersign/internal/lab/endtest"
 )
 
 // The tests of this file play somebody who can write the database and has no key.
@@ -88,7 +88,7 @@ func forgeReleased(t *testing.T, s *Outbox, w Withdrawal, origin string) {
 // evidenceDiffers reports whether the alarm says that w has no answer that its merchant signed.
 func evidenceDiffers(t *testing.T, s *Outbox, w Withdrawal) bool {
 	t.Helper()
-	return slices.ContainsFunc(must(ready.Alarms(ctx, s))(t), func(a client.Alarm) bool {
+	return slices.ContainsFunc(must(endtest.Alarms(ctx, s))(t), func(a client.Alarm) bool {
 		return a.Kind == client.AlarmEvidenceDiffers && a.Subject == w.ID
 	})
 }

@@ -13,7 +13,7 @@ import (
 	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/journal"
-	"countersign/internal/lab/dbtest/ready"
+	"countersign/internal/lab/endtest"
 )
 
 // confirmedMany confirms withdrawals of several merchants.
@@ -108,7 +108,7 @@ func testReleaseMany(t *testing.T, s *Outbox) {
 	if got := must(s.Stats(ctx))(t).Withdrawals; got[client.WithdrawalReleased] != 20 || got[client.WithdrawalConfirmed] != 10 {
 		t.Errorf("numbers %v", got)
 	}
-	alarms := must(ready.Alarms(ctx, s))(t)
+	alarms := must(endtest.Alarms(ctx, s))(t)
 	if !slices.ContainsFunc(alarms, func(a client.Alarm) bool {
 		return a.Kind == client.AlarmWalletDiffers && a.Subject == held.ID+foreignClaim && a.Number == 2
 	}) {

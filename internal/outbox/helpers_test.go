@@ -12,7 +12,7 @@ import (
 	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/db"
-	"countersign/internal/lab/dbtest/ready"
+	"countersign/internal/lab/endtest"
 )
 
 var ctx = context.Background()
@@ -21,7 +21,7 @@ var ctx = context.Background()
 var dialects = []struct {
 	name string
 	url  func(testing.TB) string
-}{{"sqlite", ready.SQLite(End())}, {"postgres", ready.Postgres(End())}}
+}{{"sqlite", endtest.SQLite(End())}, {"postgres", endtest.Postgres(End())}}
 
 // testKeys is the master key of all test databases.
 var testKeys = db.NewMasterKey([32]byte{7})

@@ -10,7 +10,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
-	"countersign/internal/lab/dbtest/ready"
+	"countersign/internal/lab/endtest"
 )
 
 // testLapse: a confirmed withdrawal is released before its time and never from then on,
@@ -68,7 +68,7 @@ func testLapse(t *testing.T, s *Outbox) {
 		t.Errorf("numbers %v", got)
 	}
 	n := 0
-	for _, a := range must(ready.Alarms(ctx, s))(t) {
+	for _, a := range must(endtest.Alarms(ctx, s))(t) {
 		if a.Kind == client.AlarmLapsed && a.Merchant == "m0" && a.Subject == late.ID {
 			n++
 		}

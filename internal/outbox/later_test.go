@@ -8,7 +8,7 @@ import (
 	"countersign"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
-	"countersign/internal/lab/dbtest/ready"
+	"countersign/internal/lab/endtest"
 )
 
 // TestBesideALaterVersion: the work goes on beside a node of a later version that adds a
@@ -22,7 +22,7 @@ func TestBesideALaterVersion(t *testing.T) {
 			s := openAt(t, url)
 			must(s.Merchants(ctx, nil, "", 10))(t)
 			must(s.Decisions(ctx, 0, 10))(t)
-			must(ready.Alarms(ctx, s))(t)
+			must(endtest.Alarms(ctx, s))(t)
 			must(s.Claim(ctx, ClaimRequest{Lane: countersign.LaneNotify, Node: "early", Now: 1, LeaseUntil: 2, Max: 50}))(t)
 			text := "-- oldest: 1\n"
 			for _, table := range dbtest.Tables(t, url) {

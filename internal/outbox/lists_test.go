@@ -12,7 +12,7 @@ import (
 	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
-	"countersign/internal/lab/dbtest/ready"
+	"countersign/internal/lab/endtest"
 )
 
 // filters are those that a list of callbacks may have, each with the indexes that
@@ -80,7 +80,7 @@ func TestListPlans(t *testing.T) {
 			fillForPlans(t, s)
 			check := func(what string, sorted bool, text string, args []any, indexes ...string) {
 				t.Helper()
-				got := ready.Plan(t, s.DB, text, args)
+				got := endtest.Plan(t, s.DB, text, args)
 				served := slices.ContainsFunc(indexes, func(i string) bool { return strings.Contains(got, i) })
 				for line := range strings.Lines(got) {
 					line = strings.TrimSpace(line)
@@ -140,7 +140,7 @@ func TestListPlans(t *testing.T) {
 			}
 			for _, of := range [][]string{{""}, {"m0", "m1"}} {
 				text, args := searchText(of, "x")
-				plan := ready.Plan(t, s.DB, text, args)
+				plan := endtest.Plan(t, s.DB, text, args)
 				for _, index := range []string{"callbacks_tracking", "callbacks_order", "callbacks_tx", "callbacks_user", "callbacks_address",
 					"withdrawals_tx", "withdrawals_user", "withdrawals_address", "attempts_failed"} {
 					if !strings.Contains(plan, index) {

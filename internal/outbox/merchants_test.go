@@ -14,7 +14,7 @@ import (
 	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/db"
-	"countersign/internal/lab/dbtest/ready"
+	"countersign/internal/lab/endtest"
 )
 
 // sameMerchant compares all but the keys, and those by what they are.
@@ -157,7 +157,7 @@ func testMerchantState(t *testing.T, s *Outbox) {
 		t.Errorf("something is due at %d", due)
 	}
 	m = must(s.SetMerchantState(ctx, "m0", client.MerchantActive, "unused", 50))(t)
-	if got := must(ready.Alarms(ctx, s))(t); len(got) != 1 || got[0].Kind != client.AlarmControlChanged || got[0].Merchant != "m0" || got[0].Subject != "the pause (version 3) was ended" {
+	if got := must(endtest.Alarms(ctx, s))(t); len(got) != 1 || got[0].Kind != client.AlarmControlChanged || got[0].Merchant != "m0" || got[0].Subject != "the pause (version 3) was ended" {
 		t.Errorf("alarms %+v", got)
 	}
 	if m.State != client.MerchantActive || m.PausedReason != "" || m.Version != 3 {

@@ -10,13 +10,13 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
-	"countersign/internal/lab/dbtest/ready"
+	"countersign/internal/lab/endtest"
 )
 
 // alarmsOf returns the alarms of a kind as merchant and subject.
 func alarmsOf(t *testing.T, s *Outbox, kind client.AlarmKind) (list []string) {
 	t.Helper()
-	for _, a := range must(ready.Alarms(ctx, s))(t) {
+	for _, a := range must(endtest.Alarms(ctx, s))(t) {
 		if a.Kind == kind {
 			row := a.Merchant + " " + a.Subject
 			if a.Ended != 0 {
@@ -31,7 +31,7 @@ func alarmsOf(t *testing.T, s *Outbox, kind client.AlarmKind) (list []string) {
 // raisedOf returns how often a kind was raised.
 func raisedOf(t *testing.T, s *Outbox, kind client.AlarmKind) (n int64) {
 	t.Helper()
-	for _, a := range must(ready.Alarms(ctx, s))(t) {
+	for _, a := range must(endtest.Alarms(ctx, s))(t) {
 		if a.Kind == kind {
 			n += a.Number
 		}
@@ -65,7 +65,7 @@ func testExhaustedAlarm(t *testing.T, s *Outbox) {
 	if n := finals(t, s, countersign.LaneNotify); n[2] != 8 {
 		t.Fatalf("ended: %v", n)
 	}
-	got := must(ready.Alarms(ctx, s))(t)
+	got := must(endtest.Alarms(ctx, s))(t)
 	if len(got) != 1 || got[0].Kind != client.AlarmExhausted || got[0].Merchant != "m0" || got[0].Number != 8 || len(got[0].Examples) != 5 || got[0].First != 1000 || got[0].Last != 3000 {
 		t.Fatalf("alarms %+v", got)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"countersign"
 	"countersign/internal/lab/dbtest"
-	"countersign/internal/lab/dbtest/ready"
+	"countersign/internal/lab/endtest"
 )
 
 // TestHotPlans: what is run for every callback looks up by the index that it was
@@ -42,7 +42,7 @@ func TestHotPlans(t *testing.T) {
 	s := openAt(t, dialects[1].url(t))
 	check := func(when string) {
 		for _, h := range hot {
-			got := ready.PlanKept(t, s.DB, h.types, h.text, `(`+strings.Repeat("NULL, ", strings.Count(h.types, ","))+`NULL)`)
+			got := endtest.PlanKept(t, s.DB, h.types, h.text, `(`+strings.Repeat("NULL, ", strings.Count(h.types, ","))+`NULL)`)
 			if strings.Contains(got, "Seq Scan on") {
 				t.Errorf("%s, %s: a scan of the whole table\n%s", when, h.name, got)
 			}

@@ -11,7 +11,7 @@ import (
 	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/journal"
-	"countersign/internal/lab/dbtest/ready"
+	"countersign/internal/lab/endtest"
 )
 
 // confirmedWithdrawal is confirmed at now+1.
@@ -137,7 +137,7 @@ func testContradicted(t *testing.T, s *Outbox) {
 		}
 		stands := must(s.Withdrawal(ctx, w.ID))(t)
 		alarms := func() (n int) {
-			for _, a := range must(ready.Alarms(ctx, s))(t) {
+			for _, a := range must(endtest.Alarms(ctx, s))(t) {
 				if a.Kind == client.AlarmWalletDiffers && a.Merchant == "m0" && a.Subject == w.ID+outcomeDiffers {
 					n++
 				}

@@ -10,7 +10,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
-	"countersign/internal/lab/dbtest/ready"
+	"countersign/internal/lab/endtest"
 )
 
 // claimOne ingests one deposit and claims it at now.
@@ -168,7 +168,7 @@ func testSettleRepeated(t *testing.T, s *Outbox) {
 	if l := lanesOf(t, s)[0]; l != lane {
 		t.Errorf("the lane went from %+v to %+v", lane, l)
 	}
-	if got := must(ready.Alarms(ctx, s))(t); len(got) != 1 || got[0].Number != 3 {
+	if got := must(endtest.Alarms(ctx, s))(t); len(got) != 1 || got[0].Number != 3 {
 		t.Errorf("alarms %+v", got)
 	}
 	var n int
@@ -251,7 +251,7 @@ func testOpenFailures(t *testing.T, s *Outbox) {
 	if got := claim(t, s, countersign.LaneNotify, now+5, 10); len(got) != 0 {
 		t.Errorf("claimed %d of a paused merchant", len(got))
 	}
-	alarms := must(ready.Alarms(ctx, s))(t)
+	alarms := must(endtest.Alarms(ctx, s))(t)
 	if len(alarms) != 1 || alarms[0].Kind != client.AlarmOpenFailures || alarms[0].Merchant != "m0" || alarms[0].First != now {
 		t.Errorf("alarms %+v", alarms)
 	}

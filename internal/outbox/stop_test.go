@@ -13,7 +13,7 @@ import (
 	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/journal"
-	"countersign/internal/lab/dbtest/ready"
+	"countersign/internal/lab/endtest"
 )
 
 // stops are what may happen to a merchant between a question and its answer, with
@@ -160,7 +160,7 @@ func testFreeze(t *testing.T, s *Outbox) {
 	if f := must(another(t, s).Frozen(ctx))(t); f != want {
 		t.Errorf("another node sees %+v", f)
 	}
-	if got := must(ready.Alarms(ctx, s))(t); len(got) != 1 || got[0].Kind != client.AlarmFrozen || got[0].Subject != "a test" || got[0].Merchant != "" {
+	if got := must(endtest.Alarms(ctx, s))(t); len(got) != 1 || got[0].Kind != client.AlarmFrozen || got[0].Subject != "a test" || got[0].Merchant != "" {
 		t.Errorf("alarms %+v", got)
 	}
 	if got := claim(t, s, countersign.LaneNotify, 2001, 10); len(got) != 0 {
@@ -178,7 +178,7 @@ func testFreeze(t *testing.T, s *Outbox) {
 	default:
 		t.Error("nobody was woken")
 	}
-	if got := must(ready.Alarms(ctx, s))(t)[1:]; len(got) != 1 || got[0].Kind != client.AlarmControlChanged || got[0].Subject != "the freeze of 1970-01-01T00:00:02Z was ended, by tok_2" || got[0].Merchant != "" {
+	if got := must(endtest.Alarms(ctx, s))(t)[1:]; len(got) != 1 || got[0].Kind != client.AlarmControlChanged || got[0].Subject != "the freeze of 1970-01-01T00:00:02Z was ended, by tok_2" || got[0].Merchant != "" {
 		t.Errorf("alarms of the end of it %+v", got)
 	}
 	if f := must(s.Frozen(ctx))(t); f != (client.Freeze{}) {
@@ -227,7 +227,7 @@ func testReleaseStopped(t *testing.T, s *Outbox) {
 		}
 	}
 	n := 0
-	for _, a := range must(ready.Alarms(ctx, s))(t) {
+	for _, a := range must(endtest.Alarms(ctx, s))(t) {
 		if a.Kind == client.AlarmWalletDiffers {
 			n += int(a.Number)
 		}

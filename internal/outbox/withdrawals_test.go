@@ -10,7 +10,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
-	"countersign/internal/lab/dbtest/ready"
+	"countersign/internal/lab/endtest"
 )
 
 func addWithdrawal(t testing.TB, s *Outbox, n NewWithdrawal, now db.Millis) Withdrawal {
@@ -187,7 +187,7 @@ func testFirstDecision(t *testing.T, s *Outbox) {
 		if got := must(s.Withdrawal(ctx, w.ID))(t); !reflect.DeepEqual(got, decided) {
 			t.Errorf("%s: a late answer made it\n%+v from\n%+v", c.name, got, decided)
 		}
-		got := must(ready.Alarms(ctx, s))(t)
+		got := must(endtest.Alarms(ctx, s))(t)
 		if n := raisedOf(t, s, client.AlarmAnswerDiffers) - raised; c.differs != (n == 1) || c.differs && got[0].Subject != w.ID+" answer_differs" || len(got) > 1 {
 			t.Errorf("%s: %d alarms more: %+v", c.name, n, got)
 		}

@@ -19,7 +19,7 @@ import (
 	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
-	"countersign/internal/lab/dbtest/ready"
+	"countersign/internal/lab/endtest"
 	"countersign/internal/outbox"
 	"countersign/merchant"
 )
@@ -52,7 +52,7 @@ type place struct {
 }
 
 func onEachDatabase(t *testing.T, end db.End, fn func(*testing.T, *place)) {
-	for name, url := range ready.Kinds(end) {
+	for name, url := range endtest.Kinds(end) {
 		t.Run(name, func(t *testing.T) { fn(t, &place{t: t, url: url(t), end: end}) })
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
-	"countersign/internal/lab/dbtest/ready"
+	"countersign/internal/lab/endtest"
 	"countersign/internal/outbox"
 	"countersign/merchant"
 )
@@ -146,7 +146,7 @@ func TestEveryStepOfADeposit(t *testing.T) {
 }
 
 func newChain(t *testing.T, kind string) *chain {
-	return &chain{t: t, service: &place{t: t, url: ready.Kinds(outbox.End())[kind](t), end: outbox.End()}, gateway: &place{t: t, url: ready.Kinds(book.End())[kind](t), end: book.End()},
+	return &chain{t: t, service: &place{t: t, url: endtest.Kinds(outbox.End())[kind](t), end: outbox.End()}, gateway: &place{t: t, url: endtest.Kinds(book.End())[kind](t), end: book.End()},
 		now: start, read: map[client.FeedName]int64{}}
 }
 

@@ -13,7 +13,7 @@ import (
 	"countersign/internal/api"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
-	"countersign/internal/lab/dbtest/ready"
+	"countersign/internal/lab/endtest"
 	"countersign/internal/outbox"
 )
 
@@ -73,7 +73,7 @@ func call(role client.Role) *api.Call {
 
 // eachDatabase runs f with a database of each kind.
 func eachDatabase(t *testing.T, f func(t *testing.T, d *db.DB)) {
-	for name, url := range ready.Kinds(outbox.End()) {
+	for name, url := range endtest.Kinds(outbox.End()) {
 		t.Run(name, func(t *testing.T) {
 			d, err := db.Open(t.Context(), db.Config{URL: url(t), Keys: db.NewMasterKey([32]byte{7})}, outbox.End())
 			if err != nil {

@@ -76,6 +76,9 @@ func Run(m *testing.M, end ...func() error) (code int) {
 	return code
 }
 
+// Kinds makes an empty database of each kind.
+var Kinds = map[string]func(testing.TB) string{"sqlite": SQLite, "postgres": Postgres}
+
 // SQLite returns the path of a database file that does not exist yet.
 func SQLite(t testing.TB) string { return filepath.Join(t.TempDir(), "countersign.db") }
 

@@ -1,6 +1,6 @@
-// Package bodies reads the bodies of requests and responses: memory grows with the bytes
-// that have come, and the sum of all bodies is bounded.
-package bodies
+// Package web has what both ends need of HTTP. It reads bodies: memory grows with the bytes that have come, and the sum
+// of all bodies is bounded. It posts messages that are signed as Standard Webhooks 1.0 says.
+package web
 
 import (
 	"cmp"
@@ -105,10 +105,10 @@ func (b *Body) Free() {
 	b.taken = 0
 }
 
-// Read reads r to its end and takes from budget what that needs. announced is the Content-Length, below 0 if it is not
+// ReadBody reads r to its end and takes from budget what that needs. announced is the Content-Length, below 0 if it is not
 // known. It only limits the buffer's growth, because a peer may announce more than it sends. The error is
 // ErrTooLong for more than limit bytes, ErrBudget, or an error of r. The caller frees the body, after an error too.
-func Read(r io.Reader, announced int64, limit int, budget *Budget) (Body, error) {
+func ReadBody(r io.Reader, announced int64, limit int, budget *Budget) (Body, error) {
 	b := Body{Bytes: make([]byte, 0, 1), budget: budget} // the first byte is not counted: an empty body takes nothing
 	most := limit + 1                                    // one byte more shows that a body is too long, and finds the end of one that is not
 	if announced >= 0 && announced < int64(limit) {

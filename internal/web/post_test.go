@@ -1,4 +1,4 @@
-package signed
+package web
 
 import (
 	"io"
@@ -41,22 +41,22 @@ func TestPost(t *testing.T) {
 	}))
 	defer app.Close()
 	defer close(slow)
-	p, err := NewPoster(Config{URL: app.URL, Secret: mustSecret(t, vectorSecret), Timeout: time.Second})
+	p, err := NewPoster(PosterConfig{URL: app.URL, Secret: mustSecret(t, vectorSecret), Timeout: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	for s, want := range map[int]Result{204: Done, 200: Done, 307: Status, 500: Status, 404: Status} {
+	for s, want := range map[int]PostResult{204: Posted, 200: Posted, 307: PostStatus, 500: PostStatus, 404: PostStatus} {
 		status = s
 		if got, code, err := p.Post(t.Context(), vectorID, []byte(vectorBody)); got != want || code != s || err != nil {
 			t.Errorf("%d: %s, %d, %v", s, got, code, err)
 		}
 	}
 	status = 0
-	if got, _, err := p.Post(t.Context(), vectorID, []byte(vectorBody)); got != Timeout || err == nil {
+	if got, _, err := p.Post(t.Context(), vectorID, []byte(vectorBody)); got != PostTimeout || err == nil {
 		t.Errorf("no answer: %s, %v", got, err)
 	}
-	for name, c := range map[string]Config{
+	for name, c := range map[string]PosterConfig{
 		"no URL":    {Secret: mustSecret(t, vectorSecret)},
 		"scheme":    {URL: "ftp://app.example/in", Secret: mustSecret(t, vectorSecret)},
 		"user":      {URL: "https://u:p@app.example/in", Secret: mustSecret(t, vectorSecret)},

@@ -1,4 +1,4 @@
-package signed
+package web
 
 import (
 	"bytes"
@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Config is what NewPoster needs.
-type Config struct {
+// PosterConfig is what NewPoster needs.
+type PosterConfig struct {
 	// URL is http or https; private networks are allowed, because the operator
 	// configures it. Required.
 	URL string
@@ -32,26 +32,26 @@ type Config struct {
 	Now func() time.Time
 }
 
-// Result says how an attempt to post ended. The list is fixed: it is a label of
+// PostResult says how an attempt to post ended. The list is fixed: it is a label of
 // metrics.
-type Result string
+type PostResult string
 
-// The results. All but Done are tried again.
+// The results. All but Posted are tried again.
 const (
-	Done    Result = "done"    // status 2xx
-	Status  Result = "status"  // any other
-	Timeout Result = "timeout" // no answer in time
-	Failed  Result = "failed"  // no connection, or it broke
+	Posted      PostResult = "done"    // status 2xx
+	PostStatus  PostResult = "status"  // any other
+	PostTimeout PostResult = "timeout" // no answer in time
+	PostFailed  PostResult = "failed"  // no connection, or it broke
 )
 
 // Poster posts to one URL. Its methods may be used from several goroutines at once.
 type Poster struct {
-	c      Config
+	c      PosterConfig
 	client *http.Client
 }
 
 // NewPoster checks c. It opens nothing.
-func NewPoster(c Config) (*Poster, error) {
+func NewPoster(c PosterConfig) (*Poster, error) {
 	u, err := url.Parse(c.URL)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "":
@@ -91,23 +91,23 @@ func (p *Poster) Close() { p.client.CloseIdleConnections() }
 func (p *Poster) Timeout() time.Duration { return p.c.Timeout }
 
 // Post makes one attempt. The receiver recognises repetitions by id, which must not contain a point.
-func (p *Poster) Post(ctx context.Context, id string, body []byte) (Result, int, error) {
+func (p *Poster) Post(ctx context.Context, id string, body []byte) (PostResult, int, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.c.Timeout)
 	defer cancel()
 	resp, err := p.do(ctx, id, body)
 	if err != nil {
 		if ctx.Err() != nil {
-			return Timeout, 0, err
+			return PostTimeout, 0, err
 		}
-		return Failed, 0, err
+		return PostFailed, 0, err
 	}
 	defer resp.Body.Close()
 	// The answer has no meaning; reading a little of it keeps the connection.
 	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
 	if resp.StatusCode/100 != 2 {
-		return Status, resp.StatusCode, nil
+		return PostStatus, resp.StatusCode, nil
 	}
-	return Done, resp.StatusCode, nil
+	return Posted, resp.StatusCode, nil
 }
 
 // Ask makes one attempt and returns the body of the response. More than limit bytes are an error.
@@ -145,9 +145,9 @@ const (
 	delayMost  = time.Hour
 )
 
-// Delay returns how long after its n-th failed attempt a message is tried again. random, from 0 to below 1, adds up to
+// RetryDelay returns how long after its n-th failed attempt a message is tried again. random, from 0 to below 1, adds up to
 // a quarter, which spreads the retries of messages that failed together.
-func Delay(n int, random float64) time.Duration {
+func RetryDelay(n int, random float64) time.Duration {
 	d := delay(n)
 	return d + time.Duration(random*float64(d)/4)
 }

@@ -1,4 +1,4 @@
-package bodies
+package web
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ func TestRead(t *testing.T) {
 					r = iotest.OneByteReader(r)
 				}
 				budget := NewBudget(1 << 20)
-				b, err := Read(r, announced, limit, budget)
+				b, err := ReadBody(r, announced, limit, budget)
 				if length > limit && !errors.Is(err, ErrTooLong) || length <= limit && (err != nil || string(b.Bytes) != text) {
 					t.Errorf("%d bytes, %d announced: %d came, %v", length, announced, len(b.Bytes), err)
 				}
@@ -44,28 +44,28 @@ func TestBudget(t *testing.T) {
 	budget := NewBudget(3 * first)
 	var held []Body
 	for range 3 {
-		b, err := Read(bytes.NewReader([]byte("little")), 1<<30, 1<<22, budget)
+		b, err := ReadBody(bytes.NewReader([]byte("little")), 1<<30, 1<<22, budget)
 		if err != nil {
 			t.Fatal(err)
 		}
 		held = append(held, b)
 	}
-	b, err := Read(strings.NewReader("one more"), -1, 1<<22, budget)
+	b, err := ReadBody(strings.NewReader("one more"), -1, 1<<22, budget)
 	if !errors.Is(err, ErrBudget) {
 		t.Errorf("a body beyond the budget: %v", err)
 	}
 	b.Free()
 	held[0].Free()
-	if b, err = Read(strings.NewReader(strings.Repeat("long", first)), -1, 1<<22, budget); !errors.Is(err, ErrBudget) {
+	if b, err = ReadBody(strings.NewReader(strings.Repeat("long", first)), -1, 1<<22, budget); !errors.Is(err, ErrBudget) {
 		t.Errorf("a body that grows beyond the budget: %v", err)
 	}
 	b.Free()
-	if b, err = Read(strings.NewReader("again"), -1, 1<<22, budget); err != nil {
+	if b, err = ReadBody(strings.NewReader("again"), -1, 1<<22, budget); err != nil {
 		t.Error(err)
 	}
 	b.Free()
 	var none *Budget
-	if b, err = Read(strings.NewReader("unbounded"), -1, 1<<22, none); err != nil {
+	if b, err = ReadBody(strings.NewReader("unbounded"), -1, 1<<22, none); err != nil {
 		t.Error(err)
 	}
 	b.Free()

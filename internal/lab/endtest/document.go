@@ -1,6 +1,4 @@
-// Package apitest is the suite over the table of routes that the APIs of both ends pass: what the
-// document says, who may call what, and which members are refused.
-package apitest
+package endtest
 
 import (
 	"bytes"

@@ -1,5 +1,4 @@
-// Package signed posts messages that are signed as Standard Webhooks 1.0 says.
-package signed
+package web
 
 import (
 	"crypto/hmac"

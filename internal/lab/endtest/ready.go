@@ -1,7 +1,8 @@
-// Package ready gives tests databases whose tables are made: copies of one that each
-// test binary makes once of each kind. Making the tables anew takes five times the
-// processor time of opening such a copy. It also shows how a database would run a statement, and its alarms.
-package ready
+// Package endtest is what tests of an end need. It gives them databases whose tables are made: copies of one that each
+// test binary makes once of each kind, because making the tables anew takes five times the processor time of opening
+// such a copy. It shows how a database would run a statement, and its alarms. It has the suite over the table of routes
+// that the APIs of both ends pass: what the document says, who may call what, and which members are refused.
+package endtest
 
 import (
 	"context"
