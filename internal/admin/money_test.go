@@ -89,7 +89,8 @@ func TestResend(t *testing.T) {
 		}
 		must(h.store.Settle(ctx, []outbox.Settlement{{
 			Merchant: "acme", CallbackID: claimed[0].ID, State: state, Due: now + 24*3_600_000, Reached: true, Counts: true,
-			Attempt: outbox.Attempt{Attempt: client.Attempt{Number: claimed[0].Attempt, Started: now, Result: "retry", Reason: "connect"}},
+			MerchantVersion: claimed[0].MerchantVersion,
+			Attempt:         outbox.Attempt{Attempt: client.Attempt{Number: claimed[0].Attempt, Started: now, Result: "retry", Reason: "connect"}},
 		}}, now))(t)
 		return claimed[0].ID
 	}

@@ -187,9 +187,9 @@ func (a *attempt) post(work context.Context, timeout time.Duration) (r Response)
 // judge makes the verdict about a response and its settlement.
 func (a *attempt) judge(r Response) {
 	m, sets := a.m, a.m.forAnswer(a.asked, r.Done)
-	a.q.APIKey, a.q.AnswerKeys, a.q.Asked = sets[0].apiKey, m.answerKeys, a.header
-	if len(sets) > 1 {
-		a.q.OtherAPIKey = sets[1].apiKey
+	a.q.AnswerKeys, a.q.Asked = m.answerKeys, a.header
+	for _, set := range sets {
+		a.q.APIKeys = append(a.q.APIKeys, set.apiKey)
 	}
 	under, opened := sets[0], false
 	var answer []byte
@@ -221,15 +221,6 @@ func (a *attempt) judge(r Response) {
 		v.Reason, v.Alarm, v.Reached = client.ReasonKeyRefused, "", true
 	}
 	a.finish(v)
-	if v.ErrCode != nil {
-		a.settlement.APIKey = sets[0].since.APIKey
-		if v.OtherAPIKey {
-			a.settlement.APIKey = sets[1].since.APIKey
-		}
-	}
-	if opened {
-		a.settlement.ResponseKey = under.since.ResponseKey
-	}
 	if a.claimed.Type == countersign.TypeRequestWithdraw && a.posted &&
 		(v.Decision != countersign.DecisionNone || v.ErrCode != nil && *v.ErrCode == 0) {
 		a.settlement.Exchange = a.exchange(under, r, answer, v)
@@ -275,7 +266,7 @@ func question(c outbox.Claimed, m *merchant) (q Question, plain []byte, uuid str
 	if sent.CallbackType() != c.Type {
 		return q, nil, "", fmt.Errorf("the payload is of another type than the callback")
 	}
-	q = Question{APIKey: m.apiKey, Sent: sent, Deadline: c.Deadline, FinalCodes: m.finalCodes, Collect: m.collect}
+	q = Question{Sent: sent, Deadline: c.Deadline, FinalCodes: m.finalCodes, Collect: m.collect}
 	if c.Type == countersign.TypeRequestWithdraw {
 		if c.Withdrawal == nil {
 			return q, nil, "", fmt.Errorf("the question has no withdrawal")

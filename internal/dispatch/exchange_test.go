@@ -38,7 +38,7 @@ func TestOuterFormOfAnswers(t *testing.T) {
 		"compressed with gzip":       {Status: 200, Body: []byte("\x1f\x8b\x08")},
 		"byte order mark (EF BB BF)": {Status: 200, Body: []byte("\uFEFF{}")},
 	} {
-		v := Judge(Question{APIKey: "key", Sent: countersigntest.Deposit(1)}, r, nil)
+		v := Judge(Question{APIKeys: []countersign.APIKey{"key"}, Sent: countersigntest.Deposit(1)}, r, nil)
 		if v.Reason != client.ReasonResponseMalformed || !strings.Contains(v.Facts.Cause, want) {
 			t.Errorf("%+v, want %q", v, want)
 		}

@@ -34,7 +34,7 @@ func TestPageHasNoKeys(t *testing.T) {
 		if c.status == 200 {
 			r = Response{Status: 200, Body: []byte(c.body)}
 		}
-		v := Judge(Question{APIKey: key, Sent: countersigntest.Deposit(1)}, r, nil)
+		v := Judge(Question{APIKeys: []countersign.APIKey{key}, Sent: countersigntest.Deposit(1)}, r, nil)
 		if f := m.shown(v.Facts); f.Came != c.want || v.Result != client.AttemptRetry {
 			t.Errorf("%s: %+v, want %q", name, f, c.want)
 		}

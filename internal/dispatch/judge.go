@@ -15,10 +15,8 @@ import (
 
 // Question is what Judge needs to know of an attempt.
 type Question struct {
-	// APIKey is expected in the response. Required.
-	APIKey countersign.APIKey
-	// OtherAPIKey is accepted as well, while keys are replaced. Empty: there is none.
-	OtherAPIKey countersign.APIKey
+	// APIKeys are the keys of which one is expected in the response. There are two while keys are replaced. Required.
+	APIKeys []countersign.APIKey
 	// Sent is the callback with the requestUUID of this attempt. Required.
 	Sent countersign.Callback
 	// Ordered are the details of the withdrawal of a type 2 callback. Nil: they are those of the merchant's answer.
@@ -112,16 +110,13 @@ func judgeResponse(q Question, r Response, open func(string) ([]byte, []int, err
 		return v
 	}
 	// The key is checked before the code: the errCode of another merchant's server must neither refuse nor hold.
-	if !q.APIKey.Equal(resp.APIKey) {
-		if !q.OtherAPIKey.Equal(resp.APIKey) {
-			v.Reason, v.Alarm = client.ReasonWrongAPIKey, client.AlarmAnswerUnusable
-			v.Facts = client.Fact{Member: "apiKey", Cause: "is not the merchant's"}
-			if resp.APIKey == "" {
-				v.Facts.Cause = "is empty"
-			}
-			return v
+	if !slices.ContainsFunc(q.APIKeys, resp.APIKey.Equal) {
+		v.Reason, v.Alarm = client.ReasonWrongAPIKey, client.AlarmAnswerUnusable
+		v.Facts = client.Fact{Member: "apiKey", Cause: "is not the merchant's"}
+		if resp.APIKey == "" {
+			v.Facts.Cause = "is empty"
 		}
-		v.OtherAPIKey = true
+		return v
 	}
 	code := int64(resp.ErrCode)
 	v.ErrCode, v.Facts.Message = &code, resp.Message

@@ -39,7 +39,7 @@ func testDetails() countersign.Details {
 
 func testQuestion(ordered bool) Question {
 	q := Question{
-		APIKey: testKey,
+		APIKeys: []countersign.APIKey{testKey},
 		Sent: &countersign.WithdrawalRequest{
 			Head: countersign.Head{RequestUUID: testUUID, TrackingID: "track-1", TenantUserID: "user-1"}, CallBackID: "cb-1",
 		},
@@ -184,7 +184,7 @@ func everyWayToBeWrong(right string) []judgeRow {
 		judgeRow{name: "body too large", response: tooBig, outcome: client.AttemptRetry, reason: client.ReasonTooLarge},
 		judgeRow{name: "node stopped", response: Response{Failure: client.ReasonStopped, Done: 1}, outcome: client.AttemptRetry, reason: client.ReasonStopped},
 		judgeRow{name: "node failed", response: Response{Failure: client.ReasonInternal, Done: 1}, outcome: client.AttemptRetry, reason: client.ReasonInternal},
-		judgeRow{name: "no merchant key", response: response("", right, 0), change: func(q *Question) { q.APIKey = "" },
+		judgeRow{name: "no merchant key", response: response("", right, 0), change: func(q *Question) { q.APIKeys = nil },
 			outcome: client.AttemptRetry, reason: client.ReasonWrongAPIKey, alarm: client.AlarmAnswerUnusable},
 		judgeRow{name: "2001 not final for this merchant", response: response(string(testKey), "", 2001),
 			change:  func(q *Question) { q.FinalCodes = []client.CodeRange{{From: 70, To: 79}} },
@@ -318,7 +318,7 @@ func TestJudgeWithdrawalWithoutOrder(t *testing.T) {
 }
 
 func TestJudgeDeposit(t *testing.T) {
-	q := Question{APIKey: testKey, Sent: testDeposit(), Deadline: db.Never, FinalCodes: client.ProtocolCodes()}
+	q := Question{APIKeys: []countersign.APIKey{testKey}, Sent: testDeposit(), Deadline: db.Never, FinalCodes: client.ProtocolCodes()}
 	row := func(name, old, new string, reason client.Reason) judgeRow {
 		r := judgeRow{name: name, response: response(string(testKey), swap(rightDeposit, old, new), 0),
 			outcome: client.AttemptRetry, reason: reason, alarm: client.AlarmAnswerDiffers}
@@ -381,7 +381,7 @@ func TestJudgeNotices(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return Judge(Question{APIKey: testKey, Sent: c.sent}, response(string(testKey), string(plaintext), 0), openPlain)
+			return Judge(Question{APIKeys: []countersign.APIKey{testKey}, Sent: c.sent}, response(string(testKey), string(plaintext), 0), openPlain)
 		}
 		if v := judge(c.answer); v.Result != client.AttemptAccepted || v.Decision != "" {
 			t.Errorf("type %d, right answer: %+v", c.sent.CallbackType(), v)

@@ -18,7 +18,6 @@ type keySet struct {
 	openKey     *envelope.Key
 	sealPad     envelope.Padding
 	openPad     envelope.Padding
-	since       outbox.KeySince
 }
 
 // keys are a merchant's key sets: the one that seals and, while keys are replaced, a second one, under which answers
@@ -31,18 +30,17 @@ type keys struct {
 
 // keysOf returns the keys of s.
 func keysOf(s outbox.Merchant) keys {
-	k := keys{keySet: newKeySet(s.Scheme, s.MerchantKeys, s.Since)}
+	k := keys{keySet: newKeySet(s.Scheme, s.MerchantKeys)}
 	if r := s.Rotation; r != nil {
-		other := newKeySet(s.Scheme, r.Other, r.Since)
+		other := newKeySet(s.Scheme, r.Other)
 		k.other, k.until = &other, r.Until()
 	}
 	return k
 }
 
 // newKeySet chooses keys and padding by scheme (PROTOCOL.md, K2 and K3).
-func newKeySet(scheme client.Scheme, from outbox.MerchantKeys, since outbox.KeySince) keySet {
-	k := keySet{apiKey: from.APIKey, callbackKey: from.CallbackAPIKey, sealKey: from.Key, openKey: from.ResponseKey,
-		since: since}
+func newKeySet(scheme client.Scheme, from outbox.MerchantKeys) keySet {
+	k := keySet{apiKey: from.APIKey, callbackKey: from.CallbackAPIKey, sealKey: from.Key, openKey: from.ResponseKey}
 	if scheme != client.SchemeService {
 		// The pair is the merchant's: the service uses only the public part.
 		k.sealKey = k.sealKey.Public()

@@ -17,22 +17,14 @@ import (
 	"countersign/internal/outbox"
 )
 
-// The times that stand for the keys of a rotating merchant.
-var (
-	oldSince = outbox.KeySince{Key: 1, ResponseKey: 2, APIKey: 3, CallbackAPIKey: 4}
-	newSince = outbox.KeySince{Key: 11, ResponseKey: 12, APIKey: 13, CallbackAPIKey: 14}
-)
-
 // rotating returns m1 of r two sets of keys. Active with an overlap that has passed: the
 // older one has ended, and nothing has noted it yet.
 func rotating(r *rig, active bool, overlap time.Duration, fresh outbox.MerchantKeys) {
 	m := r.merchants["m1"]
-	m.Since = oldSince
 	must(m.Stage(fresh))
-	m.Rotation.Since, m.Rotation.Staged = newSince, 1
 	if active {
 		must(m.Activate(overlap))
-		m.Since, m.Rotation.Since, m.Rotation.Activated = newSince, oldSince, db.MillisOf(time.Now())
+		m.Rotation.Activated = db.MillisOf(time.Now())
 	}
 	r.merchants["m1"] = m
 }
@@ -92,20 +84,18 @@ func TestTwoSetsOfKeys(t *testing.T) {
 	for _, c := range []struct {
 		name           string
 		m              held
-		staged, active int // attempts that a callback needs
-		last           [2]outbox.KeySince
+		staged, active int           // attempts that a callback needs
 		response       *envelope.Key // the newer response key; nil: the request key
 	}{
-		{"both", held{opens: []*testMerchant{older, newer}}, 1, 1, [2]outbox.KeySince{oldSince, newSince}, nil},
-		{"only the older", held{opens: []*testMerchant{older}}, 1, 2, [2]outbox.KeySince{oldSince, oldSince}, nil},
-		{"only the newer", held{opens: []*testMerchant{newer}}, 2, 1, [2]outbox.KeySince{newSince, newSince}, nil},
-		{"both, answers under the older", held{opens: []*testMerchant{older, newer}, seals: func(m *testMerchant) { m.key, m.apiKey = older.key, older.apiKey }}, 1, 1, [2]outbox.KeySince{oldSince, oldSince}, nil},
-		{"both, answers under the newer", held{opens: []*testMerchant{older, newer}, seals: func(m *testMerchant) { m.key, m.apiKey = newer.key, newer.apiKey }}, 1, 1, [2]outbox.KeySince{newSince, newSince}, nil},
-		{"both, answers under the newer with the older API key", held{opens: []*testMerchant{older, newer}, seals: func(m *testMerchant) { m.key, m.apiKey = newer.key, older.apiKey }}, 1, 1,
-			[2]outbox.KeySince{{ResponseKey: newSince.ResponseKey, APIKey: oldSince.APIKey}, {ResponseKey: newSince.ResponseKey, APIKey: oldSince.APIKey}}, nil},
-		{"the older X-API-KEY alone", held{opens: []*testMerchant{older, newer}, checks: with("callback-key")}, 1, 2, [2]outbox.KeySince{oldSince, oldSince}, nil},
-		{"both, answers under a response key of its own", held{opens: []*testMerchant{older, newer}, seals: func(m *testMerchant) { m.key, m.apiKey = apart.Public(), newer.apiKey }}, 1, 1, [2]outbox.KeySince{newSince, newSince}, apart},
-		{"the newer X-API-KEY alone", held{opens: []*testMerchant{older, newer}, checks: with("callback-new")}, 2, 1, [2]outbox.KeySince{newSince, newSince}, nil},
+		{"both", held{opens: []*testMerchant{older, newer}}, 1, 1, nil},
+		{"only the older", held{opens: []*testMerchant{older}}, 1, 2, nil},
+		{"only the newer", held{opens: []*testMerchant{newer}}, 2, 1, nil},
+		{"both, answers under the older", held{opens: []*testMerchant{older, newer}, seals: func(m *testMerchant) { m.key, m.apiKey = older.key, older.apiKey }}, 1, 1, nil},
+		{"both, answers under the newer", held{opens: []*testMerchant{older, newer}, seals: func(m *testMerchant) { m.key, m.apiKey = newer.key, newer.apiKey }}, 1, 1, nil},
+		{"both, answers under the newer with the older API key", held{opens: []*testMerchant{older, newer}, seals: func(m *testMerchant) { m.key, m.apiKey = newer.key, older.apiKey }}, 1, 1, nil},
+		{"the older X-API-KEY alone", held{opens: []*testMerchant{older, newer}, checks: with("callback-key")}, 1, 2, nil},
+		{"both, answers under a response key of its own", held{opens: []*testMerchant{older, newer}, seals: func(m *testMerchant) { m.key, m.apiKey = apart.Public(), newer.apiKey }}, 1, 1, apart},
+		{"the newer X-API-KEY alone", held{opens: []*testMerchant{older, newer}, checks: with("callback-new")}, 2, 1, nil},
 	} {
 		for state, attempts := range []int{c.staged, c.active} {
 			t.Run(fmt.Sprintf("%s, %s", c.name, []string{"staged", "active"}[state]), func(t *testing.T) {
@@ -139,9 +129,6 @@ func TestTwoSetsOfKeys(t *testing.T) {
 						t.Errorf("alarms: %v", r.alarms)
 					}
 					for _, s := range r.settled {
-						if s.State == client.CallbackAccepted && (s.APIKey != c.last[state].APIKey || s.ResponseKey != c.last[state].ResponseKey) {
-							t.Errorf("judged under %d and %d, want %+v", s.APIKey, s.ResponseKey, c.last[state])
-						}
 						if !s.Reached {
 							t.Error("it counts for the breaker")
 						}

@@ -20,9 +20,6 @@ type Verdict struct {
 	ErrCode *int64           // the merchant's; nil without a readable response
 	Alarm   client.AlarmKind // to raise; may be empty
 
-	// OtherAPIKey means that the response had Question.OtherAPIKey.
-	OtherAPIKey bool
-
 	// SignedBy is the fingerprint of the key that signed the response. Empty: none had to, or the signature is not
 	// valid.
 	SignedBy string

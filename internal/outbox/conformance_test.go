@@ -10,7 +10,7 @@ var suite = []struct {
 	{"merchants", testMerchants},
 	{"merchants/ages of keys", testKeySince},
 	{"merchants/two sets of keys", testRotation},
-	{"settle/withdrawn keys decide nothing", testWithdrawnKeys},
+	{"settle/under an older version", testOlderVersion},
 	{"merchants/refused", testMerchantsRefused},
 	{"merchants/updates do not get lost", testMerchantUpdates},
 	{"merchants/paused and resumed", testMerchantState},

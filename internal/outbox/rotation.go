@@ -153,18 +153,18 @@ func (m *Merchant) Cancel() error {
 }
 
 // DateKeys dates the keys of m. A key that prev has, in either set, keeps its date; any other key gets now. prev may
-// be nil. Two successive keys never have the same date, even if the clock was set back, so a date identifies a key.
+// be nil.
 func (m *Merchant) DateKeys(prev *Merchant, now db.Millis) {
 	type key struct {
 		kind int // its place in keyKinds
 		text string
 	}
-	known, fresh := map[key]db.Millis{}, now
+	known := map[key]db.Millis{}
 	know := func(k MerchantKeys, since KeySince) {
 		texts := k.texts()
 		for i, at := range since.all() {
 			if *at != 0 {
-				known[key{i, texts[i]}], fresh = *at, max(fresh, *at+1)
+				known[key{i, texts[i]}] = *at
 			}
 		}
 	}
@@ -178,7 +178,7 @@ func (m *Merchant) DateKeys(prev *Merchant, now db.Millis) {
 		texts := k.texts()
 		for i, at := range s.all() {
 			if texts[i] != "" {
-				*at = cmp.Or(known[key{i, texts[i]}], fresh)
+				*at = cmp.Or(known[key{i, texts[i]}], now)
 			}
 		}
 		return s

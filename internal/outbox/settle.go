@@ -43,10 +43,9 @@ type settling struct {
 //
 // A confirmation that arrives at its withdrawal's deadline or later expires the withdrawal instead. A confirmation by
 // an attempt that has lost its lease never decides. An answer decides nothing while its merchant is paused or the
-// service is frozen, or if its question was asked under an older version of the merchant. Its callback is then due
-// again at once, and nothing counts against it. The same holds for any callback whose answer was judged under a key
-// that the merchant no longer has. A withdrawal from before a restore is not decided until somebody has said what
-// became of it.
+// service is frozen. No answer counts, to whatever callback, if that was sent under an older version of the merchant,
+// which may have had other keys. The callback is then due again at once, and nothing counts against it. A withdrawal
+// from before a restore is not decided until somebody has said what became of it.
 //
 // Rows are locked in one order: callbacks by merchant and id, each with its withdrawal, then merchants, then lanes,
 // then the feeds.
@@ -182,7 +181,7 @@ FROM outbox c WHERE c.merchant = $1 AND c.id = $2 AND c.state = 'sending' AND c.
 func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settling, feed *feedEntries) error {
 	var ids []string
 	for _, b := range batch { // in the order of merchants
-		if (b.Decision != countersign.DecisionNone || b.keysCount()) && (len(ids) == 0 || ids[len(ids)-1] != b.Merchant) {
+		if b.isAnswer() && (len(ids) == 0 || ids[len(ids)-1] != b.Merchant) {
 			ids = append(ids, b.Merchant)
 		}
 	}
@@ -215,13 +214,12 @@ func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settlin
 	statements = statements[:0]
 	for _, b := range batch {
 		if b.Decision == countersign.DecisionNone {
-			if why := b.withdrawn(look.merchants[b.Merchant]); why != "" {
+			if m := look.merchants[b.Merchant]; b.isAnswer() && (m == nil || m.Version != b.MerchantVersion) {
+				b.stopped = client.ReasonOlderVersion
 				statements = append(statements, db.Statement{SQL: settleOtherSQL, Row: func(r db.Rows) error {
-					b.stopped = why
 					b.askAgain()
 					return b.scan(r)
-				},
-					Args: key(b, string(client.CallbackPending), int64(b.now), 0, string(why), 0, 0)})
+				}, Args: key(b, string(client.CallbackPending), int64(b.now), 0, string(b.stopped), 0, 0)})
 			} else {
 				end(b)
 			}
@@ -259,30 +257,9 @@ func (b *settling) scan(r db.Rows) error {
 	return r.Scan(&b.lane, &b.failed, &b.deadline)
 }
 
-// withdrawn returns why the answer no longer counts: the merchant no longer has the keys under which it was judged.
-// It returns "" if the answer counts. A date identifies a key (see DateKeys).
-func (b *settling) withdrawn(m *keptMerchant) client.Reason {
-	switch {
-	case !b.keysCount():
-	case m == nil:
-		return client.ReasonPaused
-	case !m.has(b.APIKey, func(s KeySince) db.Millis { return s.APIKey }),
-		!m.has(b.ResponseKey, func(s KeySince) db.Millis { return s.ResponseKey }):
-		return client.ReasonOlderVersion
-	}
-	return ""
-}
-
-// has reports whether m has the key with this date in either of its sets.
-func (m *Merchant) has(at db.Millis, since func(KeySince) db.Millis) bool {
-	return at == 0 || since(m.Since) == at || m.Rotation != nil && since(m.Rotation.Since) == at
-}
-
-// keysCount reports whether the merchant must still have the keys of the answer. A decision checks the merchant's
-// version instead.
-func (b *settling) keysCount() bool {
-	return b.Decision == countersign.DecisionNone &&
-		(b.state == client.CallbackAccepted || b.state == client.CallbackRefused) && (b.APIKey != 0 || b.ResponseKey != 0)
+// isAnswer reports whether the settlement rests on an answer of the merchant.
+func (b *settling) isAnswer() bool {
+	return b.Decision != countersign.DecisionNone || b.state == client.CallbackAccepted || b.state == client.CallbackRefused
 }
 
 // scanDecision reads a row of settleDecisionSQL.

@@ -65,13 +65,10 @@ type Settlement struct {
 	// Decision is made in the same transaction. It is for type 2.
 	Decision countersign.Decision
 	Details  countersign.Details // of a confirmed withdrawal
-	// MerchantVersion is the merchant's version under which the question was asked. If the merchant has another
-	// version by now, nothing is confirmed or declined.
+	// MerchantVersion is the merchant's version under which the callback was sent. If the merchant has another version
+	// by now, nothing is accepted, refused, confirmed or declined.
 	MerchantVersion int64
-	// APIKey and ResponseKey are the dates of the merchant's keys under which the answer was judged. 0: no key. If
-	// the merchant no longer has one of them, the callback is neither accepted nor refused.
-	APIKey, ResponseKey db.Millis
-	Alarm               client.AlarmKind // to raise; may be empty
+	Alarm           client.AlarmKind // to raise; may be empty
 	// OpenFailure means that the answer did not open, held no answer when opened, or was too large to open.
 	// OpenFailureLimit of them in an hour pause the merchant.
 	OpenFailure bool
