@@ -84,9 +84,13 @@ func (p *People) Agree(q Asked, votes []db.Vote) Agreed {
 	q.Needed = max(q.Needed, 1)
 	a := Agreed{Needed: q.Needed, asked: q, people: p}
 	for _, v := range votes {
-		void := p.void(q, v)
+		t, known := p.byID[v.Token]
+		void := "the token is not known"
+		if known {
+			void = p.barred(q, t)
+		}
 		if void == "" {
-			a.able = append(a.able, p.byID[v.Token])
+			a.able = append(a.able, t)
 		}
 		a.Approvals = append(a.Approvals, JudgedApproval{v, void})
 	}
@@ -136,18 +140,6 @@ func (p *People) barred(q Asked, t Token) string {
 		}
 	}
 	return ""
-}
-
-// void returns why an approval does not count, whatever other approvals there are. It returns "" if it may count.
-func (p *People) void(q Asked, v db.Vote) string {
-	t, known := p.byID[v.Token]
-	switch {
-	case !known:
-		return "the token is not known"
-	case v.At <= t.Voided:
-		return "it was given before the person was revoked"
-	}
-	return p.barred(q, t)
 }
 
 // makers returns the tokens that t descends from, its direct maker first. It stops at a maker that is not known.
@@ -320,7 +312,5 @@ func (p *People) Vote(q Asked, votes []db.Vote, v db.Vote) (keep bool, with Agre
 	if err := before.Refuse(v.Token); err != nil {
 		return false, before, err
 	}
-	// v replaces an earlier approval of the same token that became void.
-	rest := slices.DeleteFunc(slices.Clone(votes), func(g db.Vote) bool { return g.Token == v.Token })
-	return true, p.Agree(q, append(rest, v)), nil
+	return true, p.Agree(q, append(slices.Clip(votes), v)), nil
 }

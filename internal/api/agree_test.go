@@ -122,24 +122,25 @@ func TestNobodyStandsInTheWay(t *testing.T) {
 }
 
 // TestAgreeOfPersons: a person's approval is void for ever once the person was revoked, also when
-// they signed in again; a new one counts.
+// they signed in again, which gives them another row; a new one counts.
 func TestAgreeOfPersons(t *testing.T) {
-	ann := Token{ID: "ann", Root: "ann", Role: client.RoleApprover, Voided: 100}
-	p := NewPeople([]Token{{ID: "core", Root: "core", Role: client.RoleCore}, ann})
+	ann := Token{ID: "ann", Root: "ann", Role: client.RoleApprover, Revoked: 100}
+	again := Token{ID: "ann.1", Root: "ann", Role: client.RoleApprover}
+	p := NewPeople([]Token{{ID: "core", Root: "core", Role: client.RoleCore}, ann, again})
 	q := Asked{By: []string{"core"}, At: 500}
-	a := p.Agree(q, []db.Vote{{Token: "ann", At: 100}})
+	a := p.Agree(q, []db.Vote{{Token: "ann", At: 99}})
 	if a.Enough() || !strings.Contains(a.Approvals[0].Void, "revoked") || !a.TellNow() {
 		t.Errorf("what a thief said counts: %+v", a)
 	}
-	keep, a, err := p.Vote(q, []db.Vote{{Token: "ann", At: 100}}, db.Vote{Token: "ann", At: 200})
-	if err != nil || !keep || !a.Enough() || len(a.Approvals) != 1 {
+	keep, a, err := p.Vote(q, []db.Vote{{Token: "ann", At: 99}}, db.Vote{Token: "ann.1", At: 200})
+	if err != nil || !keep || !a.Enough() {
 		t.Errorf("%v, %+v, %v: her own approval does not count", keep, a, err)
 	}
 	// The token that ordered was made by ann's, and nobody else is there.
-	core := Token{ID: "core", Root: "core", Maker: "ann", Role: client.RoleCore}
-	p = NewPeople([]Token{core, ann})
+	core := Token{ID: "core", Root: "core", Maker: "ann.1", Role: client.RoleCore}
+	p = NewPeople([]Token{core, again})
 	a = p.Agree(q, nil)
-	if a.Nobody() == "" || len(a.Could()) != 0 || !a.TellNow() || !strings.Contains(a.WhyNot("ann"), "core, which asked for this, have the same origin") {
-		t.Errorf("%+v, %q", a.Approvals, a.WhyNot("ann"))
+	if a.Nobody() == "" || len(a.Could()) != 0 || !a.TellNow() || !strings.Contains(a.WhyNot("ann.1"), "core, which asked for this, have the same origin") {
+		t.Errorf("%+v, %q", a.Approvals, a.WhyNot("ann.1"))
 	}
 }

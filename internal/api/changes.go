@@ -166,7 +166,7 @@ func proposerOf(ctx context.Context, q db.Querier, c *Change, now db.Millis) (To
 		return Token{}, errOld
 	}
 	proposer, err := FindToken(ctx, q, c.ProposedBy)
-	if err == nil && (!proposer.Valid(now) || c.Proposed <= proposer.Voided) {
+	if err == nil && !proposer.Valid(now) {
 		err = errEnded
 	}
 	return proposer, err

@@ -176,8 +176,8 @@ func (k *Tokens) refused(c *Call, who person, err error) error {
 
 // roleless ends the sessions and the rights of a person who has no role any more, by the provider's groups.
 func (k *Tokens) roleless(ctx context.Context, who person, now db.Millis) error {
-	of, err := FindToken(ctx, k.d, who.id())
-	if errors.Is(err, db.ErrNotFound) || err == nil && !of.Valid(now) {
+	of, _, err := personRow(ctx, k.d, who)
+	if errors.Is(err, db.ErrNotFound) {
 		return nil
 	}
 	if err != nil {

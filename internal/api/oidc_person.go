@@ -24,8 +24,8 @@ type person struct {
 	Group     string // the group that gave the role
 }
 
-// id returns the id of the person's row in the table of tokens.
-func (p person) id() string {
+// root returns the origin of the person's rows in the table of tokens, which is the id of the first.
+func (p person) root() string {
 	sum := sha256.Sum256([]byte(p.Subject))
 	return "oidc_" + base64.RawURLEncoding.EncodeToString(sum[:15])
 }

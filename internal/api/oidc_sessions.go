@@ -9,6 +9,8 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -107,8 +109,7 @@ func (k *Tokens) sessionOf(secret string) (id string, err error) {
 // startSession stores the provider's answer and a new session, and returns the session's secret.
 func (k *Tokens) startSession(ctx context.Context, c *Call, a answered) (out client.SignedIn, err error) {
 	random := RandomText(32)
-	s := providerSession{ID: sessionID(random), Token: a.person.id(), Ends: c.Now + signInLife, Asked: c.Now,
-		SignedIn: a.signedIn}
+	s := providerSession{ID: sessionID(random), Ends: c.Now + signInLife, Asked: c.Now, SignedIn: a.signedIn}
 	k.sealRefresh(&s, a.refresh)
 	err = k.d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		of, err := savePerson(ctx, t, a.person, true, c.Now)
@@ -120,7 +121,7 @@ func (k *Tokens) startSession(ctx context.Context, c *Call, a answered) (out cli
 		if _, err := t.Exec(ctx, oldSessionsSQL, int64(c.Now)); err != nil {
 			return err
 		}
-		if _, err := t.Exec(ctx, addSessionSQL, s.ID, s.Token, int64(s.Ends), int64(s.Asked), int64(s.SignedIn), s.refresh,
+		if _, err := t.Exec(ctx, addSessionSQL, s.ID, of.ID, int64(s.Ends), int64(s.Asked), int64(s.SignedIn), s.refresh,
 			s.dataKey); err != nil {
 			return err
 		}
@@ -190,10 +191,7 @@ func (k *Tokens) BySession(ctx context.Context, secret string) (Token, error) {
 	if err == nil && (issuer != k.people.c.Issuer || t.Revoked != 0) {
 		err = db.ErrNotFound
 	}
-	if t.Expires == 0 || s.Ends < t.Expires {
-		t.Expires = s.Ends
-	}
-	t.signedIn = s.SignedIn
+	t.Expires, t.signedIn = s.Ends, s.SignedIn
 	return t, err
 }
 
@@ -276,7 +274,7 @@ func (k *Tokens) endSession(ctx context.Context, of Token, id, why string, now d
 	return k.d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		ends := []db.Statement{{SQL: endSessionSQL, Args: []any{id}}}
 		if id == everySession {
-			ends = []db.Statement{{SQL: endSessionsSQL, Args: []any{of.ID}}, {SQL: endPersonSQL, Args: []any{of.ID, int64(now)}}}
+			ends = []db.Statement{{SQL: endSessionsSQL, Args: []any{of.ID}}, {SQL: revokeTokenSQL, Args: []any{of.ID, int64(now)}}}
 		}
 		if err := t.Batch(ctx, ends); err != nil {
 			return err
@@ -305,28 +303,34 @@ func (k *Tokens) signOut(c *Call, _ None, _ None) (None, error) {
 	})
 }
 
-// formerApprover is the Token.Over of a person who was an approver and now has another role. Changes still wait.
-const formerApprover = 2
-
-// makesWait reports whether this token makes changes wait for an approver.
-func (t Token) makesWait() bool {
-	return t.Over == formerApprover || t.Role == client.RoleApprover && t.Over == 0
+// personRow returns the row of tokens that stands for a person now, and how many rows they have had. A row that was
+// revoked never stands for the person again, so what was done with it stays void. It returns db.ErrNotFound, besides
+// the number, if there is no row that is not revoked.
+func personRow(ctx context.Context, q db.Querier, p person) (Token, int, error) {
+	rows, err := readTokens(ctx, q, ` WHERE subject = $1`, p.Subject)
+	if err != nil {
+		return Token{}, 0, err
+	}
+	if i := slices.IndexFunc(rows, func(t Token) bool { return t.Revoked == 0 }); i >= 0 {
+		return rows[i], len(rows), nil
+	}
+	return Token{}, len(rows), db.ErrNotFound
 }
 
-const (
-	savePersonSQL = `UPDATE tokens SET name = $2, role = $3, merchants = $4, expires = 0, revoked = $5, over = $6, voided = $7 WHERE id = $1`
+const savePersonSQL = `
+UPDATE tokens SET name = $2, role = $3, merchants = $4, approver = CASE WHEN $3 = 'approver' THEN 1 ELSE approver END
+WHERE id = $1`
 
-	endPersonSQL = `UPDATE tokens SET expires = $2 WHERE id = $1 AND (expires = 0 OR expires > $2)`
-)
-
-// savePerson writes a person into the row of tokens that stands for them. A person always has the same row, so two
-// sessions are one origin. begins says that the person signs in now. Only a sign-in lifts a revocation: earlier
-// sessions stay ended, and what the person did before stays void.
+// savePerson writes a person into the row of tokens that stands for them. begins says that the person signs in now,
+// and so gets a new row if there is none. All rows of a person have one Root, so two sessions are one origin.
 func savePerson(ctx context.Context, t *db.Tx, p person, begins bool, now db.Millis) (Token, error) {
-	was, err := FindToken(ctx, t, p.id())
+	was, had, err := personRow(ctx, t, p)
 	if errors.Is(err, db.ErrNotFound) && begins {
-		is := Token{ID: p.id(), Name: p.Name, Role: p.Role, Merchants: p.Merchants, Root: p.id(), Created: now,
+		is := Token{ID: p.root(), Name: p.Name, Role: p.Role, Merchants: p.Merchants, Root: p.root(), Created: now,
 			Subject: p.Subject}
+		if had > 0 {
+			is.ID += "." + strconv.Itoa(had)
+		}
 		_, nobody := MintToken() // nobody knows a secret with this hash
 		if err := createToken(ctx, t, is, nobody); err != nil {
 			return is, err
@@ -337,30 +341,15 @@ func savePerson(ctx context.Context, t *db.Tx, p person, begins bool, now db.Mil
 		return was, err
 	}
 	is := was
-	is.Name, is.Role, is.Merchants, is.Expires = p.Name, p.Role, p.Merchants, 0
-	switch {
-	case is.Role == client.RoleApprover:
-		if begins || was.Role != client.RoleApprover { // a session that continues does not undo EndApprovers
-			is.Over = 0
-		}
-	case was.makesWait():
-		is.Over = formerApprover
-	}
-	if begins && was.Revoked != 0 {
-		is.Revoked, is.Voided = 0, max(was.Voided, was.Revoked)
-		if _, err := t.Exec(ctx, endSessionsSQL, was.ID); err != nil {
-			return was, err
-		}
-	}
+	is.Name, is.Role, is.Merchants = p.Name, p.Role, p.Merchants
 	if is == was {
 		return is, nil
 	}
-	_, err = t.Exec(ctx, savePersonSQL, is.ID, is.Name, string(is.Role), is.Merchants, int64(is.Revoked), is.Over,
-		int64(is.Voided))
+	_, err = t.Exec(ctx, savePersonSQL, is.ID, is.Name, string(is.Role), is.Merchants)
 	if err == nil {
 		err = recordPerson(ctx, t, recordPersonChanged, is, p.Group, "", now)
 	}
-	if err == nil && (is.Role != was.Role || !was.Valid(now)) {
+	if err == nil && is.Role != was.Role {
 		err = tellOfPerson(ctx, t, is, now)
 	}
 	return is, err

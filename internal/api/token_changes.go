@@ -107,10 +107,10 @@ func (k *Changes) mayMake(ctx context.Context, c *Call, t Token) error {
 		return NewProblem(http.StatusForbidden, "as long as there is no approver, only an admin's token can make tokens")
 	}
 	if t.Role == client.RoleApprover && t.Merchants != "" {
-		unbound, err := tokenIn(ctx, k.c.DB, func(t Token) bool {
+		list, err := k.tokens.List(ctx)
+		if err == nil && !slices.ContainsFunc(list, func(t Token) bool {
 			return t.Role == client.RoleApprover && t.Valid(c.Now) && t.Merchants == ""
-		})
-		if err == nil && !unbound {
+		}) {
 			err = Invalid(At("body.merchants", "binds the first approver, and nobody could decide for the other merchants: make an approver for all of them first"))
 		}
 		return err
@@ -155,8 +155,7 @@ func (k *Changes) revokeToken() Handler {
 			return none, nil, db.ErrNotFound
 		case t.Role == client.RoleAdmin && c.Token.Role != client.RoleAdmin:
 			return none, nil, NewProblem(http.StatusForbidden, "only an admin's token can revoke an admin's token")
-		case t.Role != client.RoleApprover || !t.Valid(c.Now) && t.Subject == "":
-			// A former approver who is a person may get the role again, so revoking one is a change too.
+		case t.Role != client.RoleApprover || !t.Valid(c.Now):
 			defer c.ForgetTokens()
 			// The last admin's token stays: no other role can do everything.
 			return none, nil, k.tokens.Revoke(c.R.Context(), id, c.Now,
@@ -171,19 +170,18 @@ func (k *Changes) revokeToken() Handler {
 	})
 }
 
-// ChangesWait reports whether changes wait for an approver. They do once a token of role approver was made, other
-// than the token except. They still wait after that token expires or is revoked, since one person could otherwise
-// decide alone. Only EndApprovers ends the waiting.
+const changesWaitSQL = `SELECT 1 FROM tokens WHERE approver = 1 AND id <> $1 LIMIT 1`
+
+// ChangesWait reports whether changes wait for an approver. They do once a token or a person other than except had
+// the role approver. They still wait after that token expires or is revoked, since one person could otherwise decide
+// alone. Only EndApprovers ends the waiting.
 func ChangesWait(ctx context.Context, q db.Querier, except string) (bool, error) {
-	return tokenIn(ctx, q, func(t Token) bool { return t.makesWait() && t.ID != except })
+	var one int
+	return db.One(ctx, q, changesWaitSQL, []any{except}, &one)
 }
 
-func tokenIn(ctx context.Context, q db.Querier, counts func(Token) bool) (bool, error) {
-	list, err := readTokens(ctx, q, ``)
-	return slices.ContainsFunc(list, counts), err
-}
-
-const endApproverSQL = `UPDATE tokens SET over = 1, revoked = CASE WHEN revoked = 0 THEN $2 ELSE revoked END WHERE id = $1`
+const endApproversSQL = `
+UPDATE tokens SET approver = 0, revoked = CASE WHEN revoked = 0 THEN $1 ELSE revoked END WHERE approver = 1`
 
 // recordApproversEnded is the kind of the record that EndApprovers adds.
 const recordApproversEnded = "approvers.ended"
@@ -194,21 +192,15 @@ const recordApproversEnded = "approvers.ended"
 func EndApprovers(ctx context.Context, d *db.DB, now db.Millis) (ids []string, err error) {
 	err = d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		ids = []string{}
-		list, err := readTokens(ctx, t, ` ORDER BY id{lock}`)
-		if err != nil {
+		list, err := readTokens(ctx, t, ` WHERE approver = 1 ORDER BY id{lock}`)
+		if err != nil || len(list) == 0 {
 			return err
 		}
 		for _, token := range list {
-			if !token.makesWait() {
-				continue
-			}
 			ids = append(ids, token.ID)
-			if _, err := t.Exec(ctx, endApproverSQL, token.ID, int64(now)); err != nil {
-				return err
-			}
 		}
-		if len(ids) == 0 {
-			return nil
+		if _, err := t.Exec(ctx, endApproversSQL, int64(now)); err != nil {
+			return err
 		}
 		if err := db.RaiseAlarms(ctx, t, []client.Alarm{{Kind: client.AlarmControlChanged, Subject: "no-approvers " + ids[0],
 			First: now}}); err != nil {

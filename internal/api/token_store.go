@@ -25,11 +25,7 @@ type Token struct {
 	Created db.Millis
 	Expires db.Millis // 0: never
 	Revoked db.Millis // 0: not revoked
-	// Voided is when a person was revoked who has signed in again since. What the person's sessions did until then
-	// never counts. 0: never.
-	Voided  db.Millis
 	Hourly  int64  // the most deposits it may add in an hour; 0: no limit
-	Over    int64  // 1: a former approver's that makes no changes wait, see EndApprovers; or formerApprover
 	Subject string // a person at the identity provider, as "ISSUER ID"; empty: a token
 
 	Fingerprint string // the beginning of the hash; set for a stored token
@@ -47,14 +43,14 @@ type Tokens struct {
 func NewTokens(d *db.DB) *Tokens { return &Tokens{d: d} }
 
 const readTokensSQL = `
-SELECT id, name, role, merchants, maker, root, created, expires, revoked, voided, hourly, over, subject, hash FROM tokens`
+SELECT id, name, role, merchants, maker, root, created, expires, revoked, hourly, subject, hash FROM tokens`
 
 // readTokens returns the tokens that the condition where selects.
 func readTokens(ctx context.Context, q db.Querier, where string, args ...any) ([]Token, error) {
 	return db.List(ctx, q, readTokensSQL+where, args, func(r db.Rows) (t Token, err error) {
 		var hash []byte
-		err = r.Scan(&t.ID, &t.Name, &t.Role, &t.Merchants, &t.Maker, &t.Root, &t.Created, &t.Expires, &t.Revoked, &t.Voided,
-			&t.Hourly, &t.Over, &t.Subject, &hash)
+		err = r.Scan(&t.ID, &t.Name, &t.Role, &t.Merchants, &t.Maker, &t.Root, &t.Created, &t.Expires, &t.Revoked,
+			&t.Hourly, &t.Subject, &hash)
 		t.Fingerprint = fingerprintOf(hash)
 		return t, err
 	})
@@ -63,8 +59,8 @@ func readTokens(ctx context.Context, q db.Querier, where string, args ...any) ([
 func fingerprintOf(hash []byte) string { return hex.EncodeToString(hash[:min(8, len(hash))]) }
 
 const createTokenSQL = `
-INSERT INTO tokens (id, name, role, merchants, maker, root, created, expires, hourly, hash, subject)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT DO NOTHING`
+INSERT INTO tokens (id, name, role, merchants, maker, root, created, expires, hourly, hash, subject, approver)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, CASE WHEN $3 = 'approver' THEN 1 ELSE 0 END) ON CONFLICT DO NOTHING`
 
 // Create stores a token under the hash of its secret. It returns a *db.ConflictError if the id or the hash is in use.
 func (k *Tokens) Create(ctx context.Context, token Token, hash [32]byte) error {

@@ -178,7 +178,7 @@ func TestProviderAgain(t *testing.T) {
 		t.Errorf("without a role: %d", at.status)
 	}
 	is("another session of a person without a role", 303)
-	if ann := tokenOf(t, admin, "ann"); ann.Expires == 0 {
+	if ann := tokenOf(t, admin, "ann"); ann.Revoked == 0 {
 		t.Errorf("%+v", ann)
 	}
 	if in := s.get(s.atPeer("/")); in.status != 403 || !strings.Contains(in.body, "none of the groups") {

@@ -78,13 +78,12 @@ CREATE TABLE tokens (
   hash      {bytes} NOT NULL UNIQUE,
   created   {int} NOT NULL,
   revoked   {int} NOT NULL DEFAULT 0,
-  voided    {int} NOT NULL DEFAULT 0, -- of a person who was revoked and came again: what they did until then is void
   merchants TEXT NOT NULL DEFAULT '',
   maker     TEXT NOT NULL DEFAULT '',
   root      TEXT NOT NULL DEFAULT '',
   expires   {int} NOT NULL DEFAULT 0,
   hourly    {int} NOT NULL DEFAULT 0, -- how many deposits it may add an hour; 0: no bound
-  over      {int} NOT NULL DEFAULT 0, -- 1: an approver's that makes no changes wait any more; 2: of a person who was an approver
+  approver  {int} NOT NULL DEFAULT 0, -- 1: it is or was an approver's, so changes wait
   subject   TEXT NOT NULL DEFAULT '' -- of a person: the identity provider, a space, and its id of the person
 ){strict};
 CREATE INDEX tokens_created ON tokens (created, id);
