@@ -8,9 +8,7 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -63,33 +61,32 @@ func queryOf(raw string) (url.Values, error) {
 
 // readQuery sets the struct that v points to. It returns a fault for a parameter that is unknown, repeated or does
 // not fit its schema.
-func readQuery(params []param, query url.Values, v reflect.Value) []client.Fault {
-	var faults []client.Fault
+func (a *API) readQuery(params []param, query url.Values, v reflect.Value) []client.Fault {
+	var faults Faults
 	for _, name := range slices.Sorted(maps.Keys(query)) {
 		if !slices.ContainsFunc(params, func(p param) bool { return p.name == name }) && len(faults) < MaxFaults {
-			faults = append(faults, At("query."+strictjson.Printable(name), "is not known here"))
+			faults.Add("query."+strictjson.Printable(name), "is not known here")
 		}
 	}
 	for _, p := range params {
-		values := query[p.name]
-		text := p.fallback
-		field := v.FieldByIndex(p.index)
+		values, text, problem := query[p.name], p.fallback, ""
 		switch {
 		case len(values) > 1:
-			faults = append(faults, At("query."+p.name, "occurs twice"))
-			continue
+			problem = "occurs twice"
+		case len(values) == 1 && !utf8.ValidString(values[0]):
+			problem = "is not valid UTF-8"
+		case len(values) == 1 && p.schema.MaxLength == nil && len(values[0]) > maxText:
+			problem = fmt.Sprintf("is longer than %d bytes", maxText)
 		case len(values) == 1:
 			text = values[0]
-			if problem := checkParam(p.schema, field.Kind(), text); problem != "" {
-				faults = append(faults, At("query."+p.name, problem))
-				continue
-			}
 		case p.required:
-			faults = append(faults, At("query."+p.name, "is missing"))
-			continue
+			problem = "is missing"
 		}
-		if text != "" {
-			setField(field, p.schema, text)
+		if problem == "" && (text != "" || len(values) == 1) {
+			problem = a.readParam(p.schema, text, v.FieldByIndex(p.index).Addr().Interface())
+		}
+		if problem != "" {
+			faults.Add("query."+p.name, problem)
 		}
 	}
 	return faults
@@ -99,44 +96,19 @@ func readQuery(params []param, query url.Values, v reflect.Value) []client.Fault
 // that the databases store.
 const maxText = 1024
 
-func checkParam(s *huma.Schema, kind reflect.Kind, text string) string {
+// readParam reads a parameter into the value that to points to, as the value of a member of a body is read. It
+// returns what is wrong with it, or "".
+func (a *API) readParam(s *huma.Schema, text string, to any) string {
+	raw := []byte(text)
+	if s.Type != huma.TypeInteger {
+		raw, _ = json.Marshal(text) // a text
+	}
+	faults, err := checkJSON(a.registry, s, raw, a.c.MaxBody)
 	switch {
-	case !utf8.ValidString(text):
-		return "is not valid UTF-8"
-	case s.Type == huma.TypeInteger:
-		if !json.Valid([]byte(text)) {
-			return "is not a whole number"
-		}
-		return checkNumber(s, text)
-	case s.Format == formatTime:
-		return checkText(s, text)
-	case kind == reflect.Int64: // a duration, whatever the format in its schema
-		if _, err := time.ParseDuration(text); err != nil {
-			return "is not a duration such as 30s, 10m or 1h30m"
-		}
-		return ""
-	case s.MaxLength == nil && len(text) > maxText:
-		return fmt.Sprintf("is longer than %d bytes", maxText)
+	case err == nil && len(faults) > 0:
+		return faults[0].Message
+	case err != nil || json.Unmarshal(raw, to) != nil:
+		return "is not a whole number"
 	}
-	return checkText(s, text)
-}
-
-// setField sets a field to a text that was checked. It supports the kinds that query types use. An int64 whose schema
-// is a string is a duration.
-func setField(f reflect.Value, s *huma.Schema, text string) {
-	switch kind := f.Kind(); {
-	case kind == reflect.String:
-		f.SetString(text)
-	case s.Format == formatTime:
-		t, _ := time.Parse(time.RFC3339, text)
-		f.SetInt(t.UnixMilli())
-	case kind == reflect.Int64 && s.Type == huma.TypeString:
-		d, _ := time.ParseDuration(text)
-		f.SetInt(int64(d))
-	case kind == reflect.Int, kind == reflect.Int64:
-		n, _ := strconv.ParseInt(text, 10, 64)
-		f.SetInt(n)
-	default:
-		panic("query parameter of type " + f.Type().String())
-	}
+	return ""
 }

@@ -78,7 +78,7 @@ func Handle[Q, In, Out any](f func(*Call, Q, In) (Out, error)) Handler {
 			if err != nil {
 				return nil, err
 			}
-			if faults := readQuery(c.rt.params, query, reflect.ValueOf(&q).Elem()); len(faults) > 0 {
+			if faults := c.a.readQuery(c.rt.params, query, reflect.ValueOf(&q).Elem()); len(faults) > 0 {
 				return nil, Invalid(faults...)
 			}
 			if err := c.readBody(&in); err != nil {

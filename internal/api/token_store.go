@@ -25,8 +25,8 @@ type Token struct {
 	Created db.Millis
 	Expires db.Millis // 0: never
 	Revoked db.Millis // 0: not revoked
-	Hourly  int64  // the most deposits it may add in an hour; 0: no limit
-	Subject string // a person at the identity provider, as "ISSUER ID"; empty: a token
+	Hourly  int64     // the most deposits it may add in an hour; 0: no limit
+	Subject string    // a person at the identity provider, as "ISSUER ID"; empty: a token
 
 	Fingerprint string // the beginning of the hash; set for a stored token
 
