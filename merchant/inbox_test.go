@@ -12,6 +12,7 @@ import (
 	"countersign/merchant"
 )
 
+// TestMemoryInbox: CheckInbox compares other inboxes with this one, and so a fault of it is seen where they are tested.
 func TestMemoryInbox(t *testing.T) {
 	countersigntest.CheckInbox(t, func() (a, b merchant.Inbox) {
 		m := merchant.NewMemoryInbox()
