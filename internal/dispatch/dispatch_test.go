@@ -21,7 +21,7 @@ import (
 // rig is a Dispatcher over a fake outbox, without a network, to be used inside a
 // synctest bubble: its clock moves when everything waits.
 type rig struct {
-	*fakeOutbox
+	*store
 	d        *Dispatcher
 	merchant *testMerchant
 	log      *syncBuffer
@@ -52,10 +52,10 @@ func newRig(t *testing.T, change func(*Config, *rig)) *rig {
 	t.Helper()
 	pair := testPair()
 	r := &rig{
-		fakeOutbox: newFakeOutbox(t, testStoreMerchant("m1", pair, "https://m1.example"), testStoreMerchant("m2", pair, "https://m2.example")),
-		merchant:   newTestMerchant(pair), log: new(syncBuffer), done: make(chan struct{}),
+		store:    newStore(t, testStoreMerchant("m1", pair, "https://m1.example"), testStoreMerchant("m2", pair, "https://m2.example")),
+		merchant: newTestMerchant(pair), log: new(syncBuffer), done: make(chan struct{}),
 	}
-	c := Config{Outbox: r.fakeOutbox, Node: "node-1", Observer: noObserver{}, Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})), RSA: 2}
+	c := Config{Outbox: r.store, Node: "node-1", Observer: noObserver{}, Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})), RSA: 2, Poll: 10 * time.Second}
 	post := r.merchant.post
 	if change != nil {
 		change(&c, r)
@@ -139,7 +139,7 @@ func TestEveryTypeIsSent(t *testing.T) {
 				t.Fatal(err)
 			}
 			ids = append(ids, r.add(outbox.NewCallback{Merchant: "m1", Type: cb.CallbackType(), EventID: fmt.Sprint(i), Payload: payload,
-				Deadline: db.Never}, nil))
+				Deadline: db.Never}))
 		}
 		synctest.Wait()
 		for _, id := range ids {
@@ -167,8 +167,10 @@ func TestWithdrawalExchangeEndsWithItsDeadline(t *testing.T) {
 				var cut atomic.Bool
 				r.d.post = func(ctx context.Context, q request) Response {
 					resp := r.merchant.post(ctx, q)
-					time.Sleep(test.after) // and does not even mind ctx
-					cut.Store(ctx.Err() != nil)
+					time.Sleep(test.after)                          // and does not even mind ctx
+					if strings.HasSuffix(q.url.Path, "/withdraw") { // and not the notice of its end
+						cut.Store(ctx.Err() != nil)
+					}
 					return resp
 				}
 				r.start(t)
@@ -252,8 +254,8 @@ func TestOutboxFailures(t *testing.T) {
 							t.Errorf("%+v", c)
 						}
 						accepted := 0
-						for _, s := range r.settled {
-							if s.CallbackID == id && s.State == client.CallbackAccepted {
+						for _, a := range r.attemptsOf(id) {
+							if a.Result == client.AttemptAccepted {
 								accepted++
 							}
 						}
@@ -316,11 +318,7 @@ func TestNewKeyIsUsedAtOnce(t *testing.T) {
 		first := r.addDeposit("m1", 1)
 		synctest.Wait()
 		other := mustKey(1024)
-		r.mu.Lock()
-		m := r.merchants["m1"]
-		m.Key, m.Version = other, 2
-		r.merchants["m1"] = m
-		r.mu.Unlock()
+		r.change(func(m *outbox.Merchant) { m.Key = other })
 		r.merchant.key = other.Public()
 		second := r.addDeposit("m1", 2)
 		synctest.Wait()
@@ -336,9 +334,7 @@ func TestNewKeyIsUsedAtOnce(t *testing.T) {
 func TestNothingSecretIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(_ *Config, r *rig) {
-			m := r.merchants["m1"]
-			m.NotifyURL += "?token=hunter2"
-			r.merchants["m1"] = m
+			r.change(func(m *outbox.Merchant) { m.NotifyURL += "?token=hunter2" })
 		})
 		r.d.post = failing(Response{Status: 200, Body: []byte(`{"apiKey":"not-yours-key","errCode":0,"data":"x","message":"their message"}`)})
 		r.start(t)
@@ -360,7 +356,7 @@ func TestNothingSecretIsLogged(t *testing.T) {
 }
 
 func TestNew(t *testing.T) {
-	ok := Config{Outbox: newFakeOutbox(t), Node: "n", Observer: noObserver{}}
+	ok := Config{Outbox: newStore(t), Node: "n", Observer: noObserver{}}
 	if _, err := New(ok); err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ func TestNothingIsSentTooLate(t *testing.T) {
 	}))
 	defer s.Close()
 	var slept atomic.Int64
-	c := Config{Outbox: newFakeOutbox(t, testStoreMerchant("m1", testPair(), s.URL)), Node: "node-1", Observer: noObserver{}, TargetRules: TargetRules{AllowHTTP: true, AllowPrivate: true},
+	c := Config{Outbox: newStore(t, testStoreMerchant("m1", testPair(), s.URL)), Node: "node-1", Observer: noObserver{}, TargetRules: TargetRules{AllowHTTP: true, AllowPrivate: true},
 		Now: func() time.Time { return time.Now().Add(time.Duration(slept.Load())) }}
 	d, err := New(c)
 	if err != nil {
@@ -50,7 +50,7 @@ func TestNothingIsSentTooLate(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- d.Run(ctx) }()
-	r := &httpRig{fakeOutbox: c.Outbox.(*fakeOutbox)}
+	r := &httpRig{store: c.Outbox.(*store)}
 	id := r.addDeposit("m1", 1)
 	first := r.firstAttempt(t, id)
 	for range 6000 {
@@ -109,7 +109,7 @@ func TestFencedConnection(t *testing.T) {
 			roots.AddCert(c)
 		}
 		var writes, closes atomic.Int64
-		rt := roundTripper(TargetRules{AllowPrivate: true, AllowHTTP: true}, roots, nil)
+		rt := roundTripper(TargetRules{AllowPrivate: true, AllowHTTP: true}, roots)
 		defer rt.CloseIdleConnections()
 		rt.DialContext = fenced(func(ctx context.Context, network, address string) (net.Conn, error) {
 			c, err := (&net.Dialer{}).DialContext(ctx, network, address)

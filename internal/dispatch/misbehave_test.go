@@ -11,8 +11,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,16 +24,16 @@ import (
 // httpRig is a Dispatcher over a fake outbox that makes real exchanges with a
 // server on loopback.
 type httpRig struct {
-	*fakeOutbox
+	*store
 	d    *Dispatcher
 	log  *syncBuffer
 	stop func()
 }
 
-func newHTTPRig(t *testing.T, url string, change func(*Config)) *httpRig {
+func newHTTPRig(t *testing.T, row outbox.Merchant, change func(*Config)) *httpRig {
 	t.Helper()
-	r := &httpRig{fakeOutbox: newFakeOutbox(t, testStoreMerchant("m1", testPair(), url)), log: new(syncBuffer)}
-	c := Config{Outbox: r.fakeOutbox, Node: "node-1", Observer: noObserver{}, TargetRules: TargetRules{AllowHTTP: true}, DrainTimeout: 10 * time.Millisecond}
+	r := &httpRig{store: newStore(t, row), log: new(syncBuffer)}
+	c := Config{Outbox: r.store, Node: "node-1", Observer: noObserver{}, TargetRules: TargetRules{AllowHTTP: true}, DrainTimeout: 10 * time.Millisecond}
 	if change != nil {
 		change(&c)
 	}
@@ -218,7 +218,7 @@ func TestMisbehavingMerchants(t *testing.T) {
 				defer s.Close()
 				url = s.URL
 			}
-			r := newHTTPRig(t, url, func(c *Config) {
+			r := newHTTPRig(t, testStoreMerchant("m1", testPair(), url), func(c *Config) {
 				if test.short {
 					c.ExchangeTimeout = 200 * time.Millisecond
 				}
@@ -252,13 +252,9 @@ func TestHonestMerchantOverHTTPS(t *testing.T) {
 	defer s.Close()
 	roots := x509.NewCertPool()
 	roots.AddCert(s.Certificate())
-	r := newHTTPRig(t, s.URL, func(c *Config) {
-		c.Roots, c.AllowHTTP = roots, false
-		f := c.Outbox.(*fakeOutbox)
-		row := f.merchants["m1"]
-		row.Body, row.ContentType = client.BodyJSON, "text/plain"
-		f.merchants["m1"] = row
-	})
+	row := testStoreMerchant("m1", testPair(), s.URL)
+	row.Body, row.ContentType = client.BodyJSON, "text/plain"
+	r := newHTTPRig(t, row, func(c *Config) { c.Roots, c.AllowHTTP = roots, false })
 	id := r.addDeposit("m1", 1)
 	a := r.firstAttempt(t, id)
 	r.stop()
@@ -291,36 +287,25 @@ func TestTargetsThatAreNotReached(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		url    string
-		change func(*Config, *outbox.Merchant)
+		change func(*Config)
 		reason client.Reason
 		cause  string
 	}{
 		{"nobody there", "http://" + closed, nil, client.ReasonConnect, "connection refused"},
 		{"certificate of nobody", secure.URL, nil, client.ReasonTLS, "signed by an unknown authority, or an intermediate certificate is missing: O=Acme Co"},
-		{"certificate for others", strings.Replace(secure.URL, "127.0.0.1", "localhost", 1), func(c *Config, _ *outbox.Merchant) {
+		{"certificate for others", strings.Replace(secure.URL, "127.0.0.1", "localhost", 1), func(c *Config) {
 			c.Roots = x509.NewCertPool()
 			c.Roots.AddCert(secure.Certificate())
 		}, client.ReasonTLS, "the certificate is for example.com, *.example.com, 127.0.0.1 and not for localhost"},
 		{"no TLS there", strings.Replace(plain.URL, "http", "https", 1), nil, client.ReasonTLS, "the server there does not speak TLS"},
 		{"private without leave", strings.Replace(secure.URL, "127.0.0.1", "localhost", 1),
-			func(_ *Config, m *outbox.Merchant) { m.AllowPrivate = new(false) }, client.ReasonBlockedAddress, "the URL is not one"},
-		{"http without leave", plain.URL, func(c *Config, _ *outbox.Merchant) { c.AllowHTTP = false }, client.ReasonBlockedAddress, "the URL is not one"},
-		{"no such name", "http://name.invalid", func(_ *Config, m *outbox.Merchant) {}, client.ReasonResolve, "the name server knows no such host"},
+			nil, client.ReasonBlockedAddress, "the URL is not one"},
+		{"http without leave", plain.URL, func(c *Config) { c.AllowHTTP = false }, client.ReasonBlockedAddress, "the URL is not one"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			row := testStoreMerchant("m1", testPair(), test.url)
-			r := newHTTPRig(t, test.url, func(c *Config) {
-				if test.change != nil {
-					test.change(c, &row)
-				}
-				c.Outbox.(*fakeOutbox).merchants["m1"] = row
-			})
-			if test.reason == client.ReasonResolve {
-				// No name server of the outside may be asked in a test.
-				rt := roundTripper(TargetRules{AllowPrivate: true, AllowHTTP: true}, nil, dnsServer(t, func() []netip.Addr { return nil }))
-				r.d.transport.private = rt
-				defer rt.CloseIdleConnections()
-			}
+			row.AllowPrivate = new(test.name != "private without leave")
+			r := newHTTPRig(t, row, test.change)
 			a := r.firstAttempt(t, r.addDeposit("m1", 1))
 			r.stop()
 			if a.Reason != test.reason || a.HTTPStatus != 0 || !strings.Contains(a.Facts.Cause, test.cause) {
@@ -330,7 +315,15 @@ func TestTargetsThatAreNotReached(t *testing.T) {
 	}
 }
 
-func TestTLSCauses(t *testing.T) {
+func TestCauses(t *testing.T) {
+	for want, err := range map[string]error{
+		"the name server knows no such host": &net.DNSError{IsNotFound: true}, "the name server did not answer": &net.DNSError{IsTimeout: true},
+		"the name server failed": &net.DNSError{},
+	} {
+		if got := (&request{phase: new(atomic.Int32)}).failed(t.Context(), err); got.Failure != client.ReasonResolve || got.Cause != want {
+			t.Errorf("%v gives %+v, want %q", err, got, want)
+		}
+	}
 	cert := &x509.Certificate{NotBefore: time.Unix(0, 0), NotAfter: time.Unix(86_400, 0)}
 	for want, err := range map[string]error{
 		"the certificate is valid only from Thu, 01 Jan 1970 00:00:00 GMT to Fri, 02 Jan 1970 00:00:00 GMT": x509.CertificateInvalidError{Cert: cert, Reason: x509.Expired},

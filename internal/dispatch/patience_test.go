@@ -15,7 +15,7 @@ import (
 // long that is.
 func TestExchangeTimeoutHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rt := roundTripper(TargetRules{AllowHTTP: true, AllowPrivate: true}, nil, nil)
+		rt := roundTripper(TargetRules{AllowHTTP: true, AllowPrivate: true}, nil)
 		rt.DialContext = fenced(func(context.Context, string, string) (net.Conn, error) {
 			ours, theirs := net.Pipe()
 			go func() {

@@ -102,7 +102,9 @@ func TestStopGivesBackWhatWasNotSent(t *testing.T) {
 		if sent.Load() != 0 || r.returned != 11 || len(r.settled) != 0 {
 			t.Errorf("%d sent, %d given back, %d settled", sent.Load(), r.returned, len(r.settled))
 		}
-		for _, c := range r.callbacks {
+		list, _, err := r.Callbacks(t.Context(), nil, client.CallbackFilter{}, 100, "")
+		must(err)
+		for _, c := range list {
 			if c.State != client.CallbackPending || c.Failed != 0 {
 				t.Errorf("%+v", c)
 			}

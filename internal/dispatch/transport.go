@@ -50,7 +50,7 @@ type transport struct {
 func newTransport(p TargetRules, roots *x509.CertPool, dial dialFunc, idle int) *transport {
 	public, private := p, p
 	public.AllowPrivate, private.AllowPrivate = false, true
-	t := &transport{public: roundTripper(public, roots, nil), private: roundTripper(private, roots, nil)}
+	t := &transport{public: roundTripper(public, roots), private: roundTripper(private, roots)}
 	if dial != nil {
 		t.public.DialContext, t.private.DialContext = fenced(dial), fenced(dial)
 	}
@@ -58,9 +58,8 @@ func newTransport(p TargetRules, roots *x509.CertPool, dial dialFunc, idle int) 
 	return t
 }
 
-func roundTripper(p TargetRules, roots *x509.CertPool, resolver *net.Resolver) *http.Transport {
-	dialer := &net.Dialer{Timeout: connectTimeout, KeepAlive: 30 * time.Second, Control: dialControl(p),
-		Resolver: resolver}
+func roundTripper(p TargetRules, roots *x509.CertPool) *http.Transport {
+	dialer := &net.Dialer{Timeout: connectTimeout, KeepAlive: 30 * time.Second, Control: dialControl(p)}
 	// HTTP/1.1 alone: with HTTP/2 a lost packet, or a server that abuses flow control, would block all exchanges of a
 	// connection, and such small exchanges gain nothing from sharing one.
 	var protocols http.Protocols

@@ -1,0 +1,177 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"countersign"
+	"countersign/internal/db"
+	"countersign/internal/lab/endtest"
+	"countersign/internal/outbox"
+)
+
+// store is an outbox on SQLite that lies the way the world lies: what fails may have been done.
+type store struct {
+	*outbox.Outbox
+	t testing.TB
+
+	mu       sync.Mutex
+	settled  []outbox.Settlement // applied ones
+	returned int                 // callbacks that were given back
+
+	senseless string // id of a callback whose settlements are refused
+
+	// fault is asked before and after every call; a true answer makes it fail, before with nothing done, after with
+	// everything done.
+	fault func(method string, done bool) bool
+}
+
+var errFault = errors.New("the database is away")
+
+func newStore(t testing.TB, known ...outbox.Merchant) *store {
+	t.Helper()
+	d, err := db.Open(t.Context(), db.Config{URL: endtest.SQLite(outbox.End())(t), Keys: db.NewMasterKey([32]byte{1})}, outbox.End())
+	must(err)
+	t.Cleanup(func() { d.Close() })
+	s := &store{Outbox: outbox.New(d), t: t, fault: func(string, bool) bool { return false }}
+	for _, m := range known {
+		_, err := s.CreateMerchant(t.Context(), m, now())
+		must(err)
+	}
+	return s
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+func now() db.Millis { return db.MillisOf(time.Now()) }
+
+// call runs do, unless a fault comes first.
+func (s *store) call(method string, do func() error) error {
+	s.mu.Lock()
+	fails := s.fault(method, false)
+	s.mu.Unlock()
+	if fails {
+		return errFault
+	}
+	err := do()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fault(method, true) {
+		return errFault
+	}
+	return err
+}
+
+func (s *store) add(n outbox.NewCallback) string {
+	done, err := s.Ingest(context.Background(), []outbox.NewCallback{n}, now())
+	must(err)
+	return done[0].ID
+}
+
+func (s *store) addDeposit(merchant string, n int) string {
+	c := depositPayload(s.t, n)
+	c.Merchant = merchant
+	return s.add(c)
+}
+
+func (s *store) addWithdrawal(merchant string, n int, within time.Duration, ordered bool) string {
+	w := withdrawalPayload(s.t, n)
+	if w.Merchant, w.Deadline = merchant, db.MillisOf(time.Now().Add(within)); !ordered {
+		w.Details = nil
+	}
+	made, err := s.CreateWithdrawals(context.Background(), []outbox.NewWithdrawal{w}, now())
+	must(err)
+	return made[0].Withdrawal.ID
+}
+
+// change changes the merchant m1.
+func (s *store) change(change func(*outbox.Merchant)) {
+	_, err := s.ChangeMerchant(context.Background(), "m1", 0, now(), func(m *outbox.Merchant) error { change(m); return nil }, nil)
+	must(err)
+}
+
+func (s *store) merchantM1() outbox.Merchant {
+	m, err := s.Outbox.Merchant(context.Background(), "m1")
+	must(err)
+	return m
+}
+
+func (s *store) callback(id string) outbox.Callback {
+	c, err := s.Callback(context.Background(), id)
+	must(err)
+	return c
+}
+
+func (s *store) withdrawal(id string) outbox.Withdrawal {
+	w, err := s.Withdrawal(context.Background(), id)
+	must(err)
+	return w
+}
+
+func (s *store) attemptsOf(id string) []outbox.Attempt {
+	list, err := s.Attempts(context.Background(), id)
+	must(err)
+	return list
+}
+
+func (s *store) Claim(ctx context.Context, r outbox.ClaimRequest) (claimed []outbox.Claimed, err error) {
+	err = s.call("claim", func() (err error) { claimed, err = s.Outbox.Claim(ctx, r); return err })
+	if err != nil {
+		return nil, err
+	}
+	return claimed, nil
+}
+
+func (s *store) NextDue(ctx context.Context, l countersign.Lane, share int) (next db.Millis, err error) {
+	err = s.call("nextdue", func() (err error) { next, err = s.Outbox.NextDue(ctx, l, share); return err })
+	return next, err
+}
+
+func (s *store) Settle(ctx context.Context, list []outbox.Settlement, at db.Millis) (done []outbox.Settled, err error) {
+	for i, x := range list {
+		if x.CallbackID == s.senseless {
+			return nil, &db.ItemError{Item: i, Err: errFault}
+		}
+	}
+	err = s.call("settle", func() (err error) {
+		done, err = s.Outbox.Settle(ctx, list, at)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for i, d := range done {
+			if d.Applied {
+				s.settled = append(s.settled, list[i])
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return done, nil
+}
+
+func (s *store) GiveBack(ctx context.Context, list []outbox.Claimed, at db.Millis) error {
+	return s.call("giveback", func() error {
+		s.mu.Lock()
+		s.returned += len(list)
+		s.mu.Unlock()
+		return s.Outbox.GiveBack(ctx, list, at)
+	})
+}
+
+func (s *store) Sweep(ctx context.Context, at db.Millis) (done outbox.Swept, err error) {
+	err = s.call("sweep", func() (err error) { done, err = s.Outbox.Sweep(ctx, at); return err })
+	return done, err
+}
+
+func (s *store) Merchant(ctx context.Context, id string) (m outbox.Merchant, err error) {
+	err = s.call("merchant", func() (err error) { m, err = s.Outbox.Merchant(ctx, id); return err })
+	return m, err
+}
