@@ -1,10 +1,8 @@
 package dispatch
 
 import (
-	"bytes"
 	"context"
 	"crypto/x509"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -12,66 +10,39 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"countersign/client"
 )
 
-// A node that stands still between sealing and posting, and goes on when the
-// callback may be another node's, sends nothing: the first attempt reaches nobody
-// and costs nothing, the second is made in time.
+// A node that stands still between sealing and posting, and goes on when the callback may be another node's, sends
+// nothing: the first attempt reaches nobody and costs nothing, the second is made in time.
 func TestNothingIsSentTooLate(t *testing.T) {
-	m := newTestMerchant(testPair())
-	var whole atomic.Int64
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return
+	synctest.Test(t, func(t *testing.T) {
+		var slept atomic.Int64
+		r := newRig(t, func(c *Config, _ *rig) {
+			c.Now = func() time.Time { return time.Now().Add(time.Duration(slept.Load())) }
+		})
+		sent := 0
+		r.d.post = func(ctx context.Context, q request) Response {
+			if slept.Load() == 0 {
+				slept.Add(int64(r.d.cfg.ExchangeTimeout)) // no timer has noticed
+			}
+			if q.tooLate() {
+				return Response{Failure: client.ReasonStopped}
+			}
+			sent++
+			return r.merchant.post(ctx, q)
 		}
-		whole.Add(1)
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		m.ServeHTTP(w, r)
-	}))
-	defer s.Close()
-	var slept atomic.Int64
-	c := Config{Outbox: newStore(t, testStoreMerchant("m1", testPair(), s.URL)), Node: "node-1", Observer: noObserver{}, TargetRules: TargetRules{AllowHTTP: true, AllowPrivate: true},
-		Now: func() time.Time { return time.Now().Add(time.Duration(slept.Load())) }}
-	d, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	post, tries := d.post, 0
-	d.post = func(ctx context.Context, q request) Response {
-		if tries++; tries == 1 {
-			slept.Add(int64(d.cfg.ExchangeTimeout)) // no timer has noticed
+		id := r.addDeposit("m1", 1)
+		r.start(t)
+		time.Sleep(time.Minute)
+		r.stop()
+		if c := r.callback(id); c.State != client.CallbackAccepted || c.Failed != 0 || c.Attempt != 2 || sent != 1 {
+			t.Errorf("sent %d times: %+v", sent, c)
 		}
-		return post(ctx, q)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- d.Run(ctx) }()
-	r := &httpRig{store: c.Outbox.(*store)}
-	id := r.addDeposit("m1", 1)
-	first := r.firstAttempt(t, id)
-	for range 6000 {
-		if r.callback(id).State == client.CallbackAccepted {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-	if first.Reason != client.ReasonStopped || first.HTTPStatus != 0 {
-		t.Errorf("first attempt: %+v", first)
-	}
-	if c := r.callback(id); c.State != client.CallbackAccepted || c.Failed != 0 || c.Attempt != 2 {
-		t.Errorf("%+v", c)
-	}
-	if whole.Load() != 1 {
-		t.Errorf("the merchant read %d whole requests, want 1", whole.Load())
-	}
+	})
 }
 
 // countedConn counts what is done with it.

@@ -10,63 +10,6 @@ import (
 	"countersign/internal/outbox"
 )
 
-func TestOwnSchedule(t *testing.T) {
-	s := ScheduleFor(countersign.LaneNotify, &client.Schedule{Delays: []client.Duration{client.Duration(10 * time.Millisecond), -5, 1 << 62}})
-	for failed, want := range []time.Duration{10 * time.Millisecond, 0, 365 * 24 * time.Hour} {
-		if got, more := s.Delay(failed); got != want || !more {
-			t.Errorf("after %d: %v %v", failed, got, more)
-		}
-	}
-	if _, more := s.Delay(3); more {
-		t.Error("a schedule without an every goes on")
-	}
-	s = ScheduleFor(countersign.LaneWithdraw, ownSchedule(1500))
-	if got, more := s.Delay(0); got != 1500*time.Millisecond || !more {
-		t.Errorf("every alone: %v %v", got, more)
-	}
-	if _, more := s.Delay(-1); !more {
-		t.Error("every alone: ends before it starts")
-	}
-}
-
-func TestHoldDelays(t *testing.T) {
-	for held, seconds := range []int{5, 10, 20, 40, 60, 60} {
-		if got, more := withdrawSchedule.holdDelay(countersign.LaneWithdraw, held); got != time.Duration(seconds)*time.Second || !more {
-			t.Errorf("withdraw after %d: %v %v", held, got, more)
-		}
-	}
-	if got, more := withdrawSchedule.holdDelay(countersign.LaneWithdraw, -3); got != 5*time.Second || !more {
-		t.Errorf("before the first: %v %v", got, more)
-	}
-	for _, test := range []struct {
-		name string
-		s    Schedule
-		want []time.Duration // the first and the last of them
-		all  time.Duration   // 0: they do not end
-	}{
-		{"default", notifySchedule, notifyHolds, 51*time.Hour + 42*time.Minute + 35*time.Second},
-		{"short", Schedule{Delays: []time.Duration{0, time.Second, time.Minute}}, []time.Duration{time.Minute, time.Second}, 61 * time.Second},
-		{"at once", Schedule{Delays: []time.Duration{0}}, nil, 0},
-		{"without an end", Schedule{Every: time.Second}, notifyHolds, 0},
-	} {
-		held, sum := 0, time.Duration(0)
-		for held < 1000 {
-			d, more := test.s.holdDelay(countersign.LaneNotify, held)
-			if !more {
-				break
-			}
-			if held < len(test.want) && d != test.want[held] || d <= 0 || d > time.Hour {
-				t.Errorf("%s after %d: %v", test.name, held, d)
-			}
-			sum += d
-			held++
-		}
-		if ends := test.s.Every == 0; ends != (held < 1000) || ends && sum != test.all {
-			t.Errorf("%s: %d holds in %v, want %v", test.name, held, sum, test.all)
-		}
-	}
-}
-
 func TestDueAfter(t *testing.T) {
 	const end = 100_000
 	for _, test := range []struct {
@@ -76,14 +19,11 @@ func TestDueAfter(t *testing.T) {
 		due    db.Millis
 		more   bool
 	}{
-		{0, 0, 0.99, 0, true},
-		{0, 10 * time.Second, 0, 10_000, true},
 		{0, 10 * time.Second, 0.5, 10_500, true},
 		{0, 10 * time.Second, 7, 10_000, true}, // not a jitter
 		{50_000, time.Minute, 0, 95_000, true}, // one last chance
 		{94_999, time.Minute, 0, 95_000, true}, //
 		{95_000, time.Minute, 0, end, false},   // none left
-		{95_000, time.Second, 0, 96_000, true}, // the schedule still has one
 		{99_000, time.Second, 0, end, false},   // due at the deadline is too late
 		{200_000, 0, 0, end, false},            // after it
 	} {
@@ -91,9 +31,6 @@ func TestDueAfter(t *testing.T) {
 		if due != test.due || more != test.more {
 			t.Errorf("%v after %d with %v: got %d %v, want %d %v", test.delay, test.now, test.jitter, due, more, test.due, test.more)
 		}
-	}
-	if due, more := dueAfter(5, 24*time.Hour, 0, db.Never); due != 86_400_005 || !more {
-		t.Errorf("no deadline: %d %v", due, more)
 	}
 }
 
@@ -133,6 +70,12 @@ func TestSettlement(t *testing.T) {
 		{"a question until its deadline", ask, retry, 9, 0, now + 4_000, nil, client.CallbackPending, 4_000, true, ""},
 		{"held", notify, hold, 2, 1, db.Never, nil, client.CallbackPending, 120_000, false, ""},
 		{"held for too long", notify, hold, 0, 57, db.Never, nil, client.CallbackExhausted, 0, false, client.AlarmExhausted},
+		{"held, the last time", notify, hold, 0, 56, db.Never, nil, client.CallbackPending, 2_375_000, false, ""},
+		{"held under a schedule without an end", notify, hold, 0, 900, db.Never, &client.Retry{Notify: ownSchedule(1000)}, client.CallbackPending, 3_600_000, false, ""},
+		{"held under a schedule of one attempt", notify, hold, 0, 0, db.Never, &client.Retry{Notify: ownSchedule(0, 0)}, client.CallbackExhausted, 0, false, client.AlarmExhausted},
+		{"a schedule of a century", notify, retry, 0, 0, db.Never, &client.Retry{Notify: ownSchedule(0, 0, 1<<42)}, client.CallbackPending, 365 * 86_400_000, true, ""},
+		{"a schedule of one interval", notify, retry, 900, 0, db.Never, &client.Retry{Notify: ownSchedule(1500)}, client.CallbackPending, 1500, true, ""},
+		{"a question held at first", ask, hold, 0, 0, far, nil, client.CallbackPending, 5_000, false, ""},
 		{"a question held", ask, hold, 0, 40, far, nil, client.CallbackPending, 60_000, false, ""},
 		{"stopped", notify, because(retry, client.ReasonStopped), 11, 0, db.Never, nil, client.CallbackPending, 0, false, ""},
 		{"keys refused", notify, because(retry, client.ReasonKeyRefused), 11, 0, db.Never, nil, client.CallbackPending, 0, false, ""},

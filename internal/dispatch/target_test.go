@@ -27,97 +27,66 @@ var hostile = []string{
 	"192.88.99.1", "2002:7f00:1::", "2002:a9fe:a9fe::1", "2001::1", "2001:0:7f00:1::", "2001:db8::1", "100::1", "5f00::1",
 }
 
-func TestHostileAddressesAreDenied(t *testing.T) {
-	control := dialControl(TargetRules{})
-	development := dialControl(TargetRules{AllowHTTP: true})
-	for _, text := range hostile {
-		ip := netip.MustParseAddr(text)
-		for _, form := range []netip.Addr{ip, ip.Unmap()} { // as written, and as the dialer writes it
-			network := "tcp6"
-			if form.Is4() {
-				network = "tcp4"
-			}
-			address := netip.AddrPortFrom(form, 443).String()
-			if err := control(network, address, nil); !errors.Is(err, ssrf.ErrProhibitedIP) {
-				t.Errorf("%s: %v", address, err)
-			}
-			if err := development(network, address, nil); !errors.Is(err, ssrf.ErrProhibitedIP) {
-				t.Errorf("%s with http allowed: %v", address, err)
-			}
-		}
-		host := text
-		if strings.Contains(host, ":") {
-			host = "[" + host + "]"
-		}
-		if err := CheckURL("https://"+host+"/callback", TargetRules{}); !errors.Is(err, ErrURL) {
-			t.Errorf("URL with %s: %v", host, err)
-		}
-	}
-	if len(hostile) < 37 {
-		t.Errorf("only %d addresses", len(hostile))
-	}
-	for _, open := range []string{"1.1.1.1:443", "93.184.216.34:8443", "172.32.0.1:443", "[2606:4700::1111]:443"} {
-		network := "tcp4"
-		if strings.HasPrefix(open, "[") {
-			network = "tcp6"
-		}
-		if err := control(network, open, nil); err != nil {
-			t.Errorf("%s: %v", open, err)
-		}
-	}
-	for _, address := range []string{"1.1.1.1:80", "1.1.1.1:22", "1.1.1.1:6379", "1.1.1.1:0"} {
-		if err := control("tcp4", address, nil); !errors.Is(err, ssrf.ErrProhibitedPort) {
-			t.Errorf("%s: %v", address, err)
-		}
-	}
-	if err := control("udp4", "1.1.1.1:443", nil); err == nil {
-		t.Error("another network than TCP is allowed")
-	}
-}
-
-func TestPrivateAllowanceStaysOffLinkLocal(t *testing.T) {
-	control := dialControl(TargetRules{AllowPrivate: true})
-	for _, address := range []string{"127.0.0.1:1", "10.1.2.3:8080", "172.20.0.1:80", "192.168.1.1:9000", "100.64.1.1:443", "1.1.1.1:5000"} {
-		if err := control("tcp4", address, nil); err != nil {
-			t.Errorf("%s: %v", address, err)
-		}
-	}
-	for _, address := range []string{"[::1]:8080", "[fd00::1]:80"} {
-		if err := control("tcp6", address, nil); err != nil {
-			t.Errorf("%s: %v", address, err)
-		}
-	}
-	for _, text := range []string{
-		"169.254.169.254", "169.254.0.1", "169.254.170.2", "169.254.255.255", "100.100.100.200", "168.63.129.16", "fd00:ec2::254", "fd00:ec2::23",
-		"fd20:ce::254", "fd00:c1::a9fe:a9fe", "fd00:42::42", "fe80::a9fe:a9fe", "::ffff:169.254.169.254", "::ffff:100.100.100.200",
-		"64:ff9b::a9fe:a9fe", "64:ff9b::6464:64c8", "64:ff9b:1::a9fe:a9fe", "64:ff9b:1:1::6464:64c8", "2002:a9fe:a9fe::1",
-	} {
-		network, ip := "tcp6", netip.MustParseAddr(text)
-		if ip.Is4() {
+// dialled returns what the check of a dialled address under p says of each form of ip: as written, and as the dialer
+// writes it.
+func dialled(p TargetRules, ip netip.Addr, port uint16) (errs []error) {
+	for _, form := range []netip.Addr{ip, ip.Unmap()} {
+		network := "tcp6"
+		if form.Is4() {
 			network = "tcp4"
 		}
-		for _, form := range []netip.Addr{ip, ip.Unmap()} {
-			if err := control(network, netip.AddrPortFrom(form, 80).String(), nil); !errors.Is(err, ssrf.ErrProhibitedIP) {
-				t.Errorf("%s: %v", form, err)
+		errs = append(errs, dialControl(p)(network, netip.AddrPortFrom(form, port).String(), nil))
+	}
+	return errs
+}
+
+// denied reports an address that is dialled under p, or named in a URL.
+func denied(t *testing.T, p TargetRules, port uint16, list ...string) {
+	t.Helper()
+	for _, text := range list {
+		ip := netip.MustParseAddr(text)
+		for _, err := range dialled(p, ip, port) {
+			if !errors.Is(err, ssrf.ErrProhibitedIP) {
+				t.Errorf("%s under %+v: %v", text, p, err)
 			}
 		}
 		host := text
 		if ip.Is6() {
 			host = "[" + host + "]"
 		}
-		if err := CheckURL("https://"+host+"/", TargetRules{AllowPrivate: true, AllowHTTP: true}); !errors.Is(err, ErrURL) {
-			t.Errorf("URL with %s: %v", host, err)
+		if err := CheckURL("https://"+host+"/callback", p); !errors.Is(err, ErrURL) {
+			t.Errorf("URL with %s under %+v: %v", host, p, err)
 		}
 	}
-	for _, address := range []string{"169.254.169.254:80", "0.0.0.0:80", "224.0.0.1:80", "255.255.255.255:80"} {
-		if err := control("tcp4", address, nil); err == nil {
-			t.Errorf("%s is allowed", address)
+}
+
+func TestHostileAddressesAreDenied(t *testing.T) {
+	denied(t, TargetRules{}, 443, hostile...)
+	denied(t, TargetRules{AllowHTTP: true}, 443, hostile...)
+	denied(t, TargetRules{AllowPrivate: true, AllowHTTP: true}, 80,
+		"169.254.169.254", "169.254.0.1", "169.254.170.2", "169.254.255.255", "100.100.100.200", "168.63.129.16", "fd00:ec2::254", "fd00:ec2::23",
+		"fd20:ce::254", "fd00:c1::a9fe:a9fe", "fd00:42::42", "fe80::1", "fe80::a9fe:a9fe", "::ffff:169.254.169.254", "::ffff:100.100.100.200",
+		"64:ff9b::a9fe:a9fe", "64:ff9b::6464:64c8", "64:ff9b:1::a9fe:a9fe", "64:ff9b:1:1::6464:64c8", "2002:a9fe:a9fe::1", "64:ff9b::7f00:1",
+		"0.0.0.0", "224.0.0.1", "255.255.255.255", "ff02::1", "::")
+	for _, c := range []struct {
+		rules TargetRules
+		want  error
+		list  []string
+	}{
+		{TargetRules{}, nil, []string{"1.1.1.1:443", "93.184.216.34:8443", "172.32.0.1:443", "[2606:4700::1111]:443"}},
+		{TargetRules{}, ssrf.ErrProhibitedPort, []string{"1.1.1.1:80", "1.1.1.1:22", "1.1.1.1:6379", "1.1.1.1:0"}},
+		{TargetRules{AllowPrivate: true}, nil, []string{"127.0.0.1:1", "10.1.2.3:8080", "172.20.0.1:80", "192.168.1.1:9000", "100.64.1.1:443", "1.1.1.1:5000",
+			"[::1]:8080", "[fd00::1]:80"}},
+	} {
+		for _, text := range c.list {
+			at := netip.MustParseAddrPort(text)
+			if err := dialled(c.rules, at.Addr(), at.Port())[0]; !errors.Is(err, c.want) {
+				t.Errorf("%s under %+v: %v", text, c.rules, err)
+			}
 		}
 	}
-	for _, address := range []string{"[fe80::1]:80", "[ff02::1]:80", "[::]:80", "[64:ff9b::7f00:1]:80"} {
-		if err := control("tcp6", address, nil); err == nil {
-			t.Errorf("%s is allowed", address)
-		}
+	if err := dialControl(TargetRules{})("udp4", "1.1.1.1:443", nil); err == nil {
+		t.Error("another network than TCP is allowed")
 	}
 }
 
