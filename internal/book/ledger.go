@@ -6,6 +6,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 )
 
 // ledger collects what a transaction appends to the feeds. It writes at the end of the transaction, because the feeds
@@ -157,3 +158,26 @@ func countMoved(ctx context.Context, t *db.Tx, from, to client.OrderState) error
 	}
 	return t.Batch(ctx, list)
 }
+
+// records adds a record for each event.
+func (l *ledger) records(ctx context.Context, t *db.Tx) error {
+	for _, e := range l.events {
+		details := countersign.Details{Address: e.Address, ChainName: e.ChainName, Symbol: e.Symbol, Amount: e.Amount}
+		r := journal.Record{Kind: string(e.Kind), At: e.At, Data: journal.Event{CallBackID: e.CallBackID, Deposit: e.Deposit,
+			TenantUserID: e.TenantUserID, State: e.State, Details: journal.DetailsOf(&details), OldAddress: e.OldAddress,
+			TxID: e.TxID, Reason: e.Reason, DecidedBy: e.DecidedBy}}
+		switch {
+		case e.CallBackID != "":
+			r.About = []string{e.CallBackID}
+		case e.Deposit != 0:
+			r.About = []string{journal.AboutDeposit(e.Deposit)}
+		}
+		if err := journal.Add(ctx, t, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eventOf returns the kind of the event of an order's state.
+func eventOf(s client.OrderState) client.EventKind { return client.EventKind("order." + s) }

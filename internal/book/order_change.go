@@ -11,6 +11,26 @@ import (
 	"countersign/internal/policy"
 )
 
+// OrderChange changes an order that is still in the state From.
+type OrderChange struct {
+	CallBackID   string
+	TenantUserID string // of the order; checked if it is to be confirmed
+	From, To     client.OrderState
+	By           string
+	Reason       string
+	OtherUser    bool // the service named a user other than the order's, so raise an alarm
+	// Clock is read for a confirmation once the order is locked. The process may have stood still after its decision,
+	// and the order may have expired. Nil: the caller's time is used.
+	Clock func() db.Millis
+	// Check returns an error if the change may not be made after all. It runs while the order is locked. Nil: nothing
+	// is checked.
+	Check func(context.Context, db.Querier) error
+	// Ceilings are limits that a confirmation must not exceed. They hold exactly, however many nodes confirm at once. But
+	// their Since is the caller's time, and other confirmations have the times of their nodes, so the windows are as exact
+	// as these clocks agree.
+	Ceilings []policy.Limit
+}
+
 // ErrChanged means that an order changed after the caller read it. Read it again.
 var ErrChanged = errors.New("the order has changed meanwhile")
 

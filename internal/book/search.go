@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"countersign/client"
@@ -112,52 +113,63 @@ func beginning(text string) string {
 	return text
 }
 
-// SearchDeposits returns a page of deposits in their present state; see list.
-func (b *Book) SearchDeposits(ctx context.Context, f client.DepositSearch, limit int,
-	before int64) ([]client.DepositEntry, int64, error) {
-	number := func(d client.DepositEntry) int64 { return d.Seq }
-	return list(ctx, b, "deposits", depositColumns, depositMembers(f), limit, before, number, scanDeposit)
+// finds lists the parts of a search. Each part reads one index. $1 is the text, $2 its beginning, and $3 the text as
+// a number, or 0 if it is none.
+var finds = []struct {
+	kind  client.FoundKind
+	by    client.MatchedBy
+	where string
+	whole string // column that must equal the text if the index has only its beginning
+}{
+	{client.FoundDeposit, client.MatchedID, `seq = $3`, ""},
+	{client.FoundOrder, client.MatchedID, `call_back_id = $1`, ""},
+	{client.FoundAddress, client.MatchedID, `seq = $3`, ""},
+	{client.FoundRefused, client.MatchedID, `seq = $3`, ""},
+	{client.FoundDeposit, client.MatchedTrackingID, `substr(tracking_id, 1, 64) = $2`, "tracking_id"},
+	{client.FoundOrder, client.MatchedTrackingID,
+		`call_back_id IN (SELECT call_back_id FROM inbox WHERE id = $1 AND call_back_id <> '')`, ""},
+	{client.FoundRefused, client.MatchedTrackingID, `id = $1`, ""}, // no index: the table is bounded
+	{client.FoundDeposit, client.MatchedTxID, `substr(tx_id, 1, 64) = $2`, "tx_id"},
+	{client.FoundOrder, client.MatchedTxID, `tx_id <> '' AND substr(tx_id, 1, 64) = $2`, "tx_id"},
+	{client.FoundDeposit, client.MatchedUser, `substr(tenant_user_id, 1, 64) = $2`, "tenant_user_id"},
+	{client.FoundOrder, client.MatchedUser, `tenant_user_id = $1`, ""},
+	{client.FoundAddress, client.MatchedUser, `tenant_user_id = $1`, ""},
+	{client.FoundDeposit, client.MatchedAddress, `substr(to_address, 1, 64) = $2`, "to_address"},
+	{client.FoundOrder, client.MatchedAddress, `address = $1`, ""},
+	{client.FoundAddress, client.MatchedAddress, `substr(address, 1, 64) = $2`, "address"},
+	{client.FoundAddress, client.MatchedAddress, `old_address <> '' AND substr(old_address, 1, 64) = $2`, "old_address"},
 }
 
-func depositMembers(f client.DepositSearch) []member {
-	state := text("state", string(f.State)).where("state <> 'taken'")
-	if f.State == client.DepositTaken {
-		state.walk = ""
+// searchSQL reads the newest matches of each part.
+var searchSQL = func() string {
+	from := map[client.FoundKind]struct{ table, columns string }{
+		client.FoundDeposit: {"deposits", "CAST(seq AS TEXT) AS name, taken AS at"},
+		client.FoundOrder:   {"orders", "call_back_id AS name, created AS at"},
+		client.FoundAddress: {"addresses", "CAST(seq AS TEXT) AS name, taken AS at"},
+		client.FoundRefused: {"refused", "CAST(seq AS TEXT) AS name, first AS at"},
 	}
-	return append([]member{longText("tx_id", f.TxID), longText("tracking_id", f.TrackingID),
-		longText("to_address", f.Address), longText("tenant_user_id", f.TenantUserID), state},
-		between("taken", f.Since, f.Until)...)
-}
+	var parts []string
+	for i, f := range finds {
+		whole := "$1"
+		if f.whole != "" {
+			whole = f.whole
+		}
+		parts = append(parts, fmt.Sprintf(`SELECT * FROM (SELECT %d AS part, name, state, at FROM (SELECT %s, state, seq, %s AS whole FROM %s WHERE %s ORDER BY seq DESC LIMIT %d) x WHERE whole = $1 ORDER BY seq DESC LIMIT %d) p%[1]d`,
+			i, from[f.kind].columns, whole, from[f.kind].table, f.where, db.PageRows, client.MostFound))
+	}
+	return strings.Join(parts, "\nUNION ALL ") + "\nORDER BY 1"
+}()
 
-const firstOfTransferSQL = `
-SELECT id FROM (
-	SELECT f.id, f.seq FROM inbox i JOIN inbox f ON f.transfer = i.transfer AND f.seq < i.seq
-		AND (f.tx_index < 0 OR i.tx_index < 0 OR f.tx_index = i.tx_index)
-	WHERE i.type = 1 AND i.id = $1
-	UNION ALL SELECT f.id, f.seq FROM inbox i JOIN inbox f ON f.payment = i.payment AND f.seq < i.seq WHERE i.type = 1 AND i.id = $1
-) AS same ORDER BY seq LIMIT 1`
-
-// FirstDeposit returns the first deposit with the transfer of a possible duplicate. It returns ErrNotFound if there
-// is none.
-func (b *Book) FirstDeposit(ctx context.Context, seq int64) (client.DepositEntry, error) {
-	d, err := b.Deposit(ctx, seq)
-	if err != nil {
-		return client.DepositEntry{}, err
+// Search returns deposits, orders, addresses and refused callbacks that have a text. They are in the order of finds.
+func (b *Book) Search(ctx context.Context, text string) ([]client.Found, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || strconv.FormatInt(n, 10) != text {
+		n = 0
 	}
-	var id string
-	found, err := db.One(ctx, b, firstOfTransferSQL, []any{d.TrackingID}, &id)
-	if err == nil && !found {
-		err = db.ErrNotFound
-	}
-	if err != nil {
-		return client.DepositEntry{}, err
-	}
-	list, _, err := b.SearchDeposits(ctx, client.DepositSearch{TrackingID: id}, 1, 0)
-	if err == nil && len(list) == 0 {
-		err = fmt.Errorf("the first deposit of this transfer has the trackingId %q and was %w", id, db.ErrPurged)
-	}
-	if err != nil {
-		return client.DepositEntry{}, err
-	}
-	return list[0], nil
+	return db.List(ctx, b, searchSQL, []any{text, beginning(text), n}, func(r db.Rows) (f client.Found, err error) {
+		var part int
+		err = r.Scan(&part, &f.ID, &f.State, &f.At)
+		f.Kind, f.Matched = finds[part].kind, finds[part].by
+		return f, err
+	})
 }

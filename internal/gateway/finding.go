@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -40,9 +39,8 @@ type Finding struct {
 	Differs []error // why the strict rules do not take it
 	Refused []error // why the lenient rules do not take it either
 
-	Path    string
-	APIKey  string   // header that carried one of the API keys; empty: none did
-	Headers []string // of the provider's own
+	Path   string
+	APIKey string // header that carried one of the API keys; empty: none did
 }
 
 // Read returns what body shows.
@@ -117,25 +115,17 @@ func (f Finding) String() string {
 // The facts that are kept of a request.
 const factPath, factHeader = "path", "header"
 
-// usualHeaders are headers that say nothing about the provider.
-var usualHeaders = strings.Fields("Accept Accept-Charset Accept-Encoding Accept-Language Cache-Control Connection " +
-	"Content-Encoding Content-Length Content-Type Cookie Date Expect Forwarded Keep-Alive Origin Pragma Referer Te " +
-	"Traceparent Tracestate Transfer-Encoding Upgrade User-Agent Via X-Real-Ip")
-
-// requestFacts returns what is kept of a request besides its body, without the values of headers, and whether a header
-// carries one of keys.
+// requestFacts returns what is kept of a request besides its body: its path, and the name of the header that carries one
+// of keys. known reports whether there is one.
 func requestFacts(r *http.Request, keys []countersign.APIKey) (facts []client.Fact, known bool) {
 	facts = []client.Fact{{Member: factPath, Came: strictjson.Printable(r.URL.Path)}}
 	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
-		if slices.Contains(usualHeaders, name) || strings.HasPrefix(name, "X-Forwarded-") || len(facts) > 20 {
-			continue
+		values := r.Header[name]
+		carried := func(k countersign.APIKey) bool { return k.Equal(countersign.APIKey(values[0])) }
+		if !known && len(values) == 1 && slices.ContainsFunc(keys, carried) {
+			facts, known = append(facts, client.Fact{Member: factHeader, Came: strictjson.Printable(name),
+				Cause: "carries the API key"}), true
 		}
-		fact := client.Fact{Member: factHeader, Came: strictjson.Printable(name)}
-		carried := func(k countersign.APIKey) bool { return k.Equal(countersign.APIKey(r.Header[name][0])) }
-		if len(r.Header[name]) == 1 && slices.ContainsFunc(keys, carried) {
-			fact.Cause, known = "carries the API key", true
-		}
-		facts = append(facts, fact)
 	}
 	return facts, known
 }
@@ -144,13 +134,10 @@ func requestFacts(r *http.Request, keys []countersign.APIKey) (facts []client.Fa
 func (r CallbackReader) Seen(body []byte, facts []client.Fact) Finding {
 	f := r.Read(body)
 	for _, fact := range facts {
-		switch {
-		case fact.Member == factPath:
+		if fact.Member == factPath {
 			f.Path = fact.Came
-		case fact.Cause != "":
+		} else {
 			f.APIKey = fact.Came
-		default:
-			f.Headers = append(f.Headers, fact.Came)
 		}
 	}
 	return f

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"countersign/client"
+	"countersign/internal/api"
 	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/web"
@@ -29,14 +32,11 @@ type Forwarding struct {
 }
 
 const (
-	forwardTimeout = 10 * time.Second // of one attempt
-	forwardAtOnce  = 8                // attempts of this process
-
-	forwardPoll  = 5 * time.Second // a wake-up between processes can get lost
-	forwardGrace = 15 * time.Second
-	forwardLease = forwardTimeout + forwardGrace // how long a claimed entry is this process's alone
-	settlePause  = 200 * time.Millisecond
-	claimPause   = time.Second
+	forwardTimeout = 10 * time.Second              // of one attempt
+	forwardAtOnce  = 8                             // attempts of this process
+	forwardPoll    = time.Second                   // a wake-up between processes can get lost, and nothing wakes for what is due again
+	forwardGrace   = 15 * time.Second              // to claim entries, and to record the end of an attempt
+	forwardLease   = forwardTimeout + forwardGrace // how long a claimed entry is this process's alone
 )
 
 // sender forwards.
@@ -44,7 +44,7 @@ type sender struct {
 	book *book.Book
 	c    Config
 	to   *web.Poster
-	poll time.Duration // longest pause between looks
+	poll time.Duration // between looks
 }
 
 func newSender(b *book.Book, c Config) (*sender, error) {
@@ -102,20 +102,19 @@ func (s *sender) run(ctx context.Context) {
 	wake, stop := s.book.Watch(book.TopicForwards)
 	defer stop()
 	defer s.to.Close()
+	look := time.NewTicker(s.poll)
+	defer look.Stop()
 	free := make(chan struct{}, forwardAtOnce) // holds a token for each attempt that runs
 	var running sync.WaitGroup
 	defer running.Wait()
 	ended := make(chan struct{}, 1)
 	for {
-		// No attempt may begin that could outlast its lease, even if the process stalled before: another process may
-		// have the entry by then.
-		latest := time.Now().Add(forwardLease - forwardTimeout)
-		claimed, err := s.claim(ctx, cap(free)-len(free))
+		claimed := s.claim(ctx, cap(free)-len(free))
 		for _, f := range claimed {
 			free <- struct{}{}
 			running.Go(func() {
 				// An attempt that has begun is finished even if the process stops.
-				s.one(context.WithoutCancel(ctx), f, latest)
+				s.one(context.WithoutCancel(ctx), f)
 				<-free
 				select {
 				case ended <- struct{}{}:
@@ -126,16 +125,20 @@ func (s *sender) run(ctx context.Context) {
 		if len(claimed) > 0 && len(free) < cap(free) {
 			continue
 		}
-		if !s.wait(ctx, wake, ended, len(free) == cap(free), err != nil) {
+		select {
+		case <-wake:
+		case <-ended:
+		case <-look.C:
+		case <-ctx.Done():
 			return
 		}
 	}
 }
 
 // claim takes at most n entries to send.
-func (s *sender) claim(ctx context.Context, n int) ([]book.Forward, error) {
+func (s *sender) claim(ctx context.Context, n int) []book.Forward {
 	if n == 0 || ctx.Err() != nil {
-		return nil, nil
+		return nil
 	}
 	bounded, cancel := context.WithTimeout(ctx, forwardGrace)
 	defer cancel()
@@ -143,55 +146,26 @@ func (s *sender) claim(ctx context.Context, n int) ([]book.Forward, error) {
 	if err != nil && ctx.Err() == nil {
 		s.c.Log.Error("forwarding cannot read what is due", "error", err)
 	}
-	return list, err
+	return list
 }
 
-// wait returns true when there may be work and false when ctx has ended. After a failed claim it pauses: entries stay
-// due while the database takes no claims.
-func (s *sender) wait(ctx context.Context, wake, ended <-chan struct{}, full, failed bool) bool {
-	pause := s.poll
-	if failed {
-		pause = claimPause
-	} else if !full {
-		bounded, cancel := context.WithTimeout(ctx, forwardGrace)
-		due, err := s.book.NextForward(bounded)
-		cancel()
-		if err == nil && due < db.Never {
-			pause = min(pause, max(due.Time().Sub(s.c.Now()), time.Millisecond))
-		}
-	}
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	if full {
-		wake = nil // all places are used until an attempt ends
-	}
-	select {
-	case <-wake:
-	case <-ended:
-	case <-timer.C:
-	case <-ctx.Done():
-		return false
-	}
-	return true
-}
-
-// one makes and settles one attempt, unless the lease is nearly over.
-func (s *sender) one(ctx context.Context, f book.Forward, latest time.Time) {
+// one makes one attempt and records its end. An attempt whose end is not recorded is repeated when its lease has ended,
+// as is one that outlasts its lease because the process stood still.
+func (s *sender) one(ctx context.Context, f book.Forward) {
 	began := time.Now()
-	if began.After(latest) {
-		s.c.Log.Warn("the lease is nearly over: the entry is left for the next claim", "feed", string(f.Feed), "seq", f.Seq)
-		return
-	}
 	result, status, err := s.post(ctx, f)
 	took := time.Since(began)
 	if s.c.Observer != nil {
 		s.c.Observer.Forwarded(result, took)
 	}
+	ctx, cancel := context.WithTimeout(ctx, forwardGrace)
+	defer cancel()
 	level, text := slog.LevelDebug, "forwarded"
 	attrs := []slog.Attr{slog.String("feed", string(f.Feed)), slog.Int64("seq", f.Seq), slog.Int("attempt", f.Attempts),
 		slog.String("result", string(result)), slog.Int64("ms", took.Milliseconds())}
-	end := func(ctx context.Context) error { return s.book.ForwardDone(ctx, f) }
-	if result != web.Posted {
+	if result == web.Posted {
+		err = s.book.ForwardDone(ctx, f)
+	} else {
 		level, text = slog.LevelWarn, "not forwarded"
 		attrs = append(attrs, slog.Int("status", status))
 		reason := string(result)
@@ -202,32 +176,11 @@ func (s *sender) one(ctx context.Context, f book.Forward, latest time.Time) {
 			reason += ": " + web.WithoutURL(err)
 			attrs = append(attrs, slog.String("error", web.WithoutURL(err)))
 		}
-		due := db.MillisOf(s.c.Now().Add(web.RetryDelay(f.Attempts, s.c.Random())))
-		end = func(ctx context.Context) error { return s.book.ForwardFailed(ctx, f, reason, due) }
+		err = s.book.ForwardFailed(ctx, f, reason, db.MillisOf(s.c.Now().Add(web.RetryDelay(f.Attempts, s.c.Random()))))
 	}
 	s.c.Log.LogAttrs(ctx, level, text, attrs...)
-	if err := s.settle(ctx, forwardLease-took, end); err != nil {
+	if err != nil {
 		s.c.Log.Error("the end of an attempt was not recorded; the attempt is repeated", "seq", f.Seq, "error", err)
-	}
-}
-
-// settle records the end of an attempt. It tries again until it succeeds or the lease ends: a failover of the database
-// takes seconds, and an attempt that is not recorded is repeated.
-func (s *sender) settle(ctx context.Context, lease time.Duration, end func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, lease)
-	defer cancel()
-	for {
-		err := end(ctx)
-		if err == nil || errors.Is(err, db.ErrClosed) {
-			return err
-		}
-		pause := time.NewTimer(settlePause)
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			pause.Stop()
-			return err
-		}
 	}
 }
 
@@ -239,4 +192,44 @@ func (s *sender) post(ctx context.Context, f book.Forward) (web.PostResult, int,
 		return web.PostFailed, 0, err
 	}
 	return s.to.Post(ctx, book.ForwardID(f.Feed, f.Seq), body)
+}
+
+// mostFailed is how many failed entries the state of the forwarding shows.
+const mostFailed = 100
+
+func (a *server) forwarding(c *api.Call, _ api.None, _ api.None) (client.Forwarding, error) {
+	out, err := a.lists.Forwarding(c.R.Context())
+	if err != nil {
+		return out, err
+	}
+	failed, err := a.lists.FailedForwards(c.R.Context(), mostFailed)
+	out.On, out.Failed = a.c.Forward.URL != "", api.OrEmpty(failed)
+	return out, err
+}
+
+func (a *server) retryForwards(c *api.Call, _ api.None, _ api.None) (client.RetriedForwards, error) {
+	n, err := a.book.RetryForwards(c.R.Context(), c.Now)
+	return client.RetriedForwards{Retried: n}, err
+}
+
+// forwardBody returns the body of the POST of f. Every attempt has the same.
+func forwardBody(ctx context.Context, b *book.Book, f book.Forward) ([]byte, error) {
+	var message any
+	if f.Feed == client.FeedOfEvents {
+		e, err := b.Event(ctx, f.Seq)
+		if err != nil {
+			return nil, err
+		}
+		message = client.ForwardedEvent{Type: e.Kind, Timestamp: e.At, Data: e}
+	} else {
+		d, err := b.Deposit(ctx, f.Seq)
+		if err != nil {
+			return nil, err
+		}
+		d = book.AsTaken(d) // whatever was decided meanwhile
+		message = client.ForwardedDeposit{Type: client.DepositMessage("deposit." + d.State), Timestamp: d.Taken, Data: d}
+	}
+	var out bytes.Buffer
+	err := api.EncodeJSON(&out, message)
+	return out.Bytes(), err
 }

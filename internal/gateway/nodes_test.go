@@ -10,7 +10,6 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
-	"countersign/internal/db"
 	"countersign/internal/policy"
 )
 
@@ -78,28 +77,5 @@ func TestTwoWorkOnOneQuestion(t *testing.T) {
 			seen[is]++
 		}
 		t.Logf("policy %v: by errCode %v", rules.effect, seen)
-	}
-}
-
-// TestForwardingTooLate: a process that stood still since it claimed an entry
-// leaves it to the others.
-func TestForwardingTooLate(t *testing.T) {
-	app := newApplication(t)
-	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) {
-		c.Forward = Forwarding{URL: app.URL, Secret: testSecret}
-	})
-	app.now = r.clock.now
-	r.deliver(countersigntest.Deposit(1))
-	list, err := r.book.ClaimForwards(t.Context(), db.MillisOf(r.clock.now()), forwardLease, 1)
-	if err != nil || len(list) != 1 {
-		t.Fatalf("%+v, %v", list, err)
-	}
-	r.sender.one(context.Background(), list[0], time.Now().Add(-time.Nanosecond))
-	if n := app.tries["deposit_1"]; n != 0 {
-		t.Fatalf("%d attempts were made after the lease", n)
-	}
-	r.sender.one(context.Background(), list[0], time.Now().Add(time.Minute))
-	if s, err := r.client.Stats(t.Context()); err != nil || s.Forwards != 0 || app.told["deposit_1"] != 1 {
-		t.Fatalf("%+v, %v, told %v", s, err, app.told)
 	}
 }

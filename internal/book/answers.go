@@ -7,31 +7,10 @@ import (
 	"fmt"
 	"net/http"
 
-	"countersign"
 	"countersign/internal/db"
 	"countersign/internal/journal"
 	"countersign/merchant"
 )
-
-// records adds a record for each event.
-func (l *ledger) records(ctx context.Context, t *db.Tx) error {
-	for _, e := range l.events {
-		details := countersign.Details{Address: e.Address, ChainName: e.ChainName, Symbol: e.Symbol, Amount: e.Amount}
-		r := journal.Record{Kind: string(e.Kind), At: e.At, Data: journal.Event{CallBackID: e.CallBackID, Deposit: e.Deposit,
-			TenantUserID: e.TenantUserID, State: e.State, Details: journal.DetailsOf(&details), OldAddress: e.OldAddress,
-			TxID: e.TxID, Reason: e.Reason, DecidedBy: e.DecidedBy}}
-		switch {
-		case e.CallBackID != "":
-			r.About = []string{e.CallBackID}
-		case e.Deposit != 0:
-			r.About = []string{journal.AboutDeposit(e.Deposit)}
-		}
-		if err := journal.Add(ctx, t, r); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 func linkOf(l *merchant.Link) *journal.Link {
 	if l == nil {

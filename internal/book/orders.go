@@ -8,12 +8,29 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/journal"
 )
+
+// Order is a row of orders: what the API shows of it, and its number.
+type Order struct {
+	client.Order
+	Seq int64
+}
+
+// Asked is what the book knows of an order that the service asks about.
+type Asked struct {
+	Known bool
+	Order Order // if Known
+	// Restored means that the book was restored and is not reconciled.
+	Restored bool
+	// Since is when the service first asked, or the time of the look-up if that is not recorded.
+	Since db.Millis
+}
 
 const orderColumns = `call_back_id, tenant_user_id, address, chain_name, symbol, amount, labels, expires, ordered_by, state, decided_by, created, confirmed,
 	seq, reason, waiting, tx_id, updated, ended, restored`
@@ -189,4 +206,30 @@ func orderMembers(f client.OrderFilter) []member {
 	}
 	return append([]member{longText("tx_id", f.TxID).where("tx_id <> ''"), text("address", f.Address),
 		text("tenant_user_id", f.TenantUserID), state}, between("created", f.Since, f.Until)...)
+}
+
+// AboutOrder and AboutDeposit are prefixes of the subjects of approvals and notes. The id follows.
+const (
+	AboutOrder   = "order/"
+	AboutDeposit = "deposit/"
+)
+
+func aboutOrder(callBackID string) string { return AboutOrder + callBackID }
+
+func aboutDeposit(seq int64) string { return AboutDeposit + strconv.FormatInt(seq, 10) }
+
+// NoteOrder adds a note about an order, and a record of it to the log.
+func (b *Book) NoteOrder(ctx context.Context, callBackID string, n db.Vote) error {
+	return b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		o, err := findOrder(ctx, t, lockOrderSQL, callBackID)
+		if err != nil {
+			return err
+		}
+		seq, err := db.AddVote(ctx, t, aboutOrder(o.CallBackID), "", n)
+		if err != nil {
+			return err
+		}
+		return journal.AddAbout(ctx, t, journal.OrderNoted, o.CallBackID, n.At,
+			journal.Note{CallBackID: o.CallBackID, Number: seq, Text: n.Text})
+	})
 }
