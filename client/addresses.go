@@ -73,14 +73,6 @@ type AddressEntry struct {
 	Reason       string       `json:"reason,omitempty" doc:"the reason that was given"`
 }
 
-// AddressPage is a page of addresses, the newest first.
-type AddressPage struct {
-	Addresses []AddressEntry `json:"addresses" nullable:"false" doc:"the newest first"`
-	Next      *string        `json:"next" doc:"the cursor of the next page; null: there is none. A page may have fewer entries than limit, also none, and a next page: few entries pass the filter"`
-}
-
-func (p AddressPage) page() ([]AddressEntry, *string) { return p.Addresses, p.Next }
-
 // AddressFilter selects addresses. Empty members select all.
 type AddressFilter struct {
 	State        AddressState `query:"state" doc:"only in this state"`
@@ -90,8 +82,8 @@ type AddressFilter struct {
 }
 
 // Addresses returns a page of what the service reported of deposit addresses, the newest first.
-func (g *Gateway) Addresses(ctx context.Context, f AddressFilter, o PageOptions) (AddressPage, error) {
-	return ask[AddressPage](ctx, &g.Common, http.MethodGet, withQuery("/v1/addresses", f, o), nil)
+func (g *Gateway) Addresses(ctx context.Context, f AddressFilter, o PageOptions) (List[AddressEntry], error) {
+	return ask[List[AddressEntry]](ctx, &g.Common, http.MethodGet, withQuery("/v1/addresses", f, o), nil)
 }
 
 // Address returns one address by its number.

@@ -269,14 +269,6 @@ type Alarm struct {
 // Open reports whether a is open.
 func (a Alarm) Open() bool { return a.Acked == 0 && a.Ended == 0 }
 
-// AlarmPage is a page of alarms, the newest first.
-type AlarmPage struct {
-	Alarms []Alarm `json:"alarms" nullable:"false" doc:"by seq, the newest first"`
-	Next   *string `json:"next" doc:"the cursor of the next page; null: there is none. A page may have fewer entries than limit, also none, and a next page: few entries pass the filter"`
-}
-
-func (p AlarmPage) page() ([]Alarm, *string) { return p.Alarms, p.Next }
-
 // AlarmFilter selects alarms of either end. Empty members select all.
 type AlarmFilter struct {
 	Merchant string     `query:"merchant" minLength:"1" maxLength:"64" doc:"only about this merchant; at the gateway none is"`
@@ -285,8 +277,8 @@ type AlarmFilter struct {
 }
 
 // Alarms returns a page of alarms, the newest first.
-func (c *Common) Alarms(ctx context.Context, f AlarmFilter, o PageOptions) (AlarmPage, error) {
-	return ask[AlarmPage](ctx, c, http.MethodGet, withQuery("/v1/alarms", f, o), nil)
+func (c *Common) Alarms(ctx context.Context, f AlarmFilter, o PageOptions) (List[Alarm], error) {
+	return ask[List[Alarm]](ctx, c, http.MethodGet, withQuery("/v1/alarms", f, o), nil)
 }
 
 // Ack acknowledges an alarm.

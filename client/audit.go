@@ -22,11 +22,6 @@ type AuditPage struct {
 	Size    int64        `json:"size" doc:"number of records that the log has now"`
 }
 
-// AuditAbout are records about one id.
-type AuditAbout struct {
-	Entries []AuditEntry `json:"entries" nullable:"false" doc:"the newest first"`
-}
-
 // AuditAboutOptions say which records are asked for.
 type AuditAboutOptions struct {
 	ID     string `query:"id"` // of a withdrawal, a callback, a merchant, a token …
@@ -51,8 +46,8 @@ func (c *Common) Audit(ctx context.Context, o FeedOptions) (AuditPage, error) {
 }
 
 // AuditAbout returns the newest records about an id.
-func (c *Common) AuditAbout(ctx context.Context, o AuditAboutOptions) (AuditAbout, error) {
-	return ask[AuditAbout](ctx, c, http.MethodGet, withQuery("/v1/audit/about", o), nil)
+func (c *Common) AuditAbout(ctx context.Context, o AuditAboutOptions) (List[AuditEntry], error) {
+	return ask[List[AuditEntry]](ctx, c, http.MethodGet, withQuery("/v1/audit/about", o), nil)
 }
 
 // AuditCheckpoint signs the log as it is now. With from, it proves that the log of

@@ -83,14 +83,6 @@ type CallbackDetail struct {
 	Attempts []Attempt       `json:"attempts" nullable:"false" doc:"in the order of their numbers"`
 }
 
-// CallbackPage is a page of callbacks, the newest first.
-type CallbackPage struct {
-	Callbacks []Callback `json:"callbacks" nullable:"false" doc:"the newest first"`
-	Next      *string    `json:"next" doc:"the cursor of the next page; null: there is none. A page may have fewer entries than limit, also none, and a next page: few entries pass the filter"`
-}
-
-func (p CallbackPage) page() ([]Callback, *string) { return p.Callbacks, p.Next }
-
 // CallbackFilter selects callbacks. Empty members select all.
 type CallbackFilter struct {
 	Merchant     string           `json:"merchant,omitempty" query:"merchant" minLength:"1" maxLength:"64" doc:"only of this merchant, 1 to 64 characters"`
@@ -125,8 +117,8 @@ type Resent struct {
 }
 
 // Callbacks returns a page of callbacks, the newest first. The list ends where Next is nil.
-func (s *Service) Callbacks(ctx context.Context, f CallbackFilter, o PageOptions) (CallbackPage, error) {
-	return ask[CallbackPage](ctx, &s.Common, http.MethodGet, withQuery("/v1/callbacks", f, o), nil)
+func (s *Service) Callbacks(ctx context.Context, f CallbackFilter, o PageOptions) (List[Callback], error) {
+	return ask[List[Callback]](ctx, &s.Common, http.MethodGet, withQuery("/v1/callbacks", f, o), nil)
 }
 
 // Callback returns one callback with its attempts.

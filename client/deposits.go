@@ -42,18 +42,13 @@ func (s *Service) TestDeposit(ctx context.Context, merchant string) (Accepted, e
 	return ask[Accepted](ctx, &s.Common, http.MethodPost, pathOf("merchants", merchant, "/test"), nil)
 }
 
-// AcceptedDeposits answers a request of one deposit or an array.
-type AcceptedDeposits struct {
-	Callbacks []Accepted `json:"callbacks" nullable:"false" doc:"one for each deposit, in the order of the request"`
-}
-
 // AddDeposits reports 1 to 1,000 deposits to their merchants, all or nothing.
 func (s *Service) AddDeposits(ctx context.Context, list ...NewDeposit) ([]Accepted, error) {
 	if list == nil {
 		list = []NewDeposit{}
 	}
-	out, err := ask[AcceptedDeposits](ctx, &s.Common, http.MethodPost, "/v1/deposits", list)
-	return out.Callbacks, err
+	out, err := ask[List[Accepted]](ctx, &s.Common, http.MethodPost, "/v1/deposits", list)
+	return out.Items, err
 }
 
 // SentDeposit is a deposit at the service, with what became of sending it.
@@ -67,20 +62,12 @@ type SentDeposit struct {
 	Repeated   bool               `json:"repeated,omitempty" doc:"the merchant had accepted it, and it is sent once more"`
 }
 
-// SentDeposits is a page of deposits.
-type SentDeposits struct {
-	Deposits []SentDeposit `json:"deposits" nullable:"false" doc:"the newest first"`
-	Next     *string       `json:"next" doc:"the cursor of the next page; null: there is none"`
-}
-
-func (p SentDeposits) page() ([]SentDeposit, *string) { return p.Deposits, p.Next }
-
 // DepositFilter selects deposits. Empty members select all.
 type DepositFilter struct {
 	Merchant string `query:"merchant" minLength:"1" maxLength:"64" doc:"only of this merchant, 1 to 64 characters"`
 }
 
 // Deposits returns a page of deposits, the newest first.
-func (s *Service) Deposits(ctx context.Context, f DepositFilter, o PageOptions) (SentDeposits, error) {
-	return ask[SentDeposits](ctx, &s.Common, http.MethodGet, withQuery("/v1/deposits", f, o), nil)
+func (s *Service) Deposits(ctx context.Context, f DepositFilter, o PageOptions) (List[SentDeposit], error) {
+	return ask[List[SentDeposit]](ctx, &s.Common, http.MethodGet, withQuery("/v1/deposits", f, o), nil)
 }

@@ -147,7 +147,7 @@ func ExampleGateway_MoveCursor() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		for _, d := range part.Deposits {
+		for _, d := range part.Items {
 			if d.State != client.DepositHeld { // a held one awaits a person
 				read++
 			}

@@ -59,22 +59,6 @@ type DepositEntry struct {
 	AsSent map[string]json.RawMessage `json:"asSent,omitempty" doc:"members of the callback, as the service sent them, that the other members here do not show so: those without a meaning here, and those that came in another form, such as an amount with an exponent; absent: none"`
 }
 
-// Deposits is a part of the feed of deposits.
-type Deposits struct {
-	Deposits []DepositEntry `json:"deposits" nullable:"false" doc:"in the order of seq"`
-	Next     int64          `json:"next" doc:"the value of after for the next request"`
-}
-
-func (p Deposits) part() ([]DepositEntry, int64) { return p.Deposits, p.Next }
-
-// DepositsPage is a page of deposits, the newest first.
-type DepositsPage struct {
-	Deposits []DepositEntry `json:"deposits" nullable:"false" doc:"the newest first, as they are now"`
-	Next     *string        `json:"next" doc:"the cursor of the next page; null: there is none. A page may have fewer entries than limit, also none, and a next page: few entries pass the filter"`
-}
-
-func (p DepositsPage) page() ([]DepositEntry, *string) { return p.Deposits, p.Next }
-
 // DepositMessage is the type of a forwarded message about a deposit.
 type DepositMessage string
 
@@ -155,14 +139,6 @@ type EventEntry struct {
 	DecidedBy    string             `json:"decidedBy,omitempty" doc:"id of the token that decided; policy or countersign if no person did"`
 }
 
-// Events is a part of the feed of events.
-type Events struct {
-	Events []EventEntry `json:"events" nullable:"false" doc:"in the order of seq"`
-	Next   int64        `json:"next" doc:"the value of after for the next request"`
-}
-
-func (p Events) part() ([]EventEntry, int64) { return p.Events, p.Next }
-
 // CursorMove acknowledges feeds. A cursor never goes back.
 type CursorMove struct {
 	Deposits int64 `json:"deposits,omitempty" minimum:"0" doc:"the feed of deposits up to this seq; absent: no change"`
@@ -180,8 +156,8 @@ type Cursor struct {
 // Deposits returns a part of the feed of deposits. Each deposit is as it was when it
 // was taken, so every reader finds the same; what is decided about a held one is an
 // event. Deposit returns the present state of one.
-func (g *Gateway) Deposits(ctx context.Context, o FeedOptions) (Deposits, error) {
-	return ask[Deposits](ctx, &g.Common, http.MethodGet, withQuery("/v1/deposits", o), nil)
+func (g *Gateway) Deposits(ctx context.Context, o FeedOptions) (Feed[DepositEntry], error) {
+	return ask[Feed[DepositEntry]](ctx, &g.Common, http.MethodGet, withQuery("/v1/deposits", o), nil)
 }
 
 // Deposit returns one deposit by its number in the feed.
@@ -201,8 +177,8 @@ type DepositSearch struct {
 }
 
 // SearchDeposits returns a page of deposits as they are now, the newest first.
-func (g *Gateway) SearchDeposits(ctx context.Context, f DepositSearch, o PageOptions) (DepositsPage, error) {
-	return ask[DepositsPage](ctx, &g.Common, http.MethodGet, withQuery("/v1/deposits/search", f, o), nil)
+func (g *Gateway) SearchDeposits(ctx context.Context, f DepositSearch, o PageOptions) (List[DepositEntry], error) {
+	return ask[List[DepositEntry]](ctx, &g.Common, http.MethodGet, withQuery("/v1/deposits/search", f, o), nil)
 }
 
 func depositPath(seq int64, act string) string {
@@ -210,8 +186,8 @@ func depositPath(seq int64, act string) string {
 }
 
 // Events returns a part of the feed of events.
-func (g *Gateway) Events(ctx context.Context, o FeedOptions) (Events, error) {
-	return ask[Events](ctx, &g.Common, http.MethodGet, withQuery("/v1/events", o), nil)
+func (g *Gateway) Events(ctx context.Context, o FeedOptions) (Feed[EventEntry], error) {
+	return ask[Feed[EventEntry]](ctx, &g.Common, http.MethodGet, withQuery("/v1/events", o), nil)
 }
 
 // Cursor returns the last numbers that a reader has acknowledged; 0 for a reader that

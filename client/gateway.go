@@ -36,14 +36,6 @@ type InboxEntry struct {
 	Ended             Time             `json:"ended,omitzero" doc:"when it was settled"`
 }
 
-// InboxPage is a page of the inbox, the newest first.
-type InboxPage struct {
-	Callbacks []InboxEntry `json:"callbacks" nullable:"false" doc:"the newest first"`
-	Next      *string      `json:"next" doc:"the cursor of the next page; null: there is none. A page may have fewer entries than limit, also none, and a next page: few entries pass the filter"`
-}
-
-func (p InboxPage) page() ([]InboxEntry, *string) { return p.Callbacks, p.Next }
-
 // InboxFilter selects entries of the inbox. Zero members select all.
 type InboxFilter struct {
 	Type       countersign.Type `query:"type" doc:"only of this type"`
@@ -53,8 +45,8 @@ type InboxFilter struct {
 }
 
 // Callbacks returns a page of the inbox, the newest first.
-func (g *Gateway) Callbacks(ctx context.Context, f InboxFilter, o PageOptions) (InboxPage, error) {
-	return ask[InboxPage](ctx, &g.Common, http.MethodGet, withQuery("/v1/callbacks", f, o), nil)
+func (g *Gateway) Callbacks(ctx context.Context, f InboxFilter, o PageOptions) (List[InboxEntry], error) {
+	return ask[List[InboxEntry]](ctx, &g.Common, http.MethodGet, withQuery("/v1/callbacks", f, o), nil)
 }
 
 // GatewayStats count what the gateway holds.

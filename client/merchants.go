@@ -159,14 +159,6 @@ type UpdatedMerchant struct {
 	Task string `json:"-"` // not empty: the id of the task that an approver must approve; of the merchant only the id is set
 }
 
-// MerchantPage is a page of merchants, by id.
-type MerchantPage struct {
-	Merchants []Merchant `json:"merchants" nullable:"false" doc:"in the order of their ids"`
-	Next      *string    `json:"next" doc:"the cursor of the next page; null: there is none"`
-}
-
-func (p MerchantPage) page() ([]Merchant, *string) { return p.Merchants, p.Next }
-
 // Pause says why a merchant is paused.
 type Pause struct {
 	Reason string `json:"reason,omitempty" minLength:"1" maxLength:"200" doc:"shown with the merchant, 1 to 200 characters; absent: paused by an operator"`
@@ -184,13 +176,15 @@ func (s *Service) CreateMerchant(ctx context.Context, m NewMerchant) (CreatedMer
 }
 
 // Merchants returns a page of merchants: those whose last attempt failed, then the others, both by id.
-func (s *Service) Merchants(ctx context.Context, o PageOptions) (MerchantPage, error) {
-	return ask[MerchantPage](ctx, &s.Common, http.MethodGet, withQuery("/v1/merchants", o), nil)
+func (s *Service) Merchants(ctx context.Context, o PageOptions) (List[Merchant], error) {
+	return ask[List[Merchant]](ctx, &s.Common, http.MethodGet, withQuery("/v1/merchants", o), nil)
 }
 
 // AllMerchants returns every merchant, in the order of Merchants.
 func (s *Service) AllMerchants(ctx context.Context) iter.Seq2[Merchant, error] {
-	page := func(ctx context.Context, _ struct{}, o PageOptions) (MerchantPage, error) { return s.Merchants(ctx, o) }
+	page := func(ctx context.Context, _ struct{}, o PageOptions) (List[Merchant], error) {
+		return s.Merchants(ctx, o)
+	}
 	return All(ctx, page, struct{}{})
 }
 

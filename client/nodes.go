@@ -15,12 +15,7 @@ type Node struct {
 	Self    bool   `json:"self" doc:"it is the node that answers"`
 }
 
-// Nodes are the processes of an end.
-type Nodes struct {
-	Nodes []Node `json:"nodes" nullable:"false" doc:"those of this database, by name"`
-}
-
 func (c *Common) Nodes(ctx context.Context) ([]Node, error) {
-	out, err := ask[Nodes](ctx, c, http.MethodGet, "/v1/nodes", nil)
-	return out.Nodes, err
+	out, err := ask[List[Node]](ctx, c, http.MethodGet, "/v1/nodes", nil)
+	return out.Items, err
 }

@@ -111,14 +111,6 @@ type AddedOrder struct {
 	Duplicate bool `json:"duplicate" doc:"it exists already, with the same content"`
 }
 
-// OrderPage is a page of orders, the newest first.
-type OrderPage struct {
-	Orders []Order `json:"orders" nullable:"false" doc:"the newest first"`
-	Next   *string `json:"next" doc:"the cursor of the next page; null: there is none. A page may have fewer entries than limit, also none, and a next page: few entries pass the filter"`
-}
-
-func (p OrderPage) page() ([]Order, *string) { return p.Orders, p.Next }
-
 // Decide is the reason for a person's decision.
 type Decide struct {
 	Reason string `json:"reason,omitempty" maxLength:"500" doc:"the reason, kept for later readers, at most 500 characters"`
@@ -141,8 +133,8 @@ func (g *Gateway) AddOrder(ctx context.Context, o NewOrder) (AddedOrder, error) 
 }
 
 // Orders returns a page of orders, the newest first.
-func (g *Gateway) Orders(ctx context.Context, f OrderFilter, o PageOptions) (OrderPage, error) {
-	return ask[OrderPage](ctx, &g.Common, http.MethodGet, withQuery("/v1/orders", f, o), nil)
+func (g *Gateway) Orders(ctx context.Context, f OrderFilter, o PageOptions) (List[Order], error) {
+	return ask[List[Order]](ctx, &g.Common, http.MethodGet, withQuery("/v1/orders", f, o), nil)
 }
 
 // Order returns one order.

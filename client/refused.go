@@ -58,14 +58,6 @@ type RefusedCallback struct {
 	Explanation string `json:"explanation,omitempty" doc:"only of one, for approvers and admins: what it holds and which settings fit it, as open --explain says, with the present keys"`
 }
 
-// RefusedPage is a page of refused callbacks, the newest first.
-type RefusedPage struct {
-	Refused []RefusedCallback `json:"refused" nullable:"false" doc:"the newest first"`
-	Next    *string           `json:"next" doc:"the cursor of the next page; null: there is none. A page may have fewer entries than limit, also none, and a next page: few entries pass the filter"`
-}
-
-func (p RefusedPage) page() ([]RefusedCallback, *string) { return p.Refused, p.Next }
-
 // RefusedFilter selects refused callbacks. Empty members select all.
 type RefusedFilter struct {
 	State      RefusedState  `json:"state,omitempty" query:"state" doc:"only in this state"`
@@ -85,8 +77,8 @@ func (g *Gateway) Learned(ctx context.Context) (Learned, error) {
 }
 
 // Refused returns a page of the callbacks that were refused, the newest first.
-func (g *Gateway) Refused(ctx context.Context, f RefusedFilter, o PageOptions) (RefusedPage, error) {
-	return ask[RefusedPage](ctx, &g.Common, http.MethodGet, withQuery("/v1/refused", f, o), nil)
+func (g *Gateway) Refused(ctx context.Context, f RefusedFilter, o PageOptions) (List[RefusedCallback], error) {
+	return ask[List[RefusedCallback]](ctx, &g.Common, http.MethodGet, withQuery("/v1/refused", f, o), nil)
 }
 
 // RefusedCallback returns one refused callback.

@@ -87,17 +87,12 @@ type Found struct {
 	At       Time      `json:"at,omitzero" doc:"when it was made or taken"`
 }
 
-// SearchResult is what a search has found.
-type SearchResult struct {
-	Found []Found `json:"found" nullable:"false" doc:"at most 50: what has the text as its id first, then the newest first. If there are 50, there may be more: the lists have filters for them"`
-}
-
 // MostFound is how many things a search returns at most.
 const MostFound = 50
 
 // Search finds what has text as an identifier, a user, an address or a transaction. It compares the whole text as it is
 // written, without spaces around it. A token that is bound to merchants finds what is theirs among the newest 5,000 of
 // each member.
-func (c *Common) Search(ctx context.Context, text string) (SearchResult, error) {
-	return ask[SearchResult](ctx, c, http.MethodGet, withQuery("/v1/search", struct{ Q string }{text}), nil)
+func (c *Common) Search(ctx context.Context, text string) (List[Found], error) {
+	return ask[List[Found]](ctx, c, http.MethodGet, withQuery("/v1/search", struct{ Q string }{text}), nil)
 }

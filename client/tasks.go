@@ -123,14 +123,6 @@ type TaskVote struct {
 	Void    string `json:"void,omitempty" doc:"why an approval does not count; absent: it does"`
 }
 
-// TaskPage is a page of tasks, the newest first.
-type TaskPage struct {
-	Tasks []Task  `json:"tasks" nullable:"false" doc:"the newest first"`
-	Next  *string `json:"next" doc:"the cursor of the next page; null: there is none. A page may have fewer entries than limit, also none, and a next page: few entries pass the filter"`
-}
-
-func (p TaskPage) page() ([]Task, *string) { return p.Tasks, p.Next }
-
 // TaskFilter selects tasks. Zero members select all open ones.
 type TaskFilter struct {
 	Kind     TaskKind  `query:"kind" doc:"only of this kind"`
@@ -176,8 +168,8 @@ type Proposed struct {
 func (p Proposed) LogValue() slog.Value { return slog.StringValue("task " + p.Task) }
 
 // Tasks returns a page of what waits for persons, the newest first.
-func (c *Common) Tasks(ctx context.Context, f TaskFilter, o PageOptions) (TaskPage, error) {
-	return ask[TaskPage](ctx, c, http.MethodGet, withQuery("/v1/tasks", f, o), nil)
+func (c *Common) Tasks(ctx context.Context, f TaskFilter, o PageOptions) (List[Task], error) {
+	return ask[List[Task]](ctx, c, http.MethodGet, withQuery("/v1/tasks", f, o), nil)
 }
 
 // Task returns one task, with its notes.

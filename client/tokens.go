@@ -86,11 +86,6 @@ type CreatedToken struct {
 // LogValue keeps the secret out of a log.
 func (t CreatedToken) LogValue() slog.Value { return slog.StringValue("token " + t.ID) }
 
-// Tokens is the answer of the list of tokens.
-type Tokens struct {
-	Tokens []Token `json:"tokens" nullable:"false" doc:"all tokens, revoked ones too"`
-}
-
 // CreateToken makes a token. Its secret is shown only once. Where the answer has a
 // Task, the token is not valid before an approver has approved it.
 func (c *Common) CreateToken(ctx context.Context, t NewToken) (CreatedToken, error) {
@@ -103,8 +98,8 @@ func (c *Common) CreateToken(ctx context.Context, t NewToken) (CreatedToken, err
 
 // Tokens returns all tokens, revoked ones too.
 func (c *Common) Tokens(ctx context.Context) ([]Token, error) {
-	out, err := ask[Tokens](ctx, c, http.MethodGet, "/v1/tokens", nil)
-	return out.Tokens, err
+	out, err := ask[List[Token]](ctx, c, http.MethodGet, "/v1/tokens", nil)
+	return out.Items, err
 }
 
 // Self returns the token of the caller and what it may do.

@@ -118,19 +118,6 @@ type AcceptedWithdrawal struct {
 	Duplicate bool `json:"duplicate" doc:"it exists already, with the same content"`
 }
 
-// AcceptedWithdrawals answers a request of one withdrawal or an array.
-type AcceptedWithdrawals struct {
-	Withdrawals []AcceptedWithdrawal `json:"withdrawals" nullable:"false" doc:"one for each withdrawal, in the order of the request"`
-}
-
-// WithdrawalPage is a page of withdrawals, the newest first.
-type WithdrawalPage struct {
-	Withdrawals []Withdrawal `json:"withdrawals" nullable:"false" doc:"the newest first"`
-	Next        *string      `json:"next" doc:"the cursor of the next page; null: there is none"`
-}
-
-func (p WithdrawalPage) page() ([]Withdrawal, *string) { return p.Withdrawals, p.Next }
-
 // Claim asks for the permit. Its holder identifies one execution: a wallet that
 // executes twice under one holder gets the permit both times.
 type Claim struct {
@@ -164,11 +151,6 @@ type Release struct {
 	Error  *Problem `json:"error,omitempty" doc:"why it was not given, with the status that the request for this one alone has"`
 }
 
-// Releases answers several claims.
-type Releases struct {
-	Releases []Release `json:"releases" nullable:"false" doc:"one for each claim, in the order of the request"`
-}
-
 // Outcome reports the end of a released withdrawal: exactly one of Executed and
 // Failed is set.
 type Outcome struct {
@@ -188,11 +170,6 @@ type WithdrawalOutcome struct {
 type ReportedOutcome struct {
 	Ended *AcceptedWithdrawal `json:"ended,omitempty" doc:"the withdrawal as it is now; absent: the outcome was not recorded"`
 	Error *Problem            `json:"error,omitempty" doc:"why it was not recorded, with the status that the request for this one alone has"`
-}
-
-// ReportedOutcomes answers several outcomes.
-type ReportedOutcomes struct {
-	Outcomes []ReportedOutcome `json:"outcomes" nullable:"false" doc:"one for each outcome, in the order of the request"`
 }
 
 // LogValue keeps the permit out of a log.
@@ -255,14 +232,6 @@ type Decision struct {
 	Withdrawal Withdrawal `json:"withdrawal" doc:"the withdrawal as it is now, which may be later than the decision"`
 }
 
-// Decisions is a part of the feed of decisions.
-type Decisions struct {
-	Decisions []Decision `json:"decisions" nullable:"false" doc:"in the order of seq"`
-	Next      int64      `json:"next" doc:"the value of after for the next request"`
-}
-
-func (p Decisions) part() ([]Decision, int64) { return p.Decisions, p.Next }
-
 // WithdrawalFilter selects withdrawals. Empty members select all.
 type WithdrawalFilter struct {
 	Merchant   string          `query:"merchant" minLength:"1" maxLength:"64" doc:"only of this merchant, 1 to 64 characters"`
@@ -281,11 +250,11 @@ type WithdrawalFilter struct {
 // with the same content returns the existing withdrawal; with other content the error
 // is ErrConflict.
 func (s *Service) CreateWithdrawal(ctx context.Context, w NewWithdrawal) (AcceptedWithdrawal, error) {
-	out, err := ask[AcceptedWithdrawals](ctx, &s.Common, http.MethodPost, "/v1/withdrawals", w)
-	if err != nil || len(out.Withdrawals) == 0 {
+	out, err := ask[List[AcceptedWithdrawal]](ctx, &s.Common, http.MethodPost, "/v1/withdrawals", w)
+	if err != nil || len(out.Items) == 0 {
 		return AcceptedWithdrawal{}, err
 	}
-	return out.Withdrawals[0], nil
+	return out.Items[0], nil
 }
 
 // CreateWithdrawals asks merchants to confirm 1 to 1,000 withdrawals, all or nothing; each is as
@@ -294,13 +263,13 @@ func (s *Service) CreateWithdrawals(ctx context.Context, list ...NewWithdrawal) 
 	if list == nil {
 		list = []NewWithdrawal{}
 	}
-	out, err := ask[AcceptedWithdrawals](ctx, &s.Common, http.MethodPost, "/v1/withdrawals", list)
-	return out.Withdrawals, err
+	out, err := ask[List[AcceptedWithdrawal]](ctx, &s.Common, http.MethodPost, "/v1/withdrawals", list)
+	return out.Items, err
 }
 
 // Withdrawals returns a page of withdrawals, the newest first.
-func (s *Service) Withdrawals(ctx context.Context, f WithdrawalFilter, o PageOptions) (WithdrawalPage, error) {
-	return ask[WithdrawalPage](ctx, &s.Common, http.MethodGet, withQuery("/v1/withdrawals", f, o), nil)
+func (s *Service) Withdrawals(ctx context.Context, f WithdrawalFilter, o PageOptions) (List[Withdrawal], error) {
+	return ask[List[Withdrawal]](ctx, &s.Common, http.MethodGet, withQuery("/v1/withdrawals", f, o), nil)
 }
 
 // Withdrawal returns one withdrawal.
@@ -329,8 +298,8 @@ func (s *Service) ReleaseWithdrawals(ctx context.Context, list ...WithdrawalClai
 	if list == nil {
 		list = []WithdrawalClaim{}
 	}
-	out, err := ask[Releases](ctx, &s.Common, http.MethodPost, "/v1/withdrawals/release", list)
-	return out.Releases, err
+	out, err := ask[List[Release]](ctx, &s.Common, http.MethodPost, "/v1/withdrawals/release", list)
+	return out.Items, err
 }
 
 // ReportOutcomes is ReportOutcome of 1 to 1,000 withdrawals, as ReleaseWithdrawals is of releases.
@@ -338,8 +307,8 @@ func (s *Service) ReportOutcomes(ctx context.Context, list ...WithdrawalOutcome)
 	if list == nil {
 		list = []WithdrawalOutcome{}
 	}
-	out, err := ask[ReportedOutcomes](ctx, &s.Common, http.MethodPost, "/v1/withdrawals/outcome", list)
-	return out.Outcomes, err
+	out, err := ask[List[ReportedOutcome]](ctx, &s.Common, http.MethodPost, "/v1/withdrawals/outcome", list)
+	return out.Items, err
 }
 
 // ReportOutcome reports the end of a released withdrawal. The service notifies the
@@ -356,6 +325,6 @@ func (s *Service) ReportWaiting(ctx context.Context, id string, what WaitingFor)
 }
 
 // Decisions returns a part of the feed of decisions.
-func (s *Service) Decisions(ctx context.Context, o FeedOptions) (Decisions, error) {
-	return ask[Decisions](ctx, &s.Common, http.MethodGet, withQuery("/v1/decisions", o), nil)
+func (s *Service) Decisions(ctx context.Context, o FeedOptions) (Feed[Decision], error) {
+	return ask[Feed[Decision]](ctx, &s.Common, http.MethodGet, withQuery("/v1/decisions", o), nil)
 }

@@ -134,13 +134,13 @@ func (c *cluster) attempts(ctx context.Context) map[string][]clusterAttempt {
 	var ids []string
 	for path := "/v1/callbacks?limit=1000"; path != ""; {
 		var page struct {
-			Callbacks []struct{ ID string }
-			Next      *string
+			Items []struct{ ID string }
+			Next  *string
 		}
 		if err := c.insist(ctx, c.nodes[0], "GET", path, nil, &page); err != nil {
 			c.t.Fatal(err)
 		}
-		for _, cb := range page.Callbacks {
+		for _, cb := range page.Items {
 			ids = append(ids, cb.ID)
 		}
 		path = ""

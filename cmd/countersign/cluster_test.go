@@ -277,13 +277,13 @@ func (c *cluster) addWithdrawal(ctx context.Context, n *clusterNode) error {
 		o := orderOf(callBackID)
 		in["details"] = map[string]any{"address": o.Address, "chainName": o.ChainName, "symbol": o.Symbol, "amount": o.Amount.String()}
 	}
-	var out client.AcceptedWithdrawals
+	var out client.List[client.AcceptedWithdrawal]
 	if err := c.insist(ctx, n, "POST", "/v1/withdrawals", in, &out); err != nil {
 		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.withdrawals[out.Withdrawals[0].ID] = callBackID
+	c.withdrawals[out.Items[0].ID] = callBackID
 	return nil
 }
 
@@ -349,7 +349,7 @@ func (c *cluster) follow(ctx context.Context, n *clusterNode, wait string) error
 // decisions reads a page of the feed, each entry as one text.
 func (c *cluster) decisions(ctx context.Context, n *clusterNode, after int, wait string) (list []string, err error) {
 	var page struct {
-		Decisions []struct {
+		Items []struct {
 			Seq        int
 			Withdrawal struct{ ID, Decision string }
 		}
@@ -362,7 +362,7 @@ func (c *cluster) decisions(ctx context.Context, n *clusterNode, after int, wait
 	if err != nil {
 		return nil, err
 	}
-	for _, d := range page.Decisions {
+	for _, d := range page.Items {
 		after++
 		if d.Seq != after {
 			c.t.Errorf("in the feed of decisions %d stands where %d belongs", d.Seq, after)

@@ -262,13 +262,13 @@ CREATE TABLE executed (id text PRIMARY KEY, amount text NOT NULL, tx_id text);`
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, d := range part.Deposits {
+			for _, d := range part.Items {
 				if _, again := credited[d.TrackingID]; again {
 					double++
 				}
 				credited[d.TrackingID] = strings.TrimRight(strings.TrimRight(d.Amount.String(), "0"), ".")
 			}
-			if len(part.Deposits) == 0 {
+			if len(part.Items) == 0 {
 				return len(credited) == len(deposits)
 			}
 			after = part.Next

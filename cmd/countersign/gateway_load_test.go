@@ -193,12 +193,12 @@ func (l *gwLoad) final(i int, r countersigntest.Result) bool {
 func (l *gwLoad) read() {
 	ctx, cancel := context.WithTimeout(l.ctx, 3*time.Second)
 	defer cancel()
-	var page struct{ Deposits []gwDeposit }
+	var page struct{ Items []gwDeposit }
 	err := l.call(ctx, l.any(), "GET", fmt.Sprintf("/v1/deposits?wait=1s&after=%d", len(l.feed)), nil, &page)
 	if err != nil {
 		return
 	}
-	for _, d := range page.Deposits {
+	for _, d := range page.Items {
 		if d.Seq != int64(len(l.feed)+1) {
 			l.t.Errorf("the feed has %d where %d was due", d.Seq, len(l.feed)+1)
 		}

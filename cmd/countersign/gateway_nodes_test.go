@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,6 +15,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"countersign"
+	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/envelope"
 	"countersign/internal/web"
@@ -140,16 +140,12 @@ func (e gwEvent) seq() int64 { return e.Seq }
 func readFeed[T interface{ seq() int64 }](c *gwNodes, n *gwNode, name string) (all []T) {
 	c.t.Helper()
 	for {
-		var page map[string]json.RawMessage
+		var page client.Feed[T]
 		c.must(n, "GET", fmt.Sprintf("/v1/%s?limit=1000&after=%d", name, len(all)), nil, &page)
-		var list []T
-		if err := json.Unmarshal(page[name], &list); err != nil {
-			c.t.Fatal(err)
-		}
-		if len(list) == 0 {
+		if len(page.Items) == 0 {
 			return all
 		}
-		for _, e := range list {
+		for _, e := range page.Items {
 			if e.seq() != int64(len(all)+1) {
 				c.t.Fatalf("node %s has %d of %s where %d was due", n.name, e.seq(), name, len(all)+1)
 			}

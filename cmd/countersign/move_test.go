@@ -49,10 +49,10 @@ func TestMoveService(t *testing.T) {
 		t.Errorf("another claim: status %d %s", status, errOut)
 	}
 	for id, known := range map[string]bool{"d-1": true, "d-2": false} {
-		var added client.AcceptedDeposits
+		var added client.List[client.Accepted]
 		mustShell(t, &added, `{"merchant":"shop","trackingId":"`+id+`","tenantUserId":"65515","txId":"0x1","chainName":"TRON","symbol":"USDT","amount":"5","fromAddress":"A","toAddress":"B","riskLevelFrom":0,"riskLevelTo":0,"txIndex":0}`,
 			append([]string{"api", "addDeposits", "-d", "@-"}, api...)...)
-		if len(added.Callbacks) != 1 || added.Callbacks[0].Duplicate != known {
+		if len(added.Items) != 1 || added.Items[0].Duplicate != known {
 			t.Errorf("deposit %s: %+v", id, added)
 		}
 	}

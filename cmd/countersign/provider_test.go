@@ -174,7 +174,7 @@ func testOtherProvider(t *testing.T, database []string) {
 		}
 	}
 	var feed struct {
-		Deposits []struct {
+		Items []struct {
 			TrackingID, TenantUserID, Amount, State string
 			RiskLevelFrom                           *int
 			RiskLevelTo                             int
@@ -182,10 +182,10 @@ func testOtherProvider(t *testing.T, database []string) {
 		}
 	}
 	m.call("GET", "/v1/deposits?limit=100", nil, &feed)
-	if len(feed.Deposits) != len(amounts) {
-		t.Fatalf("%d deposits are booked, want %d", len(feed.Deposits), len(amounts))
+	if len(feed.Items) != len(amounts) {
+		t.Fatalf("%d deposits are booked, want %d", len(feed.Items), len(amounts))
 	}
-	for i, d := range feed.Deposits {
+	for i, d := range feed.Items {
 		if d.TrackingID != fmt.Sprint("d-", i) || d.Amount != amounts[i].booked || d.TenantUserID != "65515" || d.State != "taken" ||
 			d.RiskLevelFrom != nil || d.RiskLevelTo != 7 {
 			t.Errorf("deposit %d is booked as %+v, want amount %s", i, d, amounts[i].booked)

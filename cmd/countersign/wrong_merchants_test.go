@@ -253,7 +253,7 @@ func TestWrongMerchants(t *testing.T) {
 	// Each has failed for longer than ten minutes.
 	must(service.Outbox().Sweep(ctx, db.MillisOf(time.Now().Add(11*time.Minute))))
 	alarms := map[string]string{}
-	for _, a := range must(admin.Alarms(ctx, client.AlarmFilter{}, client.PageOptions{Limit: 100})).Alarms {
+	for _, a := range must(admin.Alarms(ctx, client.AlarmFilter{}, client.PageOptions{Limit: 100})).Items {
 		alarms[a.Merchant] += strings.Join(a.Examples, "\n")
 	}
 	alarmPage, now := page("/console/alarms"), page("/console/now")

@@ -25,7 +25,7 @@ function credit({ seq, tenantUserId, symbol, amount }) { // an amount is a text:
 }
 
 async function read(feed, wait, book) {
-  const entries = (await call("GET", `/v1/${feed}?reader=books&limit=100${wait}`))[feed];
+  const entries = (await call("GET", `/v1/${feed}?reader=books&limit=100${wait}`)).items;
   for (const entry of entries) await book(entry);
   if (entries.length) await call("PUT", "/v1/cursors/books", { [feed]: entries.at(-1).seq });
 }

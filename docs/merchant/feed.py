@@ -18,7 +18,7 @@ def credit(deposit):  # an amount is a text: never make a float of it
                       [deposit["seq"], deposit["tenantUserId"], deposit["symbol"], deposit["amount"]])
 
 def read(feed, wait, book):
-    entries = call("GET", f"/v1/{feed}?reader=books&limit=100{wait}")[feed]
+    entries = call("GET", f"/v1/{feed}?reader=books&limit=100{wait}")["items"]
     for entry in entries:
         book(entry)
     if entries:

@@ -12,7 +12,6 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -85,9 +84,8 @@ func carry(ctx context.Context, feed string) error {
 		if err != nil {
 			return err
 		}
-		var part map[string]json.RawMessage
-		var entries []json.RawMessage
-		if err := errors.Join(json.Unmarshal(answer, &part), json.Unmarshal(part[feed], &entries)); err != nil {
+		var part struct{ Items []json.RawMessage }
+		if err := json.Unmarshal(answer, &part); err != nil {
 			return err
 		}
 		var last struct {
@@ -95,7 +93,7 @@ func carry(ctx context.Context, feed string) error {
 			User string `json:"tenantUserId"`
 		}
 		var records []*kgo.Record
-		for _, entry := range entries {
+		for _, entry := range part.Items {
 			last.User = feed // where an entry has no user
 			if err := json.Unmarshal(entry, &last); err != nil {
 				return err
@@ -106,7 +104,7 @@ func carry(ctx context.Context, feed string) error {
 		if err := producer.ProduceSync(ctx, records...).FirstErr(); err != nil {
 			return fmt.Errorf("up to %d: %w", last.Seq, err)
 		}
-		if len(entries) > 0 {
+		if len(part.Items) > 0 {
 			if _, err := call(ctx, "PUT", "/v1/cursors/"+cursor, map[string]int64{feed: last.Seq}); err != nil {
 				return err
 			}

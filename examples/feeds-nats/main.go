@@ -10,7 +10,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -84,15 +83,14 @@ func carry(ctx context.Context, feed string, publish func(seq int64, entry []byt
 		if err != nil {
 			return err
 		}
-		var part map[string]json.RawMessage
-		var entries []json.RawMessage
-		if err := errors.Join(json.Unmarshal(answer, &part), json.Unmarshal(part[feed], &entries)); err != nil {
+		var part struct{ Items []json.RawMessage }
+		if err := json.Unmarshal(answer, &part); err != nil {
 			return err
 		}
 		var last struct {
 			Seq int64 `json:"seq"`
 		}
-		for _, entry := range entries {
+		for _, entry := range part.Items {
 			if err = json.Unmarshal(entry, &last); err != nil {
 				return err
 			}
@@ -100,7 +98,7 @@ func carry(ctx context.Context, feed string, publish func(seq int64, entry []byt
 				return fmt.Errorf("%d: %w", last.Seq, err)
 			}
 		}
-		if len(entries) > 0 {
+		if len(part.Items) > 0 {
 			if _, err = call(ctx, "PUT", "/v1/cursors/"+cursor, map[string]int64{feed: last.Seq}); err != nil {
 				return err
 			}

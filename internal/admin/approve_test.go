@@ -52,7 +52,7 @@ func TestLargeWithdrawal(t *testing.T) {
 			for _, x := range pages(t, func(o client.PageOptions) ([]client.Task, *string, error) {
 				o.Limit = 1
 				page, err := admin.Tasks(ctx, client.TaskFilter{Kind: client.TaskRelease}, o)
-				return page.Tasks, page.Next, err
+				return page.Items, page.Next, err
 			}) {
 				if got = append(got, x.About); x.Missing != 1 || x.Merchant != "acme" || x.State != client.TaskOpen {
 					t.Errorf("%+v", x)
@@ -70,10 +70,10 @@ func TestLargeWithdrawal(t *testing.T) {
 		listed(second.ID, w.ID)
 		must(ann.DeclineTask(ctx, releaseTask(second.ID), "no"))(t)
 		listed(w.ID)
-		if page, err := admin.Tasks(ctx, client.TaskFilter{Kind: client.TaskRelease, State: client.TaskDone}, client.PageOptions{}); err != nil || len(page.Tasks) != 0 {
+		if page, err := admin.Tasks(ctx, client.TaskFilter{Kind: client.TaskRelease, State: client.TaskDone}, client.PageOptions{}); err != nil || len(page.Items) != 0 {
 			t.Errorf("%+v, %v", page, err)
 		}
-		if page, err := ann.Tasks(ctx, client.TaskFilter{Awaits: "me", Merchant: "acme"}, client.PageOptions{}); err != nil || len(page.Tasks) != 1 {
+		if page, err := ann.Tasks(ctx, client.TaskFilter{Awaits: "me", Merchant: "acme"}, client.PageOptions{}); err != nil || len(page.Items) != 1 {
 			t.Errorf("%+v, %v", page, err)
 		}
 		h.wantToldOf(0)

@@ -23,14 +23,14 @@ func TestAuditTellsWho(t *testing.T) {
 		must(core.CancelWithdrawal(t.Context(), w.ID))(t)
 		must(operator.PauseMerchant(t.Context(), "acme", "after the fact"))(t)
 		list, err := viewer.AuditAbout(t.Context(), client.AuditAboutOptions{ID: w.ID})
-		if err != nil || len(list.Entries) != 2 {
+		if err != nil || len(list.Items) != 2 {
 			t.Fatalf("%+v, %v", list, err)
 		}
 		changed, err := viewer.AuditAbout(t.Context(), client.AuditAboutOptions{ID: "acme"})
-		if err != nil || len(changed.Entries) != 3 {
+		if err != nil || len(changed.Items) != 3 {
 			t.Fatalf("%+v, %v", changed, err)
 		}
-		for _, r := range append(list.Entries, changed.Entries...) {
+		for _, r := range append(list.Items, changed.Items...) {
 			told := must(journal.Read(r.Record))(t)
 			switch {
 			case told.Kind == "token.created":

@@ -13,11 +13,11 @@ type callbackQuery struct {
 	api.Page
 }
 
-func (s *Server) callbacks(c *api.Call, q callbackQuery, _ api.None) (client.CallbackPage, error) {
-	out := client.CallbackPage{Callbacks: []client.Callback{}}
+func (s *Server) callbacks(c *api.Call, q callbackQuery, _ api.None) (client.List[client.Callback], error) {
+	out := client.List[client.Callback]{Items: []client.Callback{}}
 	list, next, err := s.Lists.Callbacks(c.R.Context(), seen(c, q.Merchant), q.CallbackFilter, q.Limit, q.Cursor)
 	for _, cb := range list {
-		out.Callbacks = append(out.Callbacks, cb.Callback)
+		out.Items = append(out.Items, cb.Callback)
 	}
 	out.Next = nextOf(next)
 	return out, cursorFault(err, q.Page)

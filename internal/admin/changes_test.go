@@ -97,7 +97,7 @@ func TestChangeWaitsForAnApprover(t *testing.T) {
 		}
 		dbtest.Fails(bob.ApproveTask(ctx, c.ID, ""))(t, client.ErrConflict, "the change is done")
 		dbtest.Fails(bob.DeclineTask(ctx, c.ID, "too late"))(t, client.ErrConflict, "the change is done")
-		told := must(eyes.Alarms(ctx, client.AlarmFilter{}, client.PageOptions{}))(t).Alarms
+		told := must(eyes.Alarms(ctx, client.AlarmFilter{}, client.PageOptions{}))(t).Items
 		if len(told) != 1 || told[0].Kind != "control_changed" || told[0].Merchant != "acme" || told[0].Subject != c.About+" callbackApiKey,name,withdrawUrl" || told[0].Text == "" {
 			t.Errorf("alarms %+v", told)
 		}
@@ -155,7 +155,7 @@ func TestChangeWithoutAnApprover(t *testing.T) {
 	if c := must(changeOf(alice, ctx, list[0].ID))(t); c.State != client.TaskDone || c.DecidedBy() != "" || c.ProposedBy != alice.id {
 		t.Errorf("%+v", c)
 	}
-	if told := must(alice.Alarms(ctx, client.AlarmFilter{}, client.PageOptions{}))(t).Alarms; len(told) != 1 || told[0].Kind != "control_changed" {
+	if told := must(alice.Alarms(ctx, client.AlarmFilter{}, client.PageOptions{}))(t).Items; len(told) != 1 || told[0].Kind != "control_changed" {
 		t.Errorf("alarms %+v", told)
 	}
 	dbtest.Fails(alice.CreateToken(ctx, client.NewToken{Name: "mine", Role: client.RoleAdmin}))(t, client.ErrForbidden, "as long as there is no approver, only an admin's token can make tokens")

@@ -16,7 +16,7 @@ import (
 
 // addDeposits accepts one deposit or an array, all or nothing.
 func (s *Server) addDeposits(c *api.Call, _ api.None,
-	in oneOrMany[client.NewDeposit]) (client.AcceptedDeposits, error) {
+	in oneOrMany[client.NewDeposit]) (client.List[client.Accepted], error) {
 	place := in.place
 	batch := make([]outbox.NewCallback, len(in.list))
 	var faults api.Faults
@@ -34,17 +34,17 @@ func (s *Server) addDeposits(c *api.Call, _ api.None,
 		}
 	}
 	if err := faults.Err(); err != nil {
-		return client.AcceptedDeposits{}, err
+		return client.List[client.Accepted]{}, err
 	}
 	kept, err := s.ingest(c.R.Context(), batch, outbox.Quota{Token: c.Token.ID, Hourly: c.Token.Hourly}, c.Now)
 	if err != nil {
-		return client.AcceptedDeposits{}, itemProblem(err, place)
+		return client.List[client.Accepted]{}, itemProblem(err, place)
 	}
 	c.Items = len(kept)
 	for _, k := range kept {
 		c.Trace("", k.TrackingID)
 	}
-	return client.AcceptedDeposits{Callbacks: kept}, nil
+	return client.List[client.Accepted]{Items: kept}, nil
 }
 
 // testsAnHour is how many test deposits one token sends in an hour.
@@ -160,8 +160,8 @@ type sentQuery struct {
 	api.Page
 }
 
-func (s *Server) sentDeposits(c *api.Call, q sentQuery, _ api.None) (client.SentDeposits, error) {
+func (s *Server) sentDeposits(c *api.Call, q sentQuery, _ api.None) (client.List[client.SentDeposit], error) {
 	list, next, err := s.Lists.SentDeposits(c.R.Context(), seen(c, q.Merchant), q.Cursor, q.Limit)
-	out := client.SentDeposits{Deposits: api.OrEmpty(list), Next: nextOf(next)}
+	out := client.List[client.SentDeposit]{Items: api.OrEmpty(list), Next: nextOf(next)}
 	return out, cursorFault(err, q.Page)
 }

@@ -41,7 +41,7 @@ ON CONFLICT (merchant) DO UPDATE SET failing = excluded.failing`, id, int64(sinc
 		o := client.PageOptions{Limit: 2}
 		for page := 1; ; page++ {
 			p := must(c.Merchants(ctx, o))(t)
-			for _, m := range p.Merchants {
+			for _, m := range p.Items {
 				ids = append(ids, strings.TrimPrefix(m.ID, "m-"))
 			}
 			if p.Next == nil {

@@ -37,14 +37,14 @@ func TestAPermitBelongsToItsToken(t *testing.T) {
 			list, err2 := c.Withdrawals(ctx, client.WithdrawalFilter{Merchant: "acme"}, client.PageOptions{})
 			one, err3 := c.Withdrawals(ctx, client.WithdrawalFilter{Merchant: "acme", CallBackID: w.CallBackID}, client.PageOptions{})
 			feed, err4 := c.Decisions(ctx, client.FeedOptions{})
-			if err := errors.Join(err1, err2, err3, err4); err != nil || len(list.Withdrawals) != 1 || len(one.Withdrawals) != 1 || len(feed.Decisions) != 1 {
+			if err := errors.Join(err1, err2, err3, err4); err != nil || len(list.Items) != 1 || len(one.Items) != 1 || len(feed.Items) != 1 {
 				t.Fatalf("%s: %v", name, err)
 			}
 			want := ""
 			if name == "core" || name == "heir" {
 				want = claim
 			}
-			for what, got := range map[string]client.Withdrawal{"itself": shown, "list": list.Withdrawals[0], "search": one.Withdrawals[0], "feed": feed.Decisions[0].Withdrawal} {
+			for what, got := range map[string]client.Withdrawal{"itself": shown, "list": list.Items[0], "search": one.Items[0], "feed": feed.Items[0].Withdrawal} {
 				if got.Holder != want {
 					t.Errorf("%s: %s shows the claim %q", name, what, got.Holder)
 				}
@@ -60,7 +60,7 @@ func TestAPermitBelongsToItsToken(t *testing.T) {
 			t.Errorf("a token of another origin: %+v, %v", got, err)
 		}
 		alarms, err := h.client(client.RoleViewer).Alarms(ctx, client.AlarmFilter{State: client.AlarmOpen}, client.PageOptions{})
-		if err != nil || len(alarms.Alarms) != 1 || alarms.Alarms[0].Kind != client.AlarmWalletDiffers || alarms.Alarms[0].Subject != w.ID+" foreign_claim" {
+		if err != nil || len(alarms.Items) != 1 || alarms.Items[0].Kind != client.AlarmWalletDiffers || alarms.Items[0].Subject != w.ID+" foreign_claim" {
 			t.Errorf("alarms %+v, %v", alarms, err)
 		}
 	})

@@ -187,20 +187,20 @@ func merchantPlaceOf(cursor string, now db.Millis) (p merchantPlace, err error) 
 	return p, api.Invalid(api.At("query.cursor", "is not a cursor of this list"))
 }
 
-func (s *Server) merchants(c *api.Call, q api.Page, _ api.None) (client.MerchantPage, error) {
+func (s *Server) merchants(c *api.Call, q api.Page, _ api.None) (client.List[client.Merchant], error) {
 	place, err := merchantPlaceOf(q.Cursor, c.Now)
 	if err != nil {
-		return client.MerchantPage{}, err
+		return client.List[client.Merchant]{}, err
 	}
 	list, next, err := s.merchantsFrom(c.R.Context(), c.Token.BoundTo(), place, q.Limit)
 	if err != nil {
-		return client.MerchantPage{}, err
+		return client.List[client.Merchant]{}, err
 	}
-	out := client.MerchantPage{Merchants: []client.Merchant{}, Next: next}
+	out := client.List[client.Merchant]{Items: []client.Merchant{}, Next: next}
 	for _, m := range list {
-		out.Merchants = append(out.Merchants, merchantOf(m))
+		out.Items = append(out.Items, merchantOf(m))
 	}
-	return out, s.addHealth(c, out.Merchants)
+	return out, s.addHealth(c, out.Items)
 }
 
 // merchantsFrom returns a page that begins at a place. If of is not nil, it has only those merchants.

@@ -41,7 +41,7 @@ func TestMerchantIsMade(t *testing.T) {
 			t.Errorf("%+v\nwant %+v, %v", shown, made.Merchant, err)
 		}
 		shown.APIKeyFingerprint, shown.CallbackAPIKeyFingerprint = "", "" // a list opens no secrets
-		if list, err := c.Merchants(ctx, client.PageOptions{}); err != nil || len(list.Merchants) != 1 || !reflect.DeepEqual(list.Merchants[0], shown) {
+		if list, err := c.Merchants(ctx, client.PageOptions{}); err != nil || len(list.Items) != 1 || !reflect.DeepEqual(list.Items[0], shown) {
 			t.Errorf("%+v, %v", list, err)
 		}
 	})

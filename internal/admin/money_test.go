@@ -54,7 +54,7 @@ func TestDecisionsWait(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("following ended with %v", err)
 	}
-	if p, err := h.client(client.RoleViewer).Decisions(t.Context(), client.FeedOptions{After: 2, Wait: 20 * time.Millisecond}); err != nil || len(p.Decisions) != 0 || p.Next != 2 {
+	if p, err := h.client(client.RoleViewer).Decisions(t.Context(), client.FeedOptions{After: 2, Wait: 20 * time.Millisecond}); err != nil || len(p.Items) != 0 || p.Next != 2 {
 		t.Errorf("%+v, %v", p, err)
 	}
 	// A stop answers those who wait: this would take a minute otherwise, and
@@ -142,7 +142,7 @@ func TestDepositBecomesItsCallback(t *testing.T) {
 		if shown.Name != "NOTIFY_DEPOSITED" || shown.TxID != "0xabc1" || len(shown.Attempts) != 0 || shown.Due == 0 || shown.Deadline != 0 || !strings.Contains(string(shown.Payload), `"0xabc1"`) || strings.Contains(string(shown.Payload), "requestUUID") {
 			t.Errorf("%+v", shown)
 		}
-		if found := must(viewer.Callbacks(ctx, client.CallbackFilter{Merchant: "acme", TxID: "0xabc2", Type: 1, State: "pending"}, client.PageOptions{}))(t); len(found.Callbacks) != 1 || found.Callbacks[0].ID != list[1].ID || found.Next != nil {
+		if found := must(viewer.Callbacks(ctx, client.CallbackFilter{Merchant: "acme", TxID: "0xabc2", Type: 1, State: "pending"}, client.PageOptions{}))(t); len(found.Items) != 1 || found.Items[0].ID != list[1].ID || found.Next != nil {
 			t.Errorf("%+v", found)
 		}
 	})
@@ -166,7 +166,7 @@ func TestWithdrawalToItsEnd(t *testing.T) {
 		}
 		dbtest.Fails(c.ReleaseWithdrawal(ctx, w.ID, "core-1"))(t, client.ErrConflict, "")
 		h.decide(w.ID, countersign.DecisionConfirmed)
-		if feed := must(c.Decisions(ctx, client.FeedOptions{}))(t); len(feed.Decisions) != 1 || feed.Decisions[0].Withdrawal.ID != w.ID || feed.Decisions[0].Withdrawal.Decision != "confirmed" || feed.Next != feed.Decisions[0].Seq {
+		if feed := must(c.Decisions(ctx, client.FeedOptions{}))(t); len(feed.Items) != 1 || feed.Items[0].Withdrawal.ID != w.ID || feed.Items[0].Withdrawal.Decision != "confirmed" || feed.Next != feed.Items[0].Seq {
 			t.Fatalf("%+v", feed)
 		}
 		permit := must(c.ReleaseWithdrawal(ctx, w.ID, "core-1"))(t)
@@ -183,7 +183,7 @@ func TestWithdrawalToItsEnd(t *testing.T) {
 		again()
 		dbtest.Fails(c.ReleaseWithdrawal(ctx, w.ID, "core-2"))(t, client.ErrConflict, "")
 		open := func() []client.Alarm {
-			return must(admin.Alarms(ctx, client.AlarmFilter{State: client.AlarmOpen}, client.PageOptions{}))(t).Alarms
+			return must(admin.Alarms(ctx, client.AlarmFilter{State: client.AlarmOpen}, client.PageOptions{}))(t).Items
 		}
 		if told := open(); len(told) != 1 || told[0].Kind != "wallet_differs" || told[0].Subject != w.ID+" foreign_claim" || told[0].Merchant != "acme" {
 			t.Errorf("alarms %+v", told)
@@ -205,7 +205,7 @@ func TestWithdrawalToItsEnd(t *testing.T) {
 		}
 		dbtest.Fails(c.ReportOutcome(ctx, w.ID, client.Outcome{Permit: permit.Permit, Failed: &client.Failed{Reason: "no"}}))(t, client.ErrConflict, "")
 		again()
-		told := must(admin.Callbacks(ctx, client.CallbackFilter{Merchant: "acme", CallBackID: "w-1", Type: 3}, client.PageOptions{}))(t).Callbacks
+		told := must(admin.Callbacks(ctx, client.CallbackFilter{Merchant: "acme", CallBackID: "w-1", Type: 3}, client.PageOptions{}))(t).Items
 		if len(told) != 1 {
 			t.Fatalf("%+v", told)
 		}

@@ -39,7 +39,7 @@ func TestNotes(t *testing.T) {
 			t.Fatalf("%+v", got)
 		}
 		noted := 0
-		for _, r := range must(viewer.AuditAbout(ctx, client.AuditAboutOptions{ID: w.ID}))(t).Entries {
+		for _, r := range must(viewer.AuditAbout(ctx, client.AuditAboutOptions{ID: w.ID}))(t).Items {
 			noted += strings.Count(string(r.Record), `"withdrawal.noted"`)
 		}
 		if noted != 9 {

@@ -40,7 +40,7 @@ func TestAddressBecomesItsCallback(t *testing.T) {
 		if again := must(c.AddAddress(ctx, newAddress("acme", 1)))(t); !again.Duplicate || again.ID != first.ID {
 			t.Errorf("the same change again: %+v", again)
 		}
-		if got := must(h.client(client.RoleAdmin).Alarms(ctx, client.AlarmFilter{}, client.PageOptions{}))(t).Alarms; len(got) != 1 || got[0].Kind != client.AlarmAddressChanged || got[0].Subject != first.ID || got[0].Merchant != "acme" {
+		if got := must(h.client(client.RoleAdmin).Alarms(ctx, client.AlarmFilter{}, client.PageOptions{}))(t).Items; len(got) != 1 || got[0].Kind != client.AlarmAddressChanged || got[0].Subject != first.ID || got[0].Merchant != "acme" {
 			t.Errorf("the change and its repetition raise %+v", got)
 		}
 		for _, change := range []func(*client.NewAddress){
@@ -66,7 +66,7 @@ func TestAddressBecomesItsCallback(t *testing.T) {
 			}
 		}
 		h.postJSON("/v1/addresses", newAddress("none", 1)).names(t, 422, "body.merchant")
-		if found := must(h.client(client.RoleViewer).Callbacks(ctx, client.CallbackFilter{Merchant: "acme", Type: 4}, client.PageOptions{}))(t).Callbacks; len(found) != 4 || found[0].Name != "NOTIFY_ADDRESS" {
+		if found := must(h.client(client.RoleViewer).Callbacks(ctx, client.CallbackFilter{Merchant: "acme", Type: 4}, client.PageOptions{}))(t).Items; len(found) != 4 || found[0].Name != "NOTIFY_ADDRESS" {
 			t.Errorf("%+v", found)
 		}
 	})

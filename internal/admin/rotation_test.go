@@ -66,7 +66,7 @@ func TestRotationWaitsForAnApprover(t *testing.T) {
 			t.Errorf("%+v", m.Rotation)
 		}
 		alarms := 0
-		for _, a := range must(alice.Alarms(ctx, client.AlarmFilter{}, client.PageOptions{Limit: 100}))(t).Alarms {
+		for _, a := range must(alice.Alarms(ctx, client.AlarmFilter{}, client.PageOptions{Limit: 100}))(t).Items {
 			if a.Kind == client.AlarmControlChanged {
 				alarms++
 			}
@@ -167,7 +167,7 @@ func TestRotationEnds(t *testing.T) {
 			nodes.Wait()
 		}
 		alarms := func() (n int) {
-			for _, a := range must(c.Alarms(ctx, client.AlarmFilter{}, client.PageOptions{Limit: 100}))(t).Alarms {
+			for _, a := range must(c.Alarms(ctx, client.AlarmFilter{}, client.PageOptions{Limit: 100}))(t).Items {
 				if a.Kind == client.AlarmControlChanged {
 					n++
 				}

@@ -45,7 +45,7 @@ func TestBoundTokenReadsItsPart(t *testing.T) {
 			var withdrawals, callbacks, merchants []string
 			for _, w := range pages(t, func(o client.PageOptions) ([]client.Withdrawal, *string, error) {
 				p, err := c.by.Withdrawals(ctx, client.WithdrawalFilter{}, o)
-				return p.Withdrawals, p.Next, err
+				return p.Items, p.Next, err
 			}) {
 				withdrawals = append(withdrawals, w.Merchant)
 			}
@@ -69,17 +69,17 @@ func TestBoundTokenReadsItsPart(t *testing.T) {
 		var seqs []int64
 		for after := int64(0); ; {
 			p := must(some.Decisions(ctx, client.FeedOptions{After: after, Limit: 2}))(t)
-			if after = p.Next; len(p.Decisions) == 0 {
+			if after = p.Next; len(p.Items) == 0 {
 				break
 			}
-			for _, d := range p.Decisions {
+			for _, d := range p.Items {
 				seqs = append(seqs, d.Seq)
 			}
 		}
 		if !slices.Equal(seqs, []int64{1, 3, 4, 6, 7, 9}) {
 			t.Errorf("decisions %v", seqs)
 		}
-		if p, err := other.Decisions(ctx, client.FeedOptions{}); err != nil || len(p.Decisions) != 0 || p.Next != 9 {
+		if p, err := other.Decisions(ctx, client.FeedOptions{}); err != nil || len(p.Items) != 0 || p.Next != 9 {
 			t.Errorf("of others: %+v, %v; want to read on after 9", p, err)
 		}
 		for _, c := range []struct {
@@ -95,7 +95,7 @@ func TestBoundTokenReadsItsPart(t *testing.T) {
 			var seqs []int64
 			for _, a := range pages(t, func(o client.PageOptions) ([]client.Alarm, *string, error) {
 				p, err := c.by.Alarms(ctx, c.f, o)
-				return p.Alarms, p.Next, err
+				return p.Items, p.Next, err
 			}) {
 				seqs = append(seqs, a.Seq)
 			}
@@ -112,10 +112,10 @@ func TestBoundTokenReadsItsPart(t *testing.T) {
 		if a, err := bound.AckAlarm(ctx, 1, client.Ack{}); err != nil || a.Acked == 0 {
 			t.Errorf("%+v, %v", a, err)
 		}
-		if p, err := some.Callbacks(ctx, client.CallbackFilter{Merchant: "b"}, client.PageOptions{}); err != nil || len(p.Callbacks) != 0 {
+		if p, err := some.Callbacks(ctx, client.CallbackFilter{Merchant: "b"}, client.PageOptions{}); err != nil || len(p.Items) != 0 {
 			t.Errorf("another's callbacks: %+v, %v", p, err)
 		}
-		if p, err := some.Withdrawals(ctx, client.WithdrawalFilter{Merchant: "b", CallBackID: "w-1"}, client.PageOptions{}); err != nil || len(p.Withdrawals) != 0 {
+		if p, err := some.Withdrawals(ctx, client.WithdrawalFilter{Merchant: "b", CallBackID: "w-1"}, client.PageOptions{}); err != nil || len(p.Items) != 0 {
 			t.Errorf("another's withdrawal: %+v, %v", p, err)
 		}
 		if n, err := h.bound(client.RoleOperator, "b").ResendCallbacks(ctx, client.Resend{Filter: client.CallbackFilter{State: "pending"}, DryRun: true}); err != nil || n.Count != 0 {
@@ -125,7 +125,7 @@ func TestBoundTokenReadsItsPart(t *testing.T) {
 		first, again := newWithdrawal("a", 0).CallBackID, acceptWithdrawal(h, newWithdrawal("c", 0))
 		for by, want := range map[*client.Service]int{some: 2, h.bound(client.RoleViewer, "b c"): 1, other: 0} {
 			p, err := by.Withdrawals(ctx, client.WithdrawalFilter{CallBackID: first}, client.PageOptions{Limit: 2})
-			if err != nil || len(p.Withdrawals) != want || p.Next != nil || want > 0 && !slices.ContainsFunc(p.Withdrawals, func(w client.Withdrawal) bool { return w.ID == again.ID }) {
+			if err != nil || len(p.Items) != want || p.Next != nil || want > 0 && !slices.ContainsFunc(p.Items, func(w client.Withdrawal) bool { return w.ID == again.ID }) {
 				t.Errorf("%+v, %v; want %d", p, err, want)
 			}
 		}
@@ -310,12 +310,12 @@ func TestMerchantsOwnToken(t *testing.T) {
 		}
 		addDeposit(h, newDeposit("theirs", 1))
 		theirs, err := admin.Callbacks(ctx, client.CallbackFilter{Merchant: "theirs"}, client.PageOptions{})
-		if err != nil || len(theirs.Callbacks) != 1 {
+		if err != nil || len(theirs.Items) != 1 {
 			t.Fatal(theirs, err)
 		}
 		_, sending := own.TestDeposit(ctx, "theirs")
-		_, reading := own.Callback(ctx, theirs.Callbacks[0].ID)
-		_, resending := own.ResendCallback(ctx, theirs.Callbacks[0].ID)
+		_, reading := own.Callback(ctx, theirs.Items[0].ID)
+		_, resending := own.ResendCallback(ctx, theirs.Items[0].ID)
 		for what, err := range map[string]error{"send to": sending, "read": reading, "resend": resending} {
 			if !errors.Is(err, client.ErrNotFound) {
 				t.Errorf("%s another merchant's: %v; want that there is none", what, err)

@@ -20,7 +20,7 @@ func searched(t *testing.T, by *client.Service, text string) (list []string) {
 	if err != nil {
 		t.Fatalf("%q: %v", text, err)
 	}
-	for _, f := range r.Found {
+	for _, f := range r.Items {
 		list = append(list, fmt.Sprint(f.Kind, " ", f.ID, " ", f.Matched))
 	}
 	return list

@@ -32,7 +32,7 @@ func (s *Server) readyz(c *api.Call, _ api.None, _ api.None) (api.Health, error)
 	return is, err
 }
 
-func (s *Server) decisions(c *api.Call, q api.Feed, _ api.None) (client.Decisions, error) {
+func (s *Server) decisions(c *api.Call, q api.Feed, _ api.None) (client.Feed[client.Decision], error) {
 	list, next, err := api.FeedReader[outbox.FeedDecision]{Name: outbox.FeedOfDecisions, Rows: s.Lists.DB,
 		Seq:   func(d outbox.FeedDecision) int64 { return d.Seq },
 		Watch: func() (<-chan struct{}, func()) { return s.Outbox.Watch(outbox.TopicDecisions) },
@@ -43,9 +43,9 @@ func (s *Server) decisions(c *api.Call, q api.Feed, _ api.None) (client.Decision
 			list, err = s.Lists.Decisions(ctx, after, limit)
 			return list, 0, err
 		}}.Answer(c, q)
-	out := client.Decisions{Decisions: []client.Decision{}, Next: next}
+	out := client.Feed[client.Decision]{Items: []client.Decision{}, Next: next}
 	for _, d := range list {
-		out.Decisions = append(out.Decisions, client.Decision{Seq: d.Seq, Withdrawal: withdrawalOf(c, d.Withdrawal)})
+		out.Items = append(out.Items, client.Decision{Seq: d.Seq, Withdrawal: withdrawalOf(c, d.Withdrawal)})
 	}
 	return out, err
 }

@@ -42,7 +42,7 @@ func changeOf(c answerer, ctx context.Context, id string) (changed, error) {
 
 // changesIn returns the changes in some states that a person sees.
 func changesIn(t *testing.T, p interface {
-	Tasks(context.Context, client.TaskFilter, client.PageOptions) (client.TaskPage, error)
+	Tasks(context.Context, client.TaskFilter, client.PageOptions) (client.List[client.Task], error)
 }, states ...client.TaskState) (list []client.Task) {
 	t.Helper()
 	for _, s := range states {

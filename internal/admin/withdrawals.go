@@ -17,7 +17,7 @@ import (
 
 // createWithdrawal accepts one withdrawal or an array, all or nothing.
 func (s *Server) createWithdrawal(c *api.Call, _ api.None,
-	in oneOrMany[client.NewWithdrawal]) (client.AcceptedWithdrawals, error) {
+	in oneOrMany[client.NewWithdrawal]) (client.List[client.AcceptedWithdrawal], error) {
 	batch := make([]outbox.NewWithdrawal, len(in.list))
 	var faults api.Faults
 	for i := range in.list {
@@ -31,17 +31,17 @@ func (s *Server) createWithdrawal(c *api.Call, _ api.None,
 		}
 	}
 	if err := faults.Err(); err != nil {
-		return client.AcceptedWithdrawals{}, err
+		return client.List[client.AcceptedWithdrawal]{}, err
 	}
 	made, err := s.createAll(c, batch, c.Now)
 	if err != nil {
-		return client.AcceptedWithdrawals{}, itemProblem(err, in.place)
+		return client.List[client.AcceptedWithdrawal]{}, itemProblem(err, in.place)
 	}
 	c.Items = len(made)
-	out := client.AcceptedWithdrawals{}
+	out := client.List[client.AcceptedWithdrawal]{}
 	for _, m := range made {
 		c.Trace(m.Withdrawal.CallBackID, m.Withdrawal.TrackingID)
-		out.Withdrawals = append(out.Withdrawals, client.AcceptedWithdrawal{Withdrawal: withdrawalOf(c, m.Withdrawal),
+		out.Items = append(out.Items, client.AcceptedWithdrawal{Withdrawal: withdrawalOf(c, m.Withdrawal),
 			Duplicate: m.Duplicate})
 	}
 	return out, nil
@@ -105,11 +105,11 @@ type withdrawalQuery struct {
 	api.Page
 }
 
-func (s *Server) withdrawals(c *api.Call, q withdrawalQuery, _ api.None) (client.WithdrawalPage, error) {
-	out := client.WithdrawalPage{Withdrawals: []client.Withdrawal{}}
+func (s *Server) withdrawals(c *api.Call, q withdrawalQuery, _ api.None) (client.List[client.Withdrawal], error) {
+	out := client.List[client.Withdrawal]{Items: []client.Withdrawal{}}
 	list, next, err := s.Lists.Withdrawals(c.R.Context(), seen(c, q.Merchant), q.WithdrawalFilter, q.Limit, q.Cursor)
 	for _, w := range list {
-		out.Withdrawals = append(out.Withdrawals, withdrawalOf(c, w))
+		out.Items = append(out.Items, withdrawalOf(c, w))
 	}
 	out.Next = nextOf(next)
 	return out, cursorFault(err, q.Page)

@@ -56,12 +56,12 @@ func (s *Server) itemError(c *api.Call, err error, place string) *client.Problem
 
 // releaseWithdrawals returns the permits of one claim or an array of them.
 func (s *Server) releaseWithdrawals(c *api.Call, _ api.None,
-	in oneOrMany[client.WithdrawalClaim]) (client.Releases, error) {
+	in oneOrMany[client.WithdrawalClaim]) (client.List[client.Release], error) {
 	list, err := s.batchOf(c, len(in.list), in.place, func(i int) outbox.CallBack {
 		return outbox.CallBack{Merchant: in.list[i].Merchant, ID: in.list[i].CallBackID}
 	})
 	if err != nil {
-		return client.Releases{}, err
+		return client.List[client.Release]{}, err
 	}
 	asked := make([]outbox.ReleaseRequest, len(list))
 	for i, w := range list {
@@ -69,24 +69,24 @@ func (s *Server) releaseWithdrawals(c *api.Call, _ api.None,
 	}
 	done, err := s.Outbox.ReleaseMany(c.R.Context(), asked, approvedFor(c.Token, c.Now), c.Now)
 	if err != nil {
-		return client.Releases{}, err
+		return client.List[client.Release]{}, err
 	}
-	out := client.Releases{Releases: make([]client.Release, len(done))}
+	out := client.List[client.Release]{Items: make([]client.Release, len(done))}
 	for i, r := range done {
 		p, err := s.permitOf(c, r)
 		if err != nil {
-			out.Releases[i].Error = s.itemError(c, err, in.place(i))
+			out.Items[i].Error = s.itemError(c, err, in.place(i))
 			continue
 		}
 		c.Items++
-		out.Releases[i].Issued = &p
+		out.Items[i].Issued = &p
 	}
 	return out, nil
 }
 
 // reportOutcomes records one outcome or an array of them.
 func (s *Server) reportOutcomes(c *api.Call, _ api.None,
-	in oneOrMany[client.WithdrawalOutcome]) (client.ReportedOutcomes, error) {
+	in oneOrMany[client.WithdrawalOutcome]) (client.List[client.ReportedOutcome], error) {
 	var faults api.Faults
 	for i := range in.list {
 		if faults = append(faults, outcomeFaults(in.list[i].Outcome, in.place(i))...); len(faults) >= api.MaxFaults {
@@ -94,15 +94,15 @@ func (s *Server) reportOutcomes(c *api.Call, _ api.None,
 		}
 	}
 	if len(faults) > 0 {
-		return client.ReportedOutcomes{}, faults.Err()
+		return client.List[client.ReportedOutcome]{}, faults.Err()
 	}
 	list, err := s.batchOf(c, len(in.list), in.place, func(i int) outbox.CallBack {
 		return outbox.CallBack{Merchant: in.list[i].Merchant, ID: in.list[i].CallBackID}
 	})
 	if err != nil {
-		return client.ReportedOutcomes{}, err
+		return client.List[client.ReportedOutcome]{}, err
 	}
-	out := client.ReportedOutcomes{Outcomes: make([]client.ReportedOutcome, len(list))}
+	out := client.List[client.ReportedOutcome]{Items: make([]client.ReportedOutcome, len(list))}
 	var ends []outbox.Outcome
 	var at []int // the place of each in the request
 	for i, w := range list {
@@ -112,24 +112,24 @@ func (s *Server) reportOutcomes(c *api.Call, _ api.None,
 			o, err = outcomeOf(w, in.list[i].Outcome, c.Now)
 		}
 		if err != nil {
-			out.Outcomes[i].Error = s.itemError(c, err, in.place(i))
+			out.Items[i].Error = s.itemError(c, err, in.place(i))
 			continue
 		}
 		ends, at = append(ends, o), append(at, i)
 	}
 	done, err := s.Outbox.RecordOutcomes(c.R.Context(), ends, c.Now)
 	if err != nil {
-		return client.ReportedOutcomes{}, err
+		return client.List[client.ReportedOutcome]{}, err
 	}
 	for n, r := range done {
 		i := at[n]
 		if r.Err != nil {
-			out.Outcomes[i].Error = s.itemError(c, r.Err, in.place(i))
+			out.Items[i].Error = s.itemError(c, r.Err, in.place(i))
 			continue
 		}
 		c.Items++
 		c.Trace(r.Withdrawal.CallBackID, r.Withdrawal.TrackingID)
-		out.Outcomes[i].Ended = &client.AcceptedWithdrawal{Withdrawal: withdrawalOf(c, r.Withdrawal), Duplicate: r.Duplicate}
+		out.Items[i].Ended = &client.AcceptedWithdrawal{Withdrawal: withdrawalOf(c, r.Withdrawal), Duplicate: r.Duplicate}
 	}
 	return out, nil
 }

@@ -101,7 +101,7 @@ func TestReleasesAndOutcomes(t *testing.T) {
 				}
 			}
 		}
-		if told := must(admin.Callbacks(ctx, client.CallbackFilter{Type: countersign.TypeWithdraw}, client.PageOptions{}))(t).Callbacks; len(told) != 4 {
+		if told := must(admin.Callbacks(ctx, client.CallbackFilter{Type: countersign.TypeWithdraw}, client.PageOptions{}))(t).Items; len(told) != 4 {
 			t.Errorf("%d are told", len(told))
 		}
 
@@ -114,7 +114,7 @@ func TestReleasesAndOutcomes(t *testing.T) {
 		a := h.postJSON("/v1/withdrawals/outcome", []any{both, neither})
 		a.names(t, 422, "body[0].failed")
 		a.names(t, 422, "body[1].executed")
-		if a := h.raw(client.RoleCore, post, "/v1/withdrawals/release", api.TypeJSON, claims[0]); a.status != 200 || !strings.Contains(a.body, `"releases":[{"issued":`) {
+		if a := h.raw(client.RoleCore, post, "/v1/withdrawals/release", api.TypeJSON, claims[0]); a.status != 200 || !strings.Contains(a.body, `"items":[{"issued":`) {
 			t.Errorf("one alone: %d %s", a.status, a.body)
 		}
 

@@ -33,7 +33,7 @@ func (o Common) auditPage(c *Call, q auditFeed, _ None) (client.AuditPage, error
 }
 
 // auditAbout returns the newest records about an id.
-func (o Common) auditAbout(c *Call, q auditID, _ None) (client.AuditAbout, error) {
+func (o Common) auditAbout(c *Call, q auditID, _ None) (client.List[client.AuditEntry], error) {
 	return o.Audit.About(c.R.Context(), q.ID, q.Before, q.Limit)
 }
 

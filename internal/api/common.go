@@ -113,11 +113,11 @@ func (o Common) epoch(c *Call, _ None, _ None) (out client.Epoch, err error) {
 }
 
 // nodes lists the processes of the end.
-func (o Common) nodes(c *Call, _ None, _ None) (client.Nodes, error) {
-	out := client.Nodes{Nodes: []client.Node{}}
+func (o Common) nodes(c *Call, _ None, _ None) (client.List[client.Node], error) {
+	out := client.List[client.Node]{Items: []client.Node{}}
 	rows, err := o.Lists.Nodes(c.R.Context(), c.Now)
 	for _, n := range rows {
-		out.Nodes = append(out.Nodes, client.Node{
+		out.Items = append(out.Items, client.Node{
 			Name: n.Name, Version: n.Version, Started: TimeOf(n.Started), Seen: TimeOf(n.Seen),
 			Silent: n.Silent(c.Now), Self: n.ID == o.Node,
 		})
@@ -132,9 +132,9 @@ type alarmQuery struct {
 }
 
 // alarms lists alarms. A bound token sees those of its merchants only.
-func (o Common) alarms(c *Call, q alarmQuery, _ None) (client.AlarmPage, error) {
+func (o Common) alarms(c *Call, q alarmQuery, _ None) (client.List[client.Alarm], error) {
 	list, next, err := o.Lists.AlarmsWhere(c.R.Context(), c.Token.BoundTo(), q.AlarmFilter, q.Limit, q.Cursor)
-	return client.AlarmPage{Alarms: append([]client.Alarm{}, list...), Next: NextSeq(next)}, err
+	return client.List[client.Alarm]{Items: append([]client.Alarm{}, list...), Next: NextSeq(next)}, err
 }
 
 // ackAlarm acknowledges an alarm.
@@ -163,8 +163,8 @@ type searchQuery struct {
 }
 
 // search answers /v1/search. It removes duplicates, puts exact ids first and then the newest, and limits the number.
-func (o Common) search(c *Call, q searchQuery, _ None) (client.SearchResult, error) {
-	result, text := client.SearchResult{Found: []client.Found{}}, strings.TrimSpace(q.Q)
+func (o Common) search(c *Call, q searchQuery, _ None) (client.List[client.Found], error) {
+	result, text := client.List[client.Found]{Items: []client.Found{}}, strings.TrimSpace(q.Q)
 	if text == "" || db.CheckText("", text) != nil {
 		return result, nil
 	}
@@ -173,14 +173,14 @@ func (o Common) search(c *Call, q searchQuery, _ None) (client.SearchResult, err
 		return result, err
 	}
 	for _, f := range found {
-		if !slices.ContainsFunc(result.Found, func(g client.Found) bool { return f.Kind == g.Kind && f.ID == g.ID }) {
-			result.Found = append(result.Found, f)
+		if !slices.ContainsFunc(result.Items, func(g client.Found) bool { return f.Kind == g.Kind && f.ID == g.ID }) {
+			result.Items = append(result.Items, f)
 		}
 	}
-	slices.SortStableFunc(result.Found, func(a, b client.Found) int {
+	slices.SortStableFunc(result.Items, func(a, b client.Found) int {
 		return cmp.Or(cmp.Compare(inexact(a), inexact(b)), cmp.Compare(b.At, a.At))
 	})
-	result.Found = result.Found[:min(len(result.Found), client.MostFound)]
+	result.Items = result.Items[:min(len(result.Items), client.MostFound)]
 	return result, nil
 }
 

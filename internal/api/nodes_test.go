@@ -23,7 +23,7 @@ func TestNodes(t *testing.T) {
 		want := func(what string, now db.Millis, want ...client.Node) {
 			t.Helper()
 			got, err := Common{Process: Process{Node: "b"}, Lists: d}.nodes(&Call{R: httptest.NewRequest("GET", "/v1/nodes", nil), Now: now}, None{}, None{})
-			if diff := cmp.Diff(want, got.Nodes); err != nil || diff != "" {
+			if diff := cmp.Diff(want, got.Items); err != nil || diff != "" {
 				t.Errorf("%s: %v, %s", what, err, diff)
 			}
 		}

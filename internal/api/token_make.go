@@ -79,12 +79,12 @@ func (k *Changes) self(c *Call, _ None, _ None) (out client.Self, err error) {
 }
 
 // listTokens returns the tokens that the caller may see.
-func (k *Changes) listTokens(c *Call, _ None, _ None) (client.Tokens, error) {
-	out := client.Tokens{Tokens: []client.Token{}}
+func (k *Changes) listTokens(c *Call, _ None, _ None) (client.List[client.Token], error) {
+	out := client.List[client.Token]{Items: []client.Token{}}
 	list, err := k.tokens.List(c.R.Context())
 	for _, t := range list {
 		if t.Within(c.Token) {
-			out.Tokens = append(out.Tokens, ShownToken(t))
+			out.Items = append(out.Items, ShownToken(t))
 		}
 	}
 	return out, err

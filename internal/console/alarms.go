@@ -30,7 +30,7 @@ var alarmsSection = section{
 // allAlarms is the page's value of state for all states. Without a state it shows open alarms.
 const allAlarms = "all"
 
-var alarmsList = &list[client.AlarmFilter, client.AlarmPage]{
+var alarmsList = &list[client.AlarmFilter, client.List[client.Alarm]]{
 	table: table{name: "alarms", title: "Alarms"},
 	fields: []field{{name: "merchant", label: "Merchant", end: "service"}, {name: "kind", label: "Kind",
 		options: func(v *visit) []option {
@@ -38,7 +38,7 @@ var alarmsList = &list[client.AlarmFilter, client.AlarmPage]{
 		}}, {name: "state", label: "State", options: func(*visit) []option {
 		return append(optionsOf(client.AlarmState("").Values(), ""), option{Value: allAlarms, Text: allAlarms})
 	}}},
-	read: func(v *visit, f client.AlarmFilter, o client.PageOptions) (client.AlarmPage, error) {
+	read: func(v *visit, f client.AlarmFilter, o client.PageOptions) (client.List[client.Alarm], error) {
 		switch f.State {
 		case "":
 			f.State = client.AlarmOpen

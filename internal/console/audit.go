@@ -69,7 +69,7 @@ func (v *visit) records(f auditFilter, o client.PageOptions) (page auditPage, er
 		if err != nil {
 			return page, err
 		}
-		if entries = found.Entries; len(entries) == o.Limit {
+		if entries = found.Items; len(entries) == o.Limit {
 			from = entries[o.Limit-1].Seq
 		}
 	} else {

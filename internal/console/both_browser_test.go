@@ -210,7 +210,7 @@ func (s *shop) hostile() (pages map[string]int, token client.Secret) {
 		must(as.DeclineTask(ctx, task, evilOf(500)))(t)
 	}
 	alarms := must(as.Alarms(ctx, client.AlarmFilter{State: client.AlarmOpen}, client.PageOptions{}))(t)
-	must(as.AckAlarm(ctx, alarms.Alarms[0].Seq, client.Ack{Note: evilOf(1000)}))(t)
+	must(as.AckAlarm(ctx, alarms.Items[0].Seq, client.Ack{Note: evilOf(1000)}))(t)
 	for _, task := range []string{client.TaskID(client.TaskOrder, o.CallBackID), "deposit.2"} {
 		must(as.NoteTask(ctx, task, evilOf(2000)))(t)
 	}
@@ -315,7 +315,7 @@ func actAtService(t *testing.T, b *tab, s *serviceScene) {
 	b.shows("All that matched are due now.")
 
 	list := must(s.admin.Withdrawals(ctx, client.WithdrawalFilter{Merchant: "shop", State: client.WithdrawalConfirmed}, client.PageOptions{}))(t)
-	b.open("/console/withdrawals/" + list.Withdrawals[0].ID)
+	b.open("/console/withdrawals/" + list.Items[0].ID)
 	b.send("/block", map[string]string{"reason": "a test", "confirm": "something else"})
 	b.shows("Type the word block")
 	b.send("/block", map[string]string{"confirm": "block"})

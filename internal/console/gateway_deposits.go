@@ -17,7 +17,7 @@ var depositsSection = section{
 	},
 }
 
-var depositsList = &list[client.DepositSearch, client.DepositsPage]{
+var depositsList = &list[client.DepositSearch, client.List[client.DepositEntry]]{
 	table: table{"deposits", "Deposits",
 		"No deposit is here. Each deposit that the service tells of is one, in the order in which they were taken.",
 		[]column{
@@ -33,7 +33,7 @@ var depositsList = &list[client.DepositSearch, client.DepositsPage]{
 	fields: []field{{name: "trackingId", label: "trackingId"}, {name: "txId", label: "Transaction"},
 		{name: "tenantUserId", label: "User"}, {name: "state", label: "State"}},
 	folded: []field{{name: "address", label: "To address"}},
-	read: func(v *visit, f client.DepositSearch, o client.PageOptions) (client.DepositsPage, error) {
+	read: func(v *visit, f client.DepositSearch, o client.PageOptions) (client.List[client.DepositEntry], error) {
 		return v.gateway.SearchDeposits(v.r.Context(), f, o)
 	},
 }
@@ -67,8 +67,8 @@ func (v *visit) thingView(task string, thing any, about *client.InboxFilter) (vi
 		return view, err
 	}
 	found, err := v.gateway.Callbacks(v.r.Context(), *about, client.PageOptions{Limit: pageSize})
-	slices.Reverse(found.Callbacks)
-	view.Callbacks = found.Callbacks
+	slices.Reverse(found.Items)
+	view.Callbacks = found.Items
 	return view, err
 }
 

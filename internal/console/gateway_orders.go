@@ -17,7 +17,7 @@ var ordersSection = section{
 	},
 }
 
-var ordersList = &list[client.OrderFilter, client.OrderPage]{
+var ordersList = &list[client.OrderFilter, client.List[client.Order]]{
 	table: table{"orders", "Orders",
 		"No order is here. The merchant's systems order each withdrawal before the service asks for it.",
 		[]column{
@@ -32,7 +32,7 @@ var ordersList = &list[client.OrderFilter, client.OrderPage]{
 	fields: []field{{name: "tenantUserId", label: "User"},
 		{name: "address", label: "To address"}, {name: "state", label: "State"}},
 	folded: []field{{name: "txId", label: "Transaction"}},
-	read: func(v *visit, f client.OrderFilter, o client.PageOptions) (client.OrderPage, error) {
+	read: func(v *visit, f client.OrderFilter, o client.PageOptions) (client.List[client.Order], error) {
 		return v.gateway.Orders(v.r.Context(), f, o)
 	},
 }
@@ -64,7 +64,7 @@ func (v *visit) history(f client.OrderFilter, of client.Order) (h history, err e
 		return h, nil
 	}
 	list, err := v.gateway.Orders(v.r.Context(), f, client.PageOptions{Limit: historySize + 1})
-	for _, o := range list.Orders {
+	for _, o := range list.Items {
 		if o.CallBackID == of.CallBackID || len(h.Orders) == historySize {
 			continue
 		}

@@ -191,7 +191,7 @@ func newServiceScene(t *testing.T) *serviceScene {
 	await(t, "the withdrawals are decided", func() bool {
 		list, err := s.admin.Withdrawals(ctx, client.WithdrawalFilter{Merchant: "shop", State: client.WithdrawalAwaiting}, client.PageOptions{})
 		alarms, err2 := s.admin.Alarms(ctx, client.AlarmFilter{State: client.AlarmOpen}, client.PageOptions{})
-		return err == nil && err2 == nil && len(list.Withdrawals) == 0 && len(alarms.Alarms) > 0
+		return err == nil && err2 == nil && len(list.Items) == 0 && len(alarms.Items) > 0
 	})
 	return s
 }
@@ -362,8 +362,8 @@ func TestWhatFails(t *testing.T) {
 	differs := must(s.admin.Withdrawals(t.Context(), client.WithdrawalFilter{Merchant: "shop", CallBackID: "w-3"}, client.PageOptions{}))(t)
 	waits := must(s.admin.Callbacks(t.Context(), client.CallbackFilter{Merchant: "away", TrackingID: "d-1"}, client.PageOptions{}))(t)
 	for path, says := range map[string][]string{
-		"/console/withdrawals/" + differs.Withdrawals[0].ID: {"The merchant has confirmed nothing.", "details differ", "Compare both orders", "amount: “99” was expected, “1.5"},
-		"/console/callbacks/" + waits.Callbacks[0].ID:       {"connection refused", "The merchant must run its server"},
+		"/console/withdrawals/" + differs.Items[0].ID: {"The merchant has confirmed nothing.", "details differ", "Compare both orders", "amount: “99” was expected, “1.5"},
+		"/console/callbacks/" + waits.Items[0].ID:     {"connection refused", "The merchant must run its server"},
 	} {
 		p := b.get(path)
 		for _, text := range says {

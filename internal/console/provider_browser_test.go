@@ -101,7 +101,7 @@ func signInWithCompany(t *testing.T, browser context.Context) {
 		b.press(`details:has(form[action$="/approve"]) > summary`)
 		b.press("form[action$='/approve'] button")
 	}
-	open := func() int { return len(must(admin.Tasks(ctx, client.TaskFilter{}, client.PageOptions{}))(t).Tasks) }
+	open := func() int { return len(must(admin.Tasks(ctx, client.TaskFilter{}, client.PageOptions{}))(t).Items) }
 	clock.forward(6 * time.Minute)
 	b.open("/console/?awaits=me")
 	b.click("td[data-label=What] a")

@@ -25,7 +25,7 @@ func (v *visit) search() error {
 	if err != nil {
 		return err
 	}
-	page.Found = result.Found
+	page.Found = result.Items
 	if len(page.Found) == 1 {
 		http.Redirect(v.w, v.r, frame{}.PathOf(page.Found[0]), http.StatusSeeOther)
 		return nil

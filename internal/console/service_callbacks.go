@@ -41,7 +41,7 @@ var callbacksSection = section{
 	},
 }
 
-var callbacksList = &list[client.CallbackFilter, client.CallbackPage]{
+var callbacksList = &list[client.CallbackFilter, client.List[client.Callback]]{
 	table: table{"callbacks", "Callbacks",
 		"No callback is here. Each deposit, each question about a withdrawal and each notice of its end is one.",
 		[]column{
@@ -58,12 +58,12 @@ var callbacksList = &list[client.CallbackFilter, client.CallbackPage]{
 		{name: "trackingId", label: "Tracking id"}, {name: "txId", label: "Transaction"},
 		{name: "callBackId", label: "callBackId"}},
 	folded: []field{{name: "tenantUserId", label: "User"}, {name: "address", label: "To address"}},
-	read: func(v *visit, f client.CallbackFilter, o client.PageOptions) (client.CallbackPage, error) {
+	read: func(v *visit, f client.CallbackFilter, o client.PageOptions) (client.List[client.Callback], error) {
 		return v.service.Callbacks(v.r.Context(), f, o)
 	},
-	acts: func(v *visit, f client.CallbackFilter, page client.CallbackPage) []act {
+	acts: func(v *visit, f client.CallbackFilter, page client.List[client.Callback]) []act {
 		q := client.Query(f)
-		if len(q) == 0 || !sendsAgain(f) || !v.may("resendCallbacks") || len(page.Callbacks) == 0 && page.Next == nil {
+		if len(q) == 0 || !sendsAgain(f) || !v.may("resendCallbacks") || len(page.Items) == 0 && page.Next == nil {
 			return nil
 		}
 		return []act{{"Send all that match…", "/console/resend?" + q.Encode()}}
@@ -103,8 +103,8 @@ func (v *visit) callback() error {
 		if err != nil && !errors.Is(err, client.ErrNotFound) {
 			return err
 		}
-		if len(found.Withdrawals) > 0 {
-			page.Withdrawal = &found.Withdrawals[0]
+		if len(found.Items) > 0 {
+			page.Withdrawal = &found.Items[0]
 		}
 	}
 	return v.render("callback", cb.Type.Words()+" "+cb.TrackingID, page)

@@ -31,7 +31,7 @@ var merchantsSection = section{
 	},
 }
 
-var merchantsList = &list[struct{}, client.MerchantPage]{
+var merchantsList = &list[struct{}, client.List[client.Merchant]]{
 	table: table{"merchants", "Merchants",
 		"No merchant is here. A merchant is who gets callbacks about deposits and confirms withdrawals; " +
 			"make one, and hand over what the page then shows.",
@@ -46,10 +46,10 @@ var merchantsList = &list[struct{}, client.MerchantPage]{
 			{"Keys", "", `{{.Scheme}}`},
 			{"Changed", "", `{{when .Updated}}`},
 		}},
-	read: func(v *visit, _ struct{}, o client.PageOptions) (client.MerchantPage, error) {
+	read: func(v *visit, _ struct{}, o client.PageOptions) (client.List[client.Merchant], error) {
 		return v.service.Merchants(v.r.Context(), o)
 	},
-	acts: func(v *visit, _ struct{}, _ client.MerchantPage) (acts []act) {
+	acts: func(v *visit, _ struct{}, _ client.List[client.Merchant]) (acts []act) {
 		if v.may("createMerchant") {
 			acts = append(acts, act{"New merchant", "/console/merchants/new"})
 		}
@@ -92,14 +92,14 @@ func (v *visit) merchant() error {
 	if err != nil {
 		return err
 	}
-	page.Callbacks = callbacks.Callbacks
+	page.Callbacks = callbacks.Items
 	if v.may("withdrawals") {
 		withdrawals, err := v.service.Withdrawals(ctx, client.WithdrawalFilter{Merchant: m.ID},
 			client.PageOptions{Limit: recent})
 		if err != nil {
 			return err
 		}
-		page.Withdrawals = withdrawals.Withdrawals
+		page.Withdrawals = withdrawals.Items
 	}
 	if v.may("tasks") {
 		open, err := v.api.Tasks(ctx, client.TaskFilter{Kind: client.TaskChange, Merchant: m.ID},
@@ -107,7 +107,7 @@ func (v *visit) merchant() error {
 		if err != nil {
 			return err
 		}
-		page.Waiting = len(open.Tasks)
+		page.Waiting = len(open.Items)
 	}
 	return v.render("merchant", m.ID, page)
 }

@@ -54,12 +54,12 @@ func (v *visit) now() error {
 	if err != nil {
 		return err
 	}
-	page.Alarms, page.MoreAlarms = open.Alarms, open.Next != nil
+	page.Alarms, page.MoreAlarms = open.Items, open.Next != nil
 	tasks, err := v.service.Tasks(ctx, client.TaskFilter{}, client.PageOptions{Limit: 5})
 	if err != nil {
 		return err
 	}
-	page.Tasks, page.MoreTasks = tasks.Tasks, tasks.Next != nil
+	page.Tasks, page.MoreTasks = tasks.Items, tasks.Next != nil
 	if page.Nodes, err = v.service.Nodes(ctx); err != nil {
 		return err
 	}

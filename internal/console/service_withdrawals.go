@@ -25,7 +25,7 @@ var withdrawalsSection = section{
 	},
 }
 
-var withdrawalsList = &list[client.WithdrawalFilter, client.WithdrawalPage]{
+var withdrawalsList = &list[client.WithdrawalFilter, client.List[client.Withdrawal]]{
 	table: table{"withdrawals", "Withdrawals",
 		"No withdrawal is here. The wallet core adds one for each withdrawal that a merchant must confirm.",
 		[]column{
@@ -42,7 +42,7 @@ var withdrawalsList = &list[client.WithdrawalFilter, client.WithdrawalPage]{
 		{name: "callBackId", label: "callBackId", hint: "with the merchant"}},
 	folded: []field{{name: "tenantUserId", label: "User"}, {name: "address", label: "To address"},
 		{name: "txId", label: "Transaction"}},
-	read: func(v *visit, f client.WithdrawalFilter, o client.PageOptions) (client.WithdrawalPage, error) {
+	read: func(v *visit, f client.WithdrawalFilter, o client.PageOptions) (client.List[client.Withdrawal], error) {
 		return v.service.Withdrawals(v.r.Context(), f, o)
 	},
 }
@@ -83,7 +83,7 @@ func (v *visit) withdrawal() error {
 		if err != nil {
 			return err
 		}
-		page.Notices = slices.DeleteFunc(notices.Callbacks, func(n client.Callback) bool { return n.ID == w.Callback })
+		page.Notices = slices.DeleteFunc(notices.Items, func(n client.Callback) bool { return n.ID == w.Callback })
 	}
 	return v.render("withdrawal", "Withdrawal "+w.CallBackID, page)
 }

@@ -120,7 +120,7 @@ func TestResendMatching(t *testing.T) {
 	must(admin.AddDeposits(ctx, deposit(t, "shop", "d-1")))(t)
 	await(t, "the first attempt has failed", func() bool {
 		list, err := admin.Callbacks(ctx, client.CallbackFilter{State: client.CallbackPending}, client.PageOptions{})
-		return err == nil && len(list.Callbacks) == 1 && list.Callbacks[0].Failed > 0
+		return err == nil && len(list.Items) == 1 && list.Items[0].Failed > 0
 	})
 	must(admin.PauseMerchant(ctx, "shop", ""))(t)
 	p = s.get("/console/resend?merchant=shop&tenantUserId=user-7&address=TTo&since=1h&until=2099-01-01")

@@ -130,10 +130,10 @@ func (s *shop) twice(n int) int64 {
 	s.tell(countersigntest.Deposit(n))
 	s.tell(again)
 	list, err := s.admin.SearchDeposits(s.t.Context(), client.DepositSearch{TrackingID: again.TrackingID}, client.PageOptions{})
-	if err != nil || len(list.Deposits) != 1 || list.Deposits[0].State != client.DepositHeld {
+	if err != nil || len(list.Items) != 1 || list.Items[0].State != client.DepositHeld {
 		s.t.Fatalf("%+v, %v", list, err)
 	}
-	return list.Deposits[0].Seq
+	return list.Items[0].Seq
 }
 
 // moved tells of a user whose address was replaced.
@@ -148,10 +148,10 @@ func (s *shop) misdirected(n int) int64 {
 	s.t.Helper()
 	s.service.Deliver(s.t.Context(), s.wrong, countersigntest.Deposit(900+n))
 	page, err := s.admin.Refused(s.t.Context(), client.RefusedFilter{Reason: "wrong_url"}, client.PageOptions{})
-	if err != nil || len(page.Refused) == 0 {
+	if err != nil || len(page.Items) == 0 {
 		s.t.Fatalf("%+v, %v", page, err)
 	}
-	return page.Refused[0].ID
+	return page.Items[0].ID
 }
 
 func (s *shop) tell(cb countersign.Callback) {

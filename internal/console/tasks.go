@@ -30,7 +30,7 @@ var tasksSection = section{
 	},
 }
 
-var tasksList = &list[client.TaskFilter, client.TaskPage]{
+var tasksList = &list[client.TaskFilter, client.List[client.Task]]{
 	table: table{name: "tasks", title: "Tasks"},
 	at:    root,
 	live:  true,
@@ -41,7 +41,7 @@ var tasksList = &list[client.TaskFilter, client.TaskPage]{
 	}}, {name: "awaits", label: "Waits for", options: func(*visit) []option {
 		return optionsOf([]string{"me"}, "anybody")
 	}}, {name: "merchant", label: "Merchant", end: "service"}},
-	read: func(v *visit, f client.TaskFilter, o client.PageOptions) (client.TaskPage, error) {
+	read: func(v *visit, f client.TaskFilter, o client.PageOptions) (client.List[client.Task], error) {
 		return v.api.Tasks(v.r.Context(), f, o)
 	},
 }

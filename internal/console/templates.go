@@ -129,14 +129,14 @@ func (v *visit) frame(title string, data any) (frame, error) {
 		if err != nil {
 			return f, err
 		}
-		f.Alarms = count(len(list.Alarms), list.Next)
+		f.Alarms = count(len(list.Items), list.Next)
 	}
 	if v.may("tasks") {
 		list, err := v.api.Tasks(v.r.Context(), client.TaskFilter{}, client.PageOptions{Limit: 100})
 		if err != nil {
 			return f, err
 		}
-		f.Tasks = count(len(list.Tasks), list.Next)
+		f.Tasks = count(len(list.Items), list.Next)
 	}
 	if v.may("frozen") {
 		f.Freeze, err = v.service.Frozen(v.r.Context())

@@ -23,7 +23,7 @@ var tokensSection = section{
 	},
 }
 
-var tokensList = &list[struct{}, client.Tokens]{
+var tokensList = &list[struct{}, client.List[client.Token]]{
 	table: table{"tokens", "Tokens", "", []column{
 		{"Name", "long", `{{text .Name}}{{if eq .ID $.Me.ID}} <span class="hint">(you)</span>{{end}}`},
 		{"Role", "", `{{.Role}}{{with .Hourly}} <span class="hint">{{number .}} deposits an hour</span>{{end}}`},
@@ -37,10 +37,10 @@ var tokensList = &list[struct{}, client.Tokens]{
 	}},
 	hint: "A token is a person or a program. Give each its own, with the least role that does: " +
 		"every act is recorded with its token.",
-	read: func(v *visit, _ struct{}, _ client.PageOptions) (page client.Tokens, err error) {
-		page.Tokens, err = v.api.Tokens(v.r.Context())
-		slices.Reverse(page.Tokens) // the newest first, below those that are valid
-		slices.SortStableFunc(page.Tokens, func(a, b client.Token) int {
+	read: func(v *visit, _ struct{}, _ client.PageOptions) (page client.List[client.Token], err error) {
+		page.Items, err = v.api.Tokens(v.r.Context())
+		slices.Reverse(page.Items) // the newest first, below those that are valid
+		slices.SortStableFunc(page.Items, func(a, b client.Token) int {
 			return cmp.Compare(min(a.Revoked, 1), min(b.Revoked, 1))
 		})
 		return page, err

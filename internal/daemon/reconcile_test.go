@@ -58,7 +58,7 @@ func testReconcileEnds(t *testing.T, serviceDB, gatewayDB string) {
 	}
 	settled := func(ctx context.Context) (bool, error) {
 		list, err := b.api.Callbacks(ctx, client.CallbackFilter{Type: 1, State: client.CallbackAccepted}, client.PageOptions{})
-		return len(list.Callbacks) == 4, err
+		return len(list.Items) == 4, err
 	}
 	b.await("four deposits", settled)
 

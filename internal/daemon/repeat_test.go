@@ -131,7 +131,7 @@ func testEveryType(t *testing.T, serviceDB, gatewayDB string) {
 	effects()
 
 	p, err := b.api.AuditAbout(ctx, client.AuditAboutOptions{ID: repeated[0]})
-	if err != nil || !slices.ContainsFunc(p.Entries, func(e client.AuditEntry) bool { return bytes.Contains(e.Record, []byte(`"callbacks.sent_again"`)) }) {
+	if err != nil || !slices.ContainsFunc(p.Items, func(e client.AuditEntry) bool { return bytes.Contains(e.Record, []byte(`"callbacks.sent_again"`)) }) {
 		t.Errorf("the log does not tell who asked: %+v, %v", p, err)
 	}
 	if err := b.stop(); err != nil {

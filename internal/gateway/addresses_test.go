@@ -39,7 +39,7 @@ func (r *rig) addressEvents() (list []string) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	for _, e := range events.Events {
+	for _, e := range events.Items {
 		list = append(list, fmt.Sprintf("%s %s %s", e.Kind, e.TenantUserID, e.Address))
 	}
 	return list
@@ -104,10 +104,10 @@ func TestReplacedAddressIsHeld(t *testing.T) {
 			t.Fatalf("stats: %+v, %v", s, err)
 		}
 		page, err := r.client.Addresses(ctx, client.AddressFilter{State: held, TenantUserID: "u1"}, client.PageOptions{})
-		if err != nil || len(page.Addresses) != 2 {
+		if err != nil || len(page.Items) != 2 {
 			t.Fatalf("held: %+v, %v", page, err)
 		}
-		second, thief := page.Addresses[0], page.Addresses[1]
+		second, thief := page.Items[0], page.Items[1]
 		for range 2 { // repeating it changes nothing
 			a, err := r.client.AcceptAddress(ctx, second.Seq, "asked by phone")
 			if err != nil || a.State != client.AddressAccepted || a.Reason != "asked by phone" || a.DecidedBy == "" || a.OldAddress != "TFirst" {

@@ -26,7 +26,7 @@ import (
 // caller is what both clients have.
 type caller interface {
 	Task(context.Context, string) (client.Task, error)
-	Tasks(context.Context, client.TaskFilter, client.PageOptions) (client.TaskPage, error)
+	Tasks(context.Context, client.TaskFilter, client.PageOptions) (client.List[client.Task], error)
 	ApproveTask(ctx context.Context, id, reason string) (client.Task, error)
 }
 
@@ -235,8 +235,8 @@ func (r *agreeRun) look(t *rapid.T, x *thing, alarms []string) (offered []int) {
 			t.Fatalf("%s is offered: %v, and told %q; those who could are %q, and %q in %+v", p.Name, offer, task.MayNot, a.Could(), task.Could, task)
 		}
 		page, err := c.Tasks(ctx, client.TaskFilter{Awaits: "me"}, client.PageOptions{Limit: 1000})
-		if err != nil || slices.ContainsFunc(page.Tasks, func(k client.Task) bool { return k.ID == x.task }) != offer {
-			t.Fatalf("%s is offered: %v, and what awaits it is %+v, %v", p.Name, offer, page.Tasks, err)
+		if err != nil || slices.ContainsFunc(page.Items, func(k client.Task) bool { return k.ID == x.task }) != offer {
+			t.Fatalf("%s is offered: %v, and what awaits it is %+v, %v", p.Name, offer, page.Items, err)
 		}
 		if offer {
 			offered = append(offered, who)

@@ -175,7 +175,7 @@ func (r *rig) about(id string) (list []journal.Entry) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	for _, one := range slices.Backward(about.Entries) {
+	for _, one := range slices.Backward(about.Items) {
 		read, err := journal.Read(one.Record)
 		if err != nil {
 			r.t.Fatal(err)

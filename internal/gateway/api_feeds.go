@@ -36,20 +36,20 @@ func part[T any](a *server, c *api.Call, q readerFeed, feed client.FeedName, top
 	}.Answer(c, q.Feed)
 }
 
-func (a *server) deposits(c *api.Call, q readerFeed, _ api.None) (client.Deposits, error) {
+func (a *server) deposits(c *api.Call, q readerFeed, _ api.None) (client.Feed[client.DepositEntry], error) {
 	list, next, err := part(a, c, q, client.FeedOfDeposits, book.TopicDeposits,
 		func(d client.DepositEntry) int64 { return d.Seq }, a.lists.Deposits, a.lists.CheckKept)
 	for i := range list {
 		list[i] = book.AsTaken(list[i]) // a late reader finds what an early one found
 	}
-	return client.Deposits{Deposits: api.OrEmpty(list), Next: next}, err
+	return client.Feed[client.DepositEntry]{Items: api.OrEmpty(list), Next: next}, err
 }
 
-func (a *server) events(c *api.Call, q readerFeed, _ api.None) (client.Events, error) {
+func (a *server) events(c *api.Call, q readerFeed, _ api.None) (client.Feed[client.EventEntry], error) {
 	list, next, err := part(a, c, q, client.FeedOfEvents, book.TopicEvents,
 		func(e client.EventEntry) int64 { return e.Seq }, a.lists.Events,
 		func(context.Context, int64, []client.EventEntry) error { return nil })
-	return client.Events{Events: api.OrEmpty(list), Next: next}, err
+	return client.Feed[client.EventEntry]{Items: api.OrEmpty(list), Next: next}, err
 }
 
 func (a *server) cursor(c *api.Call, _ api.None, _ api.None) (client.Cursor, error) {

@@ -63,11 +63,11 @@ type orderQuery struct {
 	api.SeqPage
 }
 
-func (a *server) orders(c *api.Call, q orderQuery, _ api.None) (client.OrderPage, error) {
-	out := client.OrderPage{Orders: []client.Order{}}
+func (a *server) orders(c *api.Call, q orderQuery, _ api.None) (client.List[client.Order], error) {
+	out := client.List[client.Order]{Items: []client.Order{}}
 	list, next, err := a.lists.Orders(c.R.Context(), q.OrderFilter, q.Limit, q.Cursor)
 	for _, o := range list {
-		out.Orders = append(out.Orders, o.Order)
+		out.Items = append(out.Items, o.Order)
 	}
 	out.Next = api.NextSeq(next)
 	return out, err
@@ -88,9 +88,9 @@ type callbackQuery struct {
 	api.SeqPage
 }
 
-func (a *server) callbacks(c *api.Call, q callbackQuery, _ api.None) (client.InboxPage, error) {
+func (a *server) callbacks(c *api.Call, q callbackQuery, _ api.None) (client.List[client.InboxEntry], error) {
 	list, next, err := a.lists.Entries(c.R.Context(), q.InboxFilter, q.Limit, q.Cursor)
-	return client.InboxPage{Callbacks: api.OrEmpty(list), Next: api.NextSeq(next)}, err
+	return client.List[client.InboxEntry]{Items: api.OrEmpty(list), Next: api.NextSeq(next)}, err
 }
 
 type addressQuery struct {
@@ -98,7 +98,7 @@ type addressQuery struct {
 	api.SeqPage
 }
 
-func (a *server) addresses(c *api.Call, q addressQuery, _ api.None) (client.AddressPage, error) {
+func (a *server) addresses(c *api.Call, q addressQuery, _ api.None) (client.List[client.AddressEntry], error) {
 	list, next, err := a.lists.Addresses(c.R.Context(), q.AddressFilter, q.Limit, q.Cursor)
-	return client.AddressPage{Addresses: api.OrEmpty(list), Next: api.NextSeq(next)}, err
+	return client.List[client.AddressEntry]{Items: api.OrEmpty(list), Next: api.NextSeq(next)}, err
 }

@@ -90,7 +90,7 @@ type depositSearch struct {
 	api.SeqPage
 }
 
-func (a *server) searchDeposits(c *api.Call, q depositSearch, _ api.None) (client.DepositsPage, error) {
+func (a *server) searchDeposits(c *api.Call, q depositSearch, _ api.None) (client.List[client.DepositEntry], error) {
 	list, next, err := a.lists.SearchDeposits(c.R.Context(), q.DepositSearch, q.Limit, q.Cursor)
-	return client.DepositsPage{Deposits: api.OrEmpty(list), Next: api.NextSeq(next)}, err
+	return client.List[client.DepositEntry]{Items: api.OrEmpty(list), Next: api.NextSeq(next)}, err
 }

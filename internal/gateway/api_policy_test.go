@@ -86,7 +86,7 @@ func TestRuling(t *testing.T) {
 				t.Errorf("an order that is not there: %v", err)
 			}
 			to, err := r.client.Orders(ctx, client.OrderFilter{Address: first.Address}, client.PageOptions{})
-			if err != nil || len(to.Orders) != 2 || to.Orders[0].CallBackID != second.CallBackID {
+			if err != nil || len(to.Items) != 2 || to.Items[0].CallBackID != second.CallBackID {
 				t.Errorf("the address's orders: %+v, %v", to, err)
 			}
 		})

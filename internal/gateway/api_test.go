@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -223,19 +224,12 @@ func TestLists(t *testing.T) {
 		pages := func(path string) (ids []string) {
 			for next := ""; ; {
 				_, body, _ := r.client.send(t, "GET", path+next, "", "")
-				var page struct {
-					Orders              []client.Order
-					Callbacks, Deposits []struct{ ID, TrackingID string }
-					Next                *string
-				}
+				var page client.List[struct{ ID, TrackingID, CallBackID string }]
 				if err := json.Unmarshal([]byte(body), &page); err != nil {
 					t.Fatalf("%s: %s", path, body)
 				}
-				for _, o := range page.Orders {
-					ids = append(ids, o.CallBackID)
-				}
-				for _, x := range append(page.Callbacks, page.Deposits...) {
-					ids = append(ids, x.ID+x.TrackingID)
+				for _, x := range page.Items {
+					ids = append(ids, cmp.Or(x.ID, x.TrackingID, x.CallBackID))
 				}
 				if page.Next == nil {
 					return ids

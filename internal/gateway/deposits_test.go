@@ -85,8 +85,8 @@ func TestPossibleDuplicates(t *testing.T) {
 			}
 		}
 		events, err := r.client.Events(ctx, client.FeedOptions{})
-		if err != nil || len(events.Events) != 2 || events.Events[0].Kind != client.EventDepositCredited ||
-			events.Events[0].Deposit != 2 || events.Events[1].Kind != client.EventDepositRejected || events.Events[1].Deposit != 4 {
+		if err != nil || len(events.Items) != 2 || events.Items[0].Kind != client.EventDepositCredited ||
+			events.Items[0].Deposit != 2 || events.Items[1].Kind != client.EventDepositRejected || events.Items[1].Deposit != 4 {
 			t.Fatalf("events: %+v, %v", events, err)
 		}
 	})
@@ -224,7 +224,7 @@ func TestWaitingReader(t *testing.T) {
 			if d.name == "postgres" {
 				teller = newRig(t, url, service, nil)
 			}
-			got := make(chan client.Deposits, 1)
+			got := make(chan client.Feed[client.DepositEntry], 1)
 			go func() {
 				part, err := r.client.Deposits(context.Background(), client.FeedOptions{Wait: time.Minute})
 				if err != nil {
@@ -233,7 +233,7 @@ func TestWaitingReader(t *testing.T) {
 				got <- part
 			}()
 			teller.deliver(countersigntest.Deposit(1))
-			if part := <-got; len(part.Deposits) != 1 || part.Next != 1 {
+			if part := <-got; len(part.Items) != 1 || part.Next != 1 {
 				t.Fatalf("got %+v", part)
 			}
 			for deposits := int64(1); deposits >= 0; deposits-- {
@@ -241,12 +241,12 @@ func TestWaitingReader(t *testing.T) {
 					t.Errorf("cursor: %+v, %v", c, err)
 				}
 			}
-			if part, err := r.client.Deposits(t.Context(), client.FeedOptions{Reader: "a"}); err != nil || len(part.Deposits) != 0 || part.Next != 1 {
+			if part, err := r.client.Deposits(t.Context(), client.FeedOptions{Reader: "a"}); err != nil || len(part.Items) != 0 || part.Next != 1 {
 				t.Errorf("from the cursor on: %+v, %v", part, err)
 			}
 			// Stopping ends the wait.
 			go r.Stop()
-			if part, err := r.client.Deposits(t.Context(), client.FeedOptions{After: 1, Wait: time.Minute}); err != nil || len(part.Deposits) != 0 || part.Next != 1 {
+			if part, err := r.client.Deposits(t.Context(), client.FeedOptions{After: 1, Wait: time.Minute}); err != nil || len(part.Items) != 0 || part.Next != 1 {
 				t.Fatalf("got %+v, %v", part, err)
 			}
 		})

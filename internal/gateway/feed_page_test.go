@@ -113,13 +113,13 @@ func TestFeedPage(t *testing.T) {
 			deliver(60, 61)
 			booked("what came after the held one is booked, and that is not")
 			held, err := r.client.SearchDeposits(t.Context(), client.DepositSearch{State: client.DepositHeld}, client.PageOptions{})
-			if err != nil || len(held.Deposits) != 1 {
+			if err != nil || len(held.Items) != 1 {
 				t.Fatalf("%+v, %v", held, err)
 			}
-			if _, err := r.client.CreditDeposit(t.Context(), held.Deposits[0].Seq, "two transfers"); err != nil {
+			if _, err := r.client.CreditDeposit(t.Context(), held.Items[0].Seq, "two transfers"); err != nil {
 				t.Fatal(err)
 			}
-			credited = []string{fmt.Sprint(held.Deposits[0].Seq, " ", twin.Amount)}
+			credited = []string{fmt.Sprint(held.Items[0].Seq, " ", twin.Amount)}
 			deliver(61, 62) // ends the wait for deposits
 			booked("the held one is booked when a person has credited it")
 			kill()

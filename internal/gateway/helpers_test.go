@@ -251,7 +251,7 @@ func alarms[T comparable](r *rig, of func(client.Alarm) T) (list []T) {
 		r.t.Fatal(err)
 	}
 	var none T
-	for _, a := range slices.Backward(page.Alarms) {
+	for _, a := range slices.Backward(page.Items) {
 		if v := of(a); v != none {
 			list = append(list, v)
 		}
@@ -296,10 +296,10 @@ func (r *rig) allDeposits() (all []client.DepositEntry) {
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		if len(part.Deposits) == 0 {
+		if len(part.Items) == 0 {
 			return all
 		}
-		for _, d := range part.Deposits {
+		for _, d := range part.Items {
 			if all = append(all, d); d.Seq != int64(len(all)) {
 				r.t.Fatalf("deposit %d comes where %d was due", d.Seq, len(all))
 			}

@@ -65,7 +65,7 @@ func TestPaidCounts(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				e := page.Events[len(page.Events)-1]
+				e := page.Items[len(page.Items)-1]
 				if e.Kind != client.EventOrderExecuted || e.TxID != w.TxID || e.TenantUserID != w.TenantUserID || e.Symbol != w.Symbol || e.Amount != w.Amount {
 					t.Errorf("%s: the application is told %+v", c.cause, e)
 				}

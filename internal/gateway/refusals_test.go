@@ -28,7 +28,7 @@ func TestNotBound(t *testing.T) {
 		r.wantRefused(map[client.RefusalReason]int64{"not_bound": 3})
 		r.wantAlarms(client.AlarmDepositRefused, client.AlarmRequestSuspect, client.AlarmAllRefused)
 		list, err := r.client.Alarms(t.Context(), client.AlarmFilter{}, client.PageOptions{})
-		if err != nil || list.Alarms[2].Subject != "not_bound" || list.Alarms[1].Subject != countersigntest.Deposit(3).TrackingID+" (not_bound)" || len(list.Alarms[1].Examples) != 3 || !strings.Contains(list.Alarms[1].Text, "--binding seen") {
+		if err != nil || list.Items[2].Subject != "not_bound" || list.Items[1].Subject != countersigntest.Deposit(3).TrackingID+" (not_bound)" || len(list.Items[1].Examples) != 3 || !strings.Contains(list.Items[1].Text, "--binding seen") {
 			t.Errorf("%+v, %v", list, err)
 		}
 		r.wantNumbers(3, 3, 1)
@@ -79,7 +79,7 @@ func TestRefusalsAlarm(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				a := list.Alarms[0]
+				a := list.Items[0]
 				causes := []string{other.TrackingID + " (other_content)", other.TrackingID + " (" + string(splice) + ")"}
 				if !slices.Equal(slices.Sorted(slices.Values(a.Examples)), slices.Sorted(slices.Values(causes))) || a.Text == "" {
 					t.Errorf("%+v", a)
@@ -157,7 +157,7 @@ func TestAllRefused(t *testing.T) {
 		keep(time.Second)
 		strict.wantAlarms(client.AlarmDepositRefused, client.AlarmRequestSuspect, client.AlarmAllRefused)
 		list, err := strict.client.Alarms(t.Context(), client.AlarmFilter{}, client.PageOptions{})
-		if a := list.Alarms[0]; err != nil || a.Subject != "not_bound" || !strings.Contains(a.Text, "--learn") {
+		if a := list.Items[0]; err != nil || a.Subject != "not_bound" || !strings.Contains(a.Text, "--learn") {
 			t.Errorf("%+v, %v", a, err)
 		}
 		keep(10 * time.Minute)

@@ -90,9 +90,9 @@ type refusedQuery struct {
 	api.SeqPage
 }
 
-func (a *server) refused(c *api.Call, q refusedQuery, _ api.None) (client.RefusedPage, error) {
+func (a *server) refused(c *api.Call, q refusedQuery, _ api.None) (client.List[client.RefusedCallback], error) {
 	list, next, err := a.lists.RefusedList(c.R.Context(), q.RefusedFilter, q.Limit, q.Cursor)
-	return client.RefusedPage{Refused: api.OrEmpty(list), Next: api.NextSeq(next)}, err
+	return client.List[client.RefusedCallback]{Items: api.OrEmpty(list), Next: api.NextSeq(next)}, err
 }
 
 func (a *server) refusedCallback(c *api.Call, _ api.None, _ api.None) (client.RefusedCallback, error) {

@@ -49,7 +49,7 @@ func TestSearch(t *testing.T) {
 				t.Fatalf("%q: %v", c.text, err)
 			}
 			var got []string
-			for _, f := range found.Found {
+			for _, f := range found.Items {
 				got = append(got, fmt.Sprint(f.Kind, " ", f.ID, " ", f.Matched))
 			}
 			if want := c.want; !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {

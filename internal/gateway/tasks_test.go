@@ -102,10 +102,10 @@ func TestTasksInPages(t *testing.T) {
 			opened := client.Time(db.Never)
 			for cursor := ""; ; {
 				p, err := approver.Tasks(ctx, client.TaskFilter{}, client.PageOptions{Limit: limit, Cursor: cursor})
-				if err != nil || len(p.Tasks) > limit {
-					t.Fatal(len(p.Tasks), err)
+				if err != nil || len(p.Items) > limit {
+					t.Fatal(len(p.Items), err)
 				}
-				for _, x := range p.Tasks {
+				for _, x := range p.Items {
 					if x.Opened > opened || x.State != client.TaskOpen || x.Missing != 1 || len(x.Could) == 0 || x.MayNot != "" || strings.Join(x.May, " ") != "approve decline note" {
 						t.Errorf("%+v", x)
 					}
@@ -136,11 +136,11 @@ func TestTasksInPages(t *testing.T) {
 		if left := approver.open(t, ""); slices.Contains(left, order) || len(left) != len(whole)-2 {
 			t.Errorf("%s is open still: %q", order, left)
 		}
-		if p, err := approver.Tasks(ctx, client.TaskFilter{State: client.TaskDone}, client.PageOptions{}); err != nil || len(p.Tasks) != 1 || p.Tasks[0].ID != order {
-			t.Errorf("done are %+v, %v", p.Tasks, err)
+		if p, err := approver.Tasks(ctx, client.TaskFilter{State: client.TaskDone}, client.PageOptions{}); err != nil || len(p.Items) != 1 || p.Items[0].ID != order {
+			t.Errorf("done are %+v, %v", p.Items, err)
 		}
 		p, err := approver.Tasks(ctx, client.TaskFilter{State: client.TaskDeclined}, client.PageOptions{})
-		if err != nil || len(p.Tasks) != 1 || p.Tasks[0].ID != whole[0] || len(p.Tasks[0].Votes) != 1 || p.Tasks[0].Votes[0].Verdict != "decline" || p.Tasks[0].Votes[0].Note != "no" || p.Tasks[0].Votes[0].Origin == "" {
+		if err != nil || len(p.Items) != 1 || p.Items[0].ID != whole[0] || len(p.Items[0].Votes) != 1 || p.Items[0].Votes[0].Verdict != "decline" || p.Items[0].Votes[0].Note != "no" || p.Items[0].Votes[0].Origin == "" {
 			t.Errorf("%+v, %v", p, err)
 		}
 		for _, wrong := range []string{"deposit", "deposit.", "deposit.x", "deposit.0", "none.1", "order.none", "release.a.b"} {

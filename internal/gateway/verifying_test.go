@@ -60,8 +60,8 @@ func TestVerifying(t *testing.T) {
 			feed := func(want int) {
 				t.Helper()
 				list, err := r.client.Deposits(t.Context(), client.FeedOptions{})
-				if err != nil || len(list.Deposits) != want {
-					t.Errorf("%d deposits in the feed, want %d, %v", len(list.Deposits), want, err)
+				if err != nil || len(list.Items) != want {
+					t.Errorf("%d deposits in the feed, want %d, %v", len(list.Items), want, err)
 				}
 			}
 			deposit := countersigntest.Deposit(1)

@@ -158,14 +158,14 @@ func TestVerify(t *testing.T) {
 		if entry.Kind != "test.done" || entry.By.Token != "tok_a" || entry.By.Name != "A <b> & ü" || entry.At != 1004 || !strings.Contains(string(entry.Data), "xxxx") {
 			t.Errorf("the record is %+v", entry)
 		}
-		about := must(l.About(ctx, "shop", 0, 5))(t).Entries
+		about := must(l.About(ctx, "shop", 0, 5))(t).Items
 		if len(about) != 5 || about[0].Seq != n || about[4].Seq != n-4 {
 			t.Errorf("the newest records about it are %+v", about)
 		}
-		if list := must(l.About(ctx, "shop", n-4, 100))(t).Entries; len(list) != n-5 {
+		if list := must(l.About(ctx, "shop", n-4, 100))(t).Items; len(list) != n-5 {
 			t.Errorf("%d records before", len(list))
 		}
-		if list := must(l.About(ctx, "shop.99", 0, 5))(t).Entries; len(list) != 0 {
+		if list := must(l.About(ctx, "shop.99", 0, 5))(t).Items; len(list) != 0 {
 			t.Errorf("records about nothing: %+v", list)
 		}
 		dbtest.Fails(l.Checkpoint(ctx, n+1))(t, journal.ErrFrom, "")

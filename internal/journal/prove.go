@@ -112,15 +112,15 @@ func (l *Log) Page(ctx context.Context, after int64, limit int) (client.AuditPag
 }
 
 // About returns the newest records about an id before a number (0: from the end), newest first.
-func (l *Log) About(ctx context.Context, id string, before int64, limit int) (client.AuditAbout, error) {
-	out := client.AuditAbout{Entries: []client.AuditEntry{}}
+func (l *Log) About(ctx context.Context, id string, before int64, limit int) (client.List[client.AuditEntry], error) {
+	out := client.List[client.AuditEntry]{Items: []client.AuditEntry{}}
 	if before == 0 {
 		before = int64(db.Never)
 	}
 	err := db.Each(ctx, l.lists, aboutSQL, []any{subjectOf(id), before, limit}, func(r db.Rows) error {
 		var of client.AuditEntry
 		err := r.Scan(&of.Seq, (*[]byte)(&of.Record))
-		out.Entries = append(out.Entries, of)
+		out.Items = append(out.Items, of)
 		return err
 	})
 	return out, err

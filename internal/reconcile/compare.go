@@ -132,7 +132,7 @@ func lookUp(ctx context.Context, api *client.Gateway, d client.SentDeposit,
 	// It may have purged the deposit. Its inbox keeps the entry for ever.
 	page, err := api.Callbacks(ctx, client.InboxFilter{Type: countersign.TypeDeposited, ID: d.TrackingID},
 		client.PageOptions{Limit: 1})
-	found = err == nil && len(page.Callbacks) > 0
+	found = err == nil && len(page.Items) > 0
 	return is, found, found, err
 }
 

@@ -187,7 +187,7 @@ func eachDeposit(ctx context.Context, api *client.Gateway, f client.DepositSearc
 		if err != nil {
 			return fmt.Errorf("deposits of the gateway: %w", err)
 		}
-		for _, d := range page.Deposits {
+		for _, d := range page.Items {
 			if err := put(Line{TrackingID: d.TrackingID, Symbol: d.Symbol, Amount: d.Amount, Is: waiting(d)}); err != nil {
 				return err
 			}

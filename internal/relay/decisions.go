@@ -64,8 +64,8 @@ func (r *Relay) decisions(ctx context.Context) {
 
 // before returns the first n entries of a page, n > 0, up to one that stops the relay. They are written first, and the
 // next call fails: if the cursor passed that entry, later ones would be lost.
-func before(part client.Decisions, n int) client.Decisions {
-	return client.Decisions{Decisions: part.Decisions[:n], Next: part.Decisions[n-1].Seq}
+func before(part client.Feed[client.Decision], n int) client.Feed[client.Decision] {
+	return client.Feed[client.Decision]{Items: part.Items[:n], Next: part.Items[n-1].Seq}
 }
 
 // writeDecisions writes the next decisions, and waits a while for one. No transaction is open meanwhile. The
@@ -81,7 +81,7 @@ func (r *Relay) writeDecisions(ctx context.Context) error {
 	}
 	asked := time.Now()
 	call, cancel := context.WithTimeout(ctx, followFor+callTimeout)
-	part, err := ask(call, r, func(ctx context.Context, api *client.Service) (client.Decisions, error) {
+	part, err := ask(call, r, func(ctx context.Context, api *client.Service) (client.Feed[client.Decision], error) {
 		return api.Decisions(ctx, client.FeedOptions{After: after, Limit: page, Wait: followFor})
 	})
 	cancel()
@@ -91,7 +91,7 @@ func (r *Relay) writeDecisions(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("asking for decisions: %w", err)
 	}
-	if n, err := r.checkFeed(ctx, after, part.Decisions); err != nil {
+	if n, err := r.checkFeed(ctx, after, part.Items); err != nil {
 		if n == 0 {
 			return err
 		}
@@ -110,7 +110,7 @@ func (r *Relay) writeDecisions(ctx context.Context) error {
 		if err := tx.QueryRow(write, lockCursorSQL).Scan(&is); err != nil || is != after {
 			return err // another relay was first
 		}
-		for i, d := range part.Decisions {
+		for i, d := range part.Items {
 			err := insertDecision(write, tx, d)
 			if i > 0 && errors.Is(err, ErrFeed) {
 				part = before(part, i)
@@ -123,8 +123,8 @@ func (r *Relay) writeDecisions(ctx context.Context) error {
 		if _, err := tx.Exec(write, moveCursorSQL, part.Next); err != nil {
 			return err
 		}
-		if len(part.Decisions) > 0 {
-			r.metrics.decided.Add(float64(len(part.Decisions)))
+		if len(part.Items) > 0 {
+			r.metrics.decided.Add(float64(len(part.Items)))
 			_, err := tx.Exec(write, `NOTIFY countersign_decisions`)
 			return err
 		}

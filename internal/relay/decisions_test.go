@@ -51,11 +51,11 @@ func (f *feed) serve(w http.ResponseWriter, r *http.Request, _ []byte) bool {
 		_ = json.NewEncoder(w).Encode(f.epoch)
 	case "/v1/decisions":
 		after, _ := strconv.ParseInt(r.URL.Query().Get("after"), 10, 64)
-		out := client.Decisions{Decisions: []client.Decision{}, Next: after}
+		out := client.Feed[client.Decision]{Items: []client.Decision{}, Next: after}
 		last := int64(0)
 		for _, d := range f.entries {
 			if last = d.Seq; d.Seq > after {
-				out.Decisions, out.Next = append(out.Decisions, d), d.Seq
+				out.Items, out.Next = append(out.Items, d), d.Seq
 			}
 		}
 		lost := false

@@ -261,7 +261,7 @@ func TestRights(t *testing.T) {
 	must(conn.Exec(t.Context(), `INSERT INTO countersign_outbox (kind, body) VALUES ('deposit', $1), ('deposit', '{}'), ('withdrawal', $2)`, deposit("shop", "d-1"), withdrawal("shop", "w-1")))(t)
 	until(t, "everything is carried or refused", func() bool { return c.waiting() == "0" && c.refused() == "1" })
 	list := must(s.admin.Withdrawals(t.Context(), client.WithdrawalFilter{}, client.PageOptions{}))(t)
-	must(s.admin.CancelWithdrawal(t.Context(), list.Withdrawals[0].ID))(t)
+	must(s.admin.CancelWithdrawal(t.Context(), list.Items[0].ID))(t)
 	until(t, "the decision", func() bool { return c.one(`SELECT count(*) FROM countersign_decisions`) == "1" })
 	if tag, err := (&core{t: t, url: as(name)}).connect().Exec(t.Context(), anewDecisionSQL, 9, "shop", "w-1", "shop.again", "{}"); err != nil || tag.RowsAffected() != 1 {
 		t.Errorf("giving it another id: %v, %v", tag, err)

@@ -218,9 +218,9 @@ func (r *Relay) withdrawal(ctx context.Context, row Row) (client.Withdrawal, err
 		switch {
 		case err != nil:
 			return client.Withdrawal{}, err
-		case len(page.Withdrawals) == 0:
+		case len(page.Items) == 0:
 			return client.Withdrawal{}, missing
 		}
-		return page.Withdrawals[0], nil
+		return page.Items[0], nil
 	})
 }

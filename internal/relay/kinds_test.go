@@ -91,10 +91,10 @@ func (c *core) permit(callBackID string) (permit string) {
 func (s *service) withdrawalOf(callBackID string) client.Withdrawal {
 	s.t.Helper()
 	p, err := s.admin.Withdrawals(context.Background(), client.WithdrawalFilter{CallBackID: callBackID}, client.PageOptions{})
-	if err != nil || len(p.Withdrawals) != 1 {
+	if err != nil || len(p.Items) != 1 {
 		s.t.Fatalf("%s: %+v, %v", callBackID, p, err)
 	}
-	return p.Withdrawals[0]
+	return p.Items[0]
 }
 
 // toldOf returns the types of what a merchant was told of a withdrawal after the question, sorted: callbacks
@@ -339,9 +339,9 @@ func TestNodes(t *testing.T) {
 			case r.URL.Path == "/v1/decisions":
 				fails(w, http.StatusConflict, "after is beyond the end of the feed, which is 0")
 			case r.URL.Path == "/v1/withdrawals/release":
-				fmt.Fprint(w, `{"releases":[{"error":{"status":404,"title":"Not Found"}}]}`)
+				fmt.Fprint(w, `{"items":[{"error":{"status":404,"title":"Not Found"}}]}`)
 			case r.Method == http.MethodGet && r.URL.Path == "/v1/withdrawals":
-				fmt.Fprint(w, `{"withdrawals":[],"next":null}`)
+				fmt.Fprint(w, `{"items":[]}`)
 			default:
 				body, _ := io.ReadAll(r.Body)
 				s.passOn(w, r, body)

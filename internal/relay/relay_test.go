@@ -41,12 +41,12 @@ func TestBothKinds(t *testing.T) {
 		t.Error(diff)
 	}
 	page := must(s.admin.Callbacks(t.Context(), client.CallbackFilter{TrackingID: "d-2"}, client.PageOptions{}))(t)
-	d := must(s.admin.Callback(t.Context(), page.Callbacks[0].ID))(t)
+	d := must(s.admin.Callback(t.Context(), page.Items[0].ID))(t)
 	if !strings.Contains(string(d.Payload), `"amount":"7.4000000000000000000000000000001000"`) {
 		t.Errorf("the amount lost digits: %s", d.Payload)
 	}
 	list, err := s.admin.Withdrawals(t.Context(), client.WithdrawalFilter{Merchant: "shop", CallBackID: "w-1"}, client.PageOptions{})
-	if err != nil || len(list.Withdrawals) != 1 || list.Withdrawals[0].Ordered.Amount.String() != "120.50" {
+	if err != nil || len(list.Items) != 1 || list.Items[0].Ordered.Amount.String() != "120.50" {
 		t.Fatalf("the withdrawal: %+v, %v", list, err)
 	}
 	if got := c.one(`SELECT string_agg(problem->>'status', ',' ORDER BY id) FROM countersign_outbox`); got != "409,422,422,422" {
@@ -54,10 +54,10 @@ func TestBothKinds(t *testing.T) {
 	}
 
 	// The decision comes back.
-	must(s.admin.CancelWithdrawal(t.Context(), list.Withdrawals[0].ID))(t)
+	must(s.admin.CancelWithdrawal(t.Context(), list.Items[0].ID))(t)
 	until(t, "the decision", func() bool {
 		return c.one(`SELECT COALESCE(string_agg(merchant || ' ' || call_back_id || ' ' || decision || ' ' || withdrawal, ','), '') FROM countersign_decisions`) ==
-			"shop w-1 cancelled "+list.Withdrawals[0].ID
+			"shop w-1 cancelled "+list.Items[0].ID
 	})
 }
 

@@ -112,21 +112,19 @@ type outcomeOfRow struct {
 // readResults reads the answer to rows of a kind; nil means that all were taken. An answer without exactly one result
 // for each row is an error: no row that the service did not name may count as taken.
 func readResults(kind string, list []Row, out json.RawMessage) ([]outcomeOfRow, error) {
-	var answer struct {
-		client.AcceptedDeposits
-		client.AcceptedWithdrawals
-		client.Releases
-		client.ReportedOutcomes
-	}
+	var answer client.List[struct {
+		Issued *client.Permit             // of a release
+		Ended  *client.AcceptedWithdrawal // of an outcome
+		Error  *client.Problem
+	}]
 	if err := json.Unmarshal(out, &answer); err != nil {
 		return nil, fmt.Errorf("the answer to rows of kind %s: %w", kind, err)
 	}
-	if n := len(answer.Callbacks) + len(answer.Withdrawals); n == len(list) &&
-		(kind == kindDeposit || kind == kindWithdrawal) {
+	if len(answer.Items) == len(list) && (kind == kindDeposit || kind == kindWithdrawal) {
 		return nil, nil
 	}
 	var results []outcomeOfRow
-	for i, r := range answer.Releases.Releases {
+	for i, r := range answer.Items {
 		one := outcomeOfRow{problem: r.Error}
 		if r.Issued != nil && r.Error == nil && i < len(list) {
 			p, err := permitOf(list[i], r.Issued)
@@ -135,12 +133,8 @@ func readResults(kind string, list []Row, out json.RawMessage) ([]outcomeOfRow, 
 			}
 			one.permit = &p
 		}
+		one.ended = r.Ended != nil && i < len(list) && list[i].isAbout(r.Ended.Withdrawal)
 		results = append(results, one)
-	}
-	for _, r := range answer.ReportedOutcomes.Outcomes {
-		i := len(results)
-		results = append(results, outcomeOfRow{problem: r.Error, ended: r.Ended != nil && i < len(list) &&
-			list[i].isAbout(r.Ended.Withdrawal)})
 	}
 	if len(results) != len(list) {
 		return nil, fmt.Errorf("the answer to %d rows of kind %s has %d results", len(list), kind, len(results))

@@ -111,21 +111,21 @@ func TestForeignResults(t *testing.T) {
 	ended := func(id string) string { return `{"ended":{"merchant":"shop","callBackId":"` + id + `"}}` }
 	refused := `{"error":{"title":"Conflict","status":409}}`
 	for answer, good := range map[string]string{
-		`{"releases":[` + permit("w-1") + `,` + permit("w-2") + `]}`:                                      kindRelease,
-		`{"releases":[` + permit("w-1") + `,` + refused + `]}`:                                            kindRelease,
-		`{"releases":[` + permit("w-2") + `,` + permit("w-1") + `]}`:                                      "",
-		`{"releases":[` + permit("w-1") + `]}`:                                                            "",
-		`{"releases":[` + permit("w-1") + `,` + permit("w-2") + `,` + permit("w-1") + `]}`:                "",
-		`{"releases":[` + permit("w-1") + `,{}]}`:                                                         "",
-		`{"releases":[{"issued":{"withdrawal":{"merchant":"shop","callBackId":"w-1"}}},` + refused + `]}`: "",
-		`{"outcomes":[` + ended("w-1") + `,` + ended("w-2") + `]}`:                                        kindOutcome,
-		`{"outcomes":[` + refused + `,` + ended("w-2") + `]}`:                                             kindOutcome,
-		`{"outcomes":[` + ended("w-1") + `,` + ended("w-1") + `]}`:                                        "",
-		`{"outcomes":[` + ended("w-1") + `,null]}`:                                                        "",
-		`{"outcomes":[]}`: "",
-		`{}`:              "",
-		`[]`:              "",
-		`"`:               "",
+		`{"items":[` + permit("w-1") + `,` + permit("w-2") + `]}`:                                      kindRelease,
+		`{"items":[` + permit("w-1") + `,` + refused + `]}`:                                            kindRelease,
+		`{"items":[` + permit("w-2") + `,` + permit("w-1") + `]}`:                                      "",
+		`{"items":[` + permit("w-1") + `]}`:                                                            "",
+		`{"items":[` + permit("w-1") + `,` + permit("w-2") + `,` + permit("w-1") + `]}`:                "",
+		`{"items":[` + permit("w-1") + `,{}]}`:                                                         "",
+		`{"items":[{"issued":{"withdrawal":{"merchant":"shop","callBackId":"w-1"}}},` + refused + `]}`: "",
+		`{"items":[` + ended("w-1") + `,` + ended("w-2") + `]}`:                                        kindOutcome,
+		`{"items":[` + refused + `,` + ended("w-2") + `]}`:                                             kindOutcome,
+		`{"items":[` + ended("w-1") + `,` + ended("w-1") + `]}`:                                        "",
+		`{"items":[` + ended("w-1") + `,null]}`:                                                        "",
+		`{"items":[]}`:                                                                                 "",
+		`{}`:                                                                                           "",
+		`[]`:                                                                                           "",
+		`"`:                                                                                            "",
 	} {
 		for _, kind := range []string{kindRelease, kindOutcome} {
 			if _, err := readResults(kind, list, json.RawMessage(answer)); (err == nil) != (kind == good) {
@@ -165,7 +165,7 @@ func TestRefusedOutcomeWaits(t *testing.T) {
 	state := ""
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"withdrawals":[{"id":"shop.1","merchant":"shop","callBackId":"order","state":%q}],"next":null}`, state)
+		fmt.Fprintf(w, `{"items":[{"id":"shop.1","merchant":"shop","callBackId":"order","state":%q}]}`, state)
 	}))
 	t.Cleanup(s.Close)
 	r := must(New(Config{From: "postgres://127.0.0.1:1/x", Nodes: []*client.Service{clientOf(t, s.URL, "t")}}))(t)

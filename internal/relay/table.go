@@ -77,8 +77,8 @@ func NextEpoch(ctx context.Context, api *client.Service, cursor int64) (int64, e
 		}
 	case err != nil:
 		return 0, fmt.Errorf("asking for decisions: %w", err)
-	case len(part.Decisions) > 0 && part.Decisions[0].Seq <= next:
-		return 0, fmt.Errorf("entry %d is from before the restore and not written yet: let a relay run with --decisions first; its log says what stops it", part.Decisions[0].Seq)
+	case len(part.Items) > 0 && part.Items[0].Seq <= next:
+		return 0, fmt.Errorf("entry %d is from before the restore and not written yet: let a relay run with --decisions first; its log says what stops it", part.Items[0].Seq)
 	}
 	return next, nil
 }

@@ -139,8 +139,8 @@ type query struct {
 }
 
 // list merges the sources that match, the newest first.
-func (t Tasks) list(c *api.Call, q query, _ api.None) (client.TaskPage, error) {
-	out := client.TaskPage{Tasks: []client.Task{}}
+func (t Tasks) list(c *api.Call, q query, _ api.None) (client.List[client.Task], error) {
+	out := client.List[client.Task]{Items: []client.Task{}}
 	l, err := t.look(c)
 	if err != nil {
 		return out, err
@@ -194,7 +194,7 @@ func (t Tasks) list(c *api.Call, q query, _ api.None) (client.TaskPage, error) {
 		first.kind.finish(l, &task)
 		// The people's answers may have put what a source lists by its row into another state.
 		if task.State == q.State && (q.Awaits == "" || slices.Contains(task.May, Approve)) {
-			out.Tasks = append(out.Tasks, task)
+			out.Items = append(out.Items, task)
 		}
 	}
 	for _, h := range heads {

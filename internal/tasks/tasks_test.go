@@ -224,7 +224,7 @@ func TestList(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, x := range page.Tasks {
+				for _, x := range page.Items {
 					got = append(got, x.ID)
 				}
 				if page.Next == nil {

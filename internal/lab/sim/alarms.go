@@ -76,7 +76,7 @@ func (w *world) neverOf(merchant string) []told {
 
 // end is an end of the link, as far as alarms go.
 type end interface {
-	Alarms(context.Context, client.AlarmFilter, client.PageOptions) (client.AlarmPage, error)
+	Alarms(context.Context, client.AlarmFilter, client.PageOptions) (client.List[client.Alarm], error)
 }
 
 // ends returns both ends, by the names of their processes.
@@ -126,7 +126,7 @@ func (w *world) wantGivenUp() {
 	given := map[string]string{}
 	w.pages("callbacks", func(o client.PageOptions) (*string, error) {
 		page, err := w.operator.Callbacks(w.ctx, client.CallbackFilter{State: client.CallbackExhausted}, o)
-		for _, c := range page.Callbacks {
+		for _, c := range page.Items {
 			if c.Type != countersign.TypeRequestWithdraw {
 				given[c.Merchant] = c.ID
 			}
@@ -194,7 +194,7 @@ func (w *world) checkRaised(kinds map[string]bool) {
 	}
 	w.pages("callbacks", func(o client.PageOptions) (*string, error) {
 		page, err := w.operator.Callbacks(w.ctx, client.CallbackFilter{}, o)
-		for _, c := range page.Callbacks {
+		for _, c := range page.Items {
 			full, err := w.operator.Callback(w.ctx, c.ID)
 			if err != nil {
 				return nil, err
@@ -233,7 +233,7 @@ func (w *world) checkUnordered() {
 	}
 	w.pages("orders", func(o client.PageOptions) (*string, error) {
 		page, err := w.shop.api.Orders(w.ctx, client.OrderFilter{State: client.OrderUnknown}, o)
-		for _, o := range page.Orders {
+		for _, o := range page.Items {
 			if !told[o.CallBackID] && !strings.Contains(o.Reason, "ended") {
 				w.wrong("order %s is unknown (%s), and no alarm says so", o.CallBackID, o.Reason)
 			}

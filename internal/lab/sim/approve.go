@@ -61,7 +61,7 @@ func (s *shop) approve(who string, api *client.Gateway) {
 		if err != nil {
 			continue
 		}
-		for _, o := range page.Orders {
+		for _, o := range page.Items {
 			s.mu.Lock()
 			if s.approved[o.CallBackID] == nil {
 				s.approved[o.CallBackID] = map[string]bool{}

@@ -61,8 +61,8 @@ func (w *world) waits() string {
 		if err != nil {
 			return err.Error()
 		}
-		if len(page.Callbacks) > 0 {
-			return fmt.Sprintf("%s of %s is %s", page.Callbacks[0].Name, page.Callbacks[0].ID, s)
+		if len(page.Items) > 0 {
+			return fmt.Sprintf("%s of %s is %s", page.Items[0].Name, page.Items[0].ID, s)
 		}
 	}
 	return ""

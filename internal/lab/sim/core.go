@@ -207,7 +207,7 @@ func (c *core) follow() {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, d := range page.Decisions {
+	for _, d := range page.Items {
 		if d.Seq <= c.after {
 			continue // the other was faster
 		}

@@ -92,7 +92,7 @@ func (w *world) decideRefused() {
 	if err != nil {
 		return
 	}
-	for _, r := range page.Refused {
+	for _, r := range page.Items {
 		task := client.TaskID(client.TaskRefused, fmt.Sprint(r.ID))
 		is, err := w.shop.api.ApproveTask(w.ctx, task, "the cause is gone")
 		if err != nil {
@@ -109,7 +109,7 @@ func (w *world) decideRefused() {
 func (w *world) resendRefused() {
 	w.pages("callbacks", func(o client.PageOptions) (*string, error) {
 		page, err := w.operator.Callbacks(w.ctx, client.CallbackFilter{State: client.CallbackRefused}, o)
-		for _, c := range page.Callbacks {
+		for _, c := range page.Items {
 			if c.Type == countersign.TypeRequestWithdraw { // its withdrawal is declined
 				continue
 			}

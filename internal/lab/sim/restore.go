@@ -202,10 +202,10 @@ func (w *world) completed(lines []reconcile.Line) []reconcile.Line {
 		}
 		w.persist("looking at "+l.CallBackID, func() error {
 			page, err := w.operator.Withdrawals(w.ctx, client.WithdrawalFilter{Merchant: "shop", CallBackID: l.CallBackID}, client.PageOptions{})
-			if err != nil || len(page.Withdrawals) == 0 {
+			if err != nil || len(page.Items) == 0 {
 				return err
 			}
-			switch x := page.Withdrawals[0]; x.State {
+			switch x := page.Items[0]; x.State {
 			case client.WithdrawalAwaiting:
 			case client.WithdrawalConfirmed, client.WithdrawalReleased:
 				l.State, l.Confirmed = string(client.OrderConfirmed), x.Decided
@@ -315,14 +315,14 @@ func (c *core) askAgain(callBackID string) (id string, err error) {
 		return a.ID, err
 	}
 	page, err := c.api.Withdrawals(c.w.ctx, client.WithdrawalFilter{Merchant: merchantOf(callBackID), CallBackID: callBackID}, client.PageOptions{})
-	if err == nil && len(page.Withdrawals) != 1 {
-		c.w.wrong("withdrawal %s has a permit and is there %d times", callBackID, len(page.Withdrawals))
+	if err == nil && len(page.Items) != 1 {
+		c.w.wrong("withdrawal %s has a permit and is there %d times", callBackID, len(page.Items))
 		return "", client.ErrNotFound
 	}
 	if err != nil {
 		return "", err
 	}
-	return page.Withdrawals[0].ID, nil
+	return page.Items[0].ID, nil
 }
 
 // hold stops the application until release: it reads no feed, and what it was being told of it

@@ -185,7 +185,7 @@ func (s *shop) read() {
 	s.mu.Unlock()
 	page, err := s.api.Deposits(s.w.ctx, client.FeedOptions{After: after, Limit: 1000})
 	s.mu.Lock()
-	for _, d := range page.Deposits {
+	for _, d := range page.Items {
 		fresh, gap := s.deposits.take(d.Seq)
 		switch {
 		case gap:
@@ -203,7 +203,7 @@ func (s *shop) read() {
 	events, err := s.api.Events(s.w.ctx, client.FeedOptions{After: event, Limit: 1000})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, e := range events.Events {
+	for _, e := range events.Items {
 		fresh, gap := s.events.take(e.Seq)
 		if gap {
 			s.w.wrong("the feed of events goes on with %d, not after %d", e.Seq, event)

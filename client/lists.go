@@ -34,10 +34,21 @@ const (
 	followFor = 30 * time.Second
 )
 
+// List is a page of a list, or what an operation answers about several things, in the order of the request.
+type List[T any] struct {
+	Items []T     `json:"items" nullable:"false" doc:"the entries, in the order that the operation names"`
+	Next  *string `json:"next,omitempty" doc:"the cursor of the next page; absent: there is none. A page may have fewer entries than limit, also none, and a next page: few entries pass the filter"`
+}
+
+// Feed is a part of a feed.
+type Feed[T any] struct {
+	Items []T   `json:"items" nullable:"false" doc:"in the order of seq"`
+	Next  int64 `json:"next" doc:"the value of after for the next request"`
+}
+
 // All returns every entry of a list that f selects, in the list's order. list is a method that returns one page of it,
 // such as Service.Callbacks. The iterator ends after an error.
-func All[F, T any, P interface{ page() ([]T, *string) }](ctx context.Context,
-	list func(context.Context, F, PageOptions) (P, error), f F) iter.Seq2[T, error] {
+func All[F, T any](ctx context.Context, list func(context.Context, F, PageOptions) (List[T], error), f F) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for o := (PageOptions{Limit: most}); ; {
 			p, err := list(ctx, f, o)
@@ -46,16 +57,15 @@ func All[F, T any, P interface{ page() ([]T, *string) }](ctx context.Context,
 				yield(zero, err)
 				return
 			}
-			entries, next := p.page()
-			for _, v := range entries {
+			for _, v := range p.Items {
 				if !yield(v, nil) {
 					return
 				}
 			}
-			if next == nil {
+			if p.Next == nil {
 				return
 			}
-			o.Cursor = *next
+			o.Cursor = *p.Next
 		}
 	}
 }
@@ -63,8 +73,7 @@ func All[F, T any, P interface{ page() ([]T, *string) }](ctx context.Context,
 // Follow returns the entries of a feed after a sequence number and waits at its end for new ones. feed is a method that
 // returns one part of it, such as Service.Decisions. The iterator ends without an error when ctx ends, or after the
 // first error.
-func Follow[T any, P interface{ part() ([]T, int64) }](ctx context.Context,
-	feed func(context.Context, FeedOptions) (P, error), after int64) iter.Seq2[T, error] {
+func Follow[T any](ctx context.Context, feed func(context.Context, FeedOptions) (Feed[T], error), after int64) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for o := (FeedOptions{After: after, Limit: most, Wait: followFor}); ; {
 			p, err := feed(ctx, o)
@@ -76,13 +85,12 @@ func Follow[T any, P interface{ part() ([]T, int64) }](ctx context.Context,
 				yield(zero, err)
 				return
 			}
-			entries, next := p.part()
-			for _, v := range entries {
+			for _, v := range p.Items {
 				if !yield(v, nil) {
 					return
 				}
 			}
-			o.After = next
+			o.After = p.Next
 		}
 	}
 }
