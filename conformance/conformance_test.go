@@ -17,6 +17,7 @@ import (
 	"countersign/countersigntest"
 	"countersign/envelope"
 	"countersign/internal/lab/dbtest"
+	"countersign/merchant"
 )
 
 // check runs the cases of c and gives the results by name.
@@ -65,25 +66,60 @@ func allPass(t *testing.T, c conformance.Config, maySkip ...string) {
 
 const needsBound = "needs a service that binds"
 
+// TestHonestMerchantPasses: what package merchant makes of a Config passes every case, in each of its attitudes to the
+// binding, also with liberties that PROTOCOL.md allows.
 func TestHonestMerchantPasses(t *testing.T) {
 	t.Parallel()
-	t.Run("bound", func(t *testing.T) { t.Parallel(); allPass(t, newFake(false).start(t)) })
-	t.Run("unbound", func(t *testing.T) { t.Parallel(); allPass(t, newFake(true).start(t), needsBound) })
-	t.Run("other", func(t *testing.T) { t.Parallel(); allPass(t, newOther().start(t), needsBound) })
-	t.Run("allowed liberties", func(t *testing.T) {
-		t.Parallel()
-		c := newFake(false, "numbers as texts", "knows its withdrawals", "a code of its own", "amounts as numbers", "hangs up on slow bodies").start(t)
-		touched := regexp.MustCompile(`^(deposit|notice|withdrawal|response)/|^http/slow-body$`)
-		c.Only = func(k conformance.Case) bool { return touched.MatchString(k.Name) }
-		allPass(t, c)
-	})
+	for _, tc := range []struct {
+		name        string
+		rig         *rig
+		only, fails string // the cases that may show a difference, and the one that fails
+	}{
+		{"bound", newRig(false), "", "^$"},
+		{"unbound", newRig(true), "", "^$"},
+		{"other", newOther(), "", "^$"},
+		{"signed", newRig(false), "^(link|deposit|repeat|withdrawal|http)/", "^$"},
+		{"when present", newRig(false), "^(binding|deposit|repeat)/", "^binding/absent$"},
+		{"off", newRig(true), "^(binding|deposit|repeat)/", "^$"},
+		{"liberties", newRig(false, "numbers as texts", "knows its withdrawals", "a code of its own", "amounts as numbers",
+			"hangs up on slow bodies"), "^(deposit|notice|withdrawal|response)/|^http/slow-body$", "^$"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			g := tc.rig
+			service, own := envelope.GenerateSigningKey(), envelope.GenerateSigningKey()
+			switch tc.name {
+			case "signed":
+				g.sign, g.signer = own, service.Public()
+			case "when present":
+				g.profile.Binding = merchant.BindingWhenPresent
+			case "off":
+				g.profile.Binding = merchant.BindingOff
+			}
+			c := g.start(t)
+			if g.sign != nil {
+				c.Sign, c.AnswerKey = service, own.Public()
+			}
+			only, fails := regexp.MustCompile(tc.only), regexp.MustCompile(tc.fails)
+			c.Only = func(k conformance.Case) bool { return fails.MatchString(k.Name) }
+			if results, sum := check(t, c); sum.Failed != len(results) {
+				t.Errorf("%s: %v", tc.fails, sum)
+			}
+			c.Only = func(k conformance.Case) bool { return only.MatchString(k.Name) && !fails.MatchString(k.Name) }
+			skips := "none"
+			if g.unbound {
+				skips = needsBound
+			}
+			allPass(t, c, skips)
+		})
+	}
 }
 
 // TestInterfaceAlone: a fair merchant of the published interface passes it, whatever it makes of PROTOCOL.md, and the
 // summary names the advice on which its money depends.
 func TestInterfaceAlone(t *testing.T) {
 	t.Parallel()
-	c := newFake(false, "no binding", "lax parser", "lax Base64", "no key check", "any method", "no limit", "refusals are 400",
+	c := newRig(false, "no binding", "lax parser", "lax Base64", "no key check", "any method", "no limit", "refusals are 400",
 		"one URL for all", "limit 8192", "refuses notices", "refuses repeats", "any user", "a code of its own",
 		"numbers as texts", "amounts as numbers").start(t)
 	c.Interface = true
@@ -114,7 +150,7 @@ func TestInterfaceAlone(t *testing.T) {
 
 // A service that is given every order takes answers whose details are not bound.
 func TestOrderedServiceTakesUnboundAnswers(t *testing.T) {
-	c := newFake(false, "details in any block").start(t)
+	c := newRig(false, "details in any block").start(t)
 	c.Ordered = true
 	c.Only = func(c conformance.Case) bool { return strings.HasPrefix(c.Name, "withdrawal/") }
 	allPass(t, c, "needs a service that is not given the details")
@@ -142,7 +178,7 @@ func TestOtherKeys(t *testing.T) {
 			if tc.bits != 2048 {
 				dbtest.Whole(t, "the same cases as with 2048 bits")
 			}
-			f, key, response := newFake(false), otherKey(), testKey()
+			g, key, response := newRig(false), otherKey(), testKey()
 			if tc.bits > 0 {
 				var err error
 				if key, err = envelope.GenerateKey(tc.bits); err != nil {
@@ -150,11 +186,11 @@ func TestOtherKeys(t *testing.T) {
 				}
 				response = key
 			}
-			f.key, f.padding, f.responseKey = key, tc.padding, response.Public()
+			g.key, g.padding, g.responseKey, g.service = key, tc.padding, response.Public(), response
 			if tc.bits > 0 {
-				f.key = key.Public()
+				g.key = key.Public()
 			}
-			c := f.start(t)
+			c := g.start(t)
 			c.Key, c.Padding, c.ResponseKey = key, tc.padding, response
 			if tc.bits == 0 {
 				c.Key = key.Public()
@@ -164,125 +200,6 @@ func TestOtherKeys(t *testing.T) {
 			allPass(t, c, tc.skips)
 		})
 	}
-}
-
-// wrong are merchants with one fault each, and cases that must fail for it. TestCallerJudges has more faults of
-// responses, which every case judges alike.
-var wrong = []struct {
-	fault string
-	cases string // regular expression over names
-}{
-	{"status 500", `deposit/plain|http/chunked`},
-	{"fixed order", `deposit/json`},
-	{"compact only", `deposit/json`},
-	{"keeps escapes", `deposit/json`},
-	{"knows all members", `deposit/(json|large)|http/largest`},
-	{"blocks are texts", `deposit/blocks`},
-	{"full blocks only", `deposit/blocks`},
-	{"empty is missing", `deposit/edges`},
-	{"no negative index", `deposit/values|repeat/possible-duplicate`},
-	{"zero index is none", `deposit/values`},
-	{"whole numbers 32 bit", `deposit/edges`},
-	{"risk 1 to 99", `deposit/values`},
-	{"64 characters", `deposit/large`},
-	{"newAddress always counts", `deposit/values`},
-	{"lower-cases addresses", `deposit/values`},
-	{"float amounts", `deposit/(long-)?amounts`},
-	{"no trailing zeros", `deposit/amounts`},
-	{"trims all zeros", `deposit/amounts`},
-	{"amounts need a point", `deposit/(long-)?amounts`},
-	{"an invented user", `deposit/plain|response/deposit-members`},
-
-	{"refuses repeats", `repeat/(new-request|same-body|at-once)`},
-	{"keeps its first answer", `repeat/(new-request|at-once)|withdrawal/known(-at-once)?`},
-	{"refuses a seen requestUUID", `repeat/same-body`},
-	{"identifies by transaction", `repeat/(two-transfers|possible-duplicate)`},
-	{"credits repeats", `repeat/(new-request|at-once)`},
-	{"credits nothing", `deposit/plain|credit/later`},
-	{"rounds credits", `deposit/(long-)?amounts`},
-	{"credits the one before again", `repeat/two-transfers|credit/later`},
-	{"keeps nothing over a kill", `restart/(accepted|withdrawal)`},
-	{"forgets transfers in a kill", `restart/accepted`},
-	{"forgets blocks in a kill", `binding/spliced-amount`},
-	{"credits are lost in a kill", `restart/accepted`},
-	{"answers before it keeps", `restart/accepted`},
-	{"suspects nothing", `repeat/possible-duplicate|restart/accepted`},
-	{"spelling counts", `repeat/possible-duplicate`},
-	{"another index is another transfer", `repeat/possible-duplicate`},
-	{"takes another amount", `repeat/other-content|notice/other-content|restart/accepted`},
-	{"compares floats", `repeat/other-content`},
-	{"takes another tenantUserId", `repeat/other-content`},
-	{"takes another toAddress", `repeat/other-content`},
-	{"takes another trackingId", `withdrawal/second-tracking-id`},
-
-	{"refuses notices", `notice/(accepted|repeat)`},
-	{"needs a trackingId", `notice/accepted`},
-	{"needs all addresses", `notice/accepted`},
-	{"refuses notices again", `notice/repeat`},
-	{"old address stays", `notice/(accepted|repeat)`},
-	{"acknowledges unknown types", `notice/unknown-type`},
-
-	{"no order book", `withdrawal/(known|known-at-once|smuggled)`},
-	{"another amount", `withdrawal/(known|long-amount)`},
-	{"its own callBackId", `withdrawal/known`},
-	{"an order once", `withdrawal/known(-at-once)?`},
-	{"confirms everything", `withdrawal/(unknown|other-user|similar)`},
-	{"confirms the second time", `withdrawal/unknown`},
-	{"details in any block", `withdrawal/details-bound`},
-	{"any user", `withdrawal/other-user`},
-	{"orders in any case", `withdrawal/similar`},
-	{"trims identifiers", `withdrawal/similar`},
-	{"believes the request", `withdrawal/(smuggled|unknown)`},
-	{"not understood", `withdrawal/unknown`},
-
-	{"refusals are 400", `withdrawal/unknown`},
-	{"no message member", `deposit/plain`},
-	{"message null", `deposit/plain`},
-	{"another apiKey", `deposit/plain`},
-	{"data in the clear", `deposit/plain|response/nothing-in-the-clear`},
-	{"long answers", `deposit/plain`},
-	{"no requestUUID", `deposit/plain`},
-	{"no type", `deposit/plain`},
-	{"sparse answers", `response/deposit-members`},
-	{"no message on failure", `notice/unknown-type|withdrawal/unknown`},
-	{"compressed", `deposit/plain`},
-	{"deposit in the clear", `response/nothing-in-the-clear`},
-
-	{"any method", `http/other-method`},
-	{"no key check", `http/api-key`},
-	{"key by prefix", `http/api-key`},
-	{"key in any case", `http/api-key`},
-	{"parses forms", `http/any-content-type`},
-	{"needs a length", `http/chunked`},
-	{"limit 65535", `http/largest`},
-	{"limit 8192", `http/largest`},
-	{"no limit", `http/too-large|http/endless`},
-	{"no body time-out", `http/slow-body`},
-	{"no key check with its own pair", `http/public-part-alone`},
-	{"one at a time", `http/slow-body`},
-	{"takes half a body", `http/slow-body`},
-	{"empty is fine", `form/damaged`},
-	{"one URL for all", `http/wrong-url`},
-
-	{"acknowledges what it cannot read", `sealing/.*|form/damaged|message/.*|binding/.*`},
-	{"lax opener", `sealing/(padding|blocks)`},
-	{"takes plain JSON", `sealing/other-seal`},
-	{"bare only", `form/other-forms`},
-	{"no line ends", `form/other-forms`},
-	{"mends plus", `form/damaged`},
-	{"first of two", `form/damaged`},
-	{"lax Base64", `form/damaged`},
-	{"lax parser", `message/(duplicate-member|other-case|missing-member|other-kind|number|amount.*|no-.*|loose-json|withdrawal-.*)`},
-	{"no binding", `binding/.*`},
-	{"first blocks only", `binding/spliced-amount`},
-	{"binding in any case", `binding/absent`},
-
-	{"strict", `other/(members-absent|forms|amounts|answer-forms|repeat|notices|withdrawal)`},
-	{"identifiers are floats", `other/forms`},
-	{"amounts are floats", `other/(amounts|repeat)`},
-	{"usual forms in answers", `other/answer-forms`},
-	{"repeats every member", `other/withdrawal`},
-	{"lax parser", `other/not-guessed`},
 }
 
 // TestEveryCaseCanFail runs the cases against merchants that are wrong in one
@@ -322,30 +239,34 @@ func TestEveryCaseCanFail(t *testing.T) {
 			}
 		})
 	}
-	for _, w := range wrong {
-		t.Run(strings.ReplaceAll(w.fault, " ", "-"), func(t *testing.T) {
+	for _, w := range faults {
+		if w.cases == "" {
+			continue
+		}
+		t.Run(strings.ReplaceAll(w.name, " ", "-"), func(t *testing.T) {
 			t.Parallel()
 			only := regexp.MustCompile(`^(` + w.cases + `)$`)
 			ran := 0
-			fakes := []*fake{newFake(false, w.fault), newFake(true, w.fault)}
-			if strings.Contains(w.fault, " blocks ") { // the rule of seen blocks
-				fakes = fakes[1:]
+			rigs := []*rig{newRig(false, w.name), newRig(true, w.name)}
+			if strings.Contains(w.name, " blocks ") { // the rule of seen blocks
+				rigs = rigs[1:]
 			}
 			if strings.HasPrefix(w.cases, "other/") {
-				fakes = []*fake{newOther(w.fault)}
+				rigs = []*rig{newOther(w.name)}
 			}
-			for _, f := range fakes {
-				c := f.start(t)
+			for _, g := range rigs {
+				if w.name == "no key check with its own pair" {
+					g.key = otherKey()
+				}
+				c := g.start(t)
 				c.Only = func(k conformance.Case) bool { return only.MatchString(k.Name) }
-				switch w.fault {
+				switch w.name {
 				case "no body time-out":
 					c.SlowBody = 400 * time.Millisecond
 				case "one at a time":
-					f.bodyTimeout = time.Minute
 					c.Timeout, c.SlowBody = 400*time.Millisecond, time.Minute
 				case "no key check with its own pair":
-					f.faults = []string{"no key check"}
-					f.key, c.Key, c.ResponseKey = otherKey(), otherKey().Public(), testKey()
+					c.Key, c.ResponseKey = otherKey().Public(), testKey()
 				}
 				results, _ := check(t, c)
 				for name, r := range results {
@@ -354,7 +275,7 @@ func TestEveryCaseCanFail(t *testing.T) {
 					}
 					ran++
 					if r.Ending != conformance.Fail {
-						t.Errorf("unbound=%v: %s with a merchant wrong in %q: %s", f.unbound, name, w.fault, r.Ending)
+						t.Errorf("unbound=%v: %s with a merchant wrong in %q: %s", g.unbound, name, w.name, r.Ending)
 						continue
 					}
 					if r.Problem == "" || r.Fix == "" || len(r.Exchanges) == 0 {
@@ -440,7 +361,7 @@ func TestCases(t *testing.T) {
 // none of them into a report.
 func TestNoSecretInResults(t *testing.T) {
 	t.Parallel()
-	c := newFake(false, "secrets in the message").start(t)
+	c := newRig(false, "secrets in the message").start(t)
 	c.Only = func(k conformance.Case) bool { return k.Number < 600 }
 	results, _ := check(t, c)
 	b, err := json.Marshal(results)
@@ -455,7 +376,7 @@ func TestNoSecretInResults(t *testing.T) {
 }
 
 func TestRunNeedsTheEndpoint(t *testing.T) {
-	c := newFake(false).start(t)
+	c := newRig(false).start(t)
 	for _, tc := range []struct {
 		name   string
 		change func(*conformance.Config)
@@ -484,7 +405,7 @@ func TestRunNeedsTheEndpoint(t *testing.T) {
 }
 
 func TestRunStopsWithItsContext(t *testing.T) {
-	checker, err := conformance.New(newFake(false).start(t))
+	checker, err := conformance.New(newRig(false).start(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -501,7 +422,7 @@ func TestRunStopsWithItsContext(t *testing.T) {
 }
 
 func TestNewRefuses(t *testing.T) {
-	good := newFake(false).start(t)
+	good := newRig(false).start(t)
 	for name, change := range map[string]func(*conformance.Config){
 		"no key":              func(c *conformance.Config) { c.Key = nil },
 		"public key alone":    func(c *conformance.Config) { c.Key = c.Key.Public() },

@@ -66,15 +66,19 @@ type inboxClaim struct {
 // step takes one step at one of the two ends.
 func (c *inboxRun) step() {
 	c.tb.Helper()
-	c.at = c.at.Add(pick(c.rand, 0, 0, 0, time.Millisecond, inboxLease/2, inboxLease-time.Millisecond, inboxLease))
+	c.at = c.at.Add(pick(c.rand, 0, 0, 0, 0, 0, time.Millisecond, inboxLease/2, inboxLease-time.Millisecond, inboxLease))
 	in, n := c.ends[c.rand.IntN(2)], c.rand.IntN(20)
 	switch {
 	case n < 12 || len(c.claims) == 0:
-		c.claim(in)
+		c.claim(in, c.callback())
 	case n < 17:
-		c.settle(in, pick(c.rand, c.claims...))
+		claimed := recent(c.rand, c.claims)
+		c.settle(in, claimed)
+		c.claim(in, claimed.entry.Callback)
 	case n < 19:
-		c.renew(in, pick(c.rand, c.claims...))
+		claimed := recent(c.rand, c.claims)
+		c.renew(in, claimed)
+		c.claim(in, claimed.entry.Callback)
 	case c.unbound:
 		c.remember(in)
 	}
@@ -96,9 +100,9 @@ func (c *inboxRun) want(is bool, got, want any) {
 		strings.Join(c.steps[max(0, len(c.steps)-inboxShown):], "\n"))
 }
 
-func (c *inboxRun) claim(in merchant.Inbox) {
+func (c *inboxRun) claim(in merchant.Inbox, cb countersign.Callback) {
 	c.tb.Helper()
-	e := merchant.NewEntry(c.callback())
+	e := merchant.NewEntry(cb)
 	e.At, e.Lease = c.at, pick(c.rand, 0, inboxLease, inboxLease)
 	if e.Callback.CallbackType() == countersign.TypeRequestWithdraw {
 		e.Lease = inboxLease // a question is answered by a function
@@ -191,7 +195,7 @@ func (c *inboxRun) callback() (cb countersign.Callback) {
 	n, index := c.rand.IntN(3), pick[int64](c.rand, -1, 2, 3, 4, 5)
 	switch again := c.rand.IntN(12); {
 	case again < 6 && len(c.sent) > 0:
-		cb = pick(c.rand, c.sent...)
+		cb = recent(c.rand, c.sent)
 		if d, is := cb.(*countersign.Deposit); is && again < 2 {
 			other := *d
 			other.TxIndex, cb = index, &other
@@ -239,6 +243,14 @@ func (c *inboxRun) blocks() (b *merchant.Blocks, names string) {
 }
 
 func pick[T any](r *rand.Rand, list ...T) T { return list[r.IntN(len(list))] }
+
+// recent returns one of a list, often one of the last.
+func recent[T any](r *rand.Rand, list []T) T {
+	if r.IntN(2) == 0 {
+		list = list[max(0, len(list)-5):]
+	}
+	return pick(r, list...)
+}
 
 // checkMany claims at once: of one callback one caller gets the claim, and of the same transfer under many trackingIds
 // all but one are possible duplicates.
