@@ -74,18 +74,3 @@ func TestStoreFails(t *testing.T) {
 		t.Error("what was committed is no duplicate")
 	}
 }
-
-func TestNewRefusesAHalfConfig(t *testing.T) {
-	whole := Config{Outbox: &outbox.Outbox{DB: &db.DB{}}, Changes: &api.Changes{}, CheckURL: func(string, bool) error { return nil }}
-	must(New(whole))(t)
-	for i, spoil := range []func(*Config){
-		func(c *Config) { c.Outbox = nil }, func(c *Config) { c.Changes = nil }, func(c *Config) { c.CheckURL = nil },
-		func(c *Config) { c.MaxBody = -1 }, func(c *Config) { c.RatePerSecond = -1 },
-	} {
-		c := whole
-		spoil(&c)
-		if _, err := New(c); err == nil {
-			t.Errorf("%d: no error", i)
-		}
-	}
-}

@@ -138,15 +138,3 @@ func TestCollectIsBoundUnlessAnyIsNamed(t *testing.T) {
 		expect(m.Merchant, m.Warnings, want)
 	}
 }
-
-func TestNormalURL(t *testing.T) {
-	const of = "https://a.example/x"
-	for url, same := range map[string]bool{
-		"HTTPS://A.example:443/x/": true, "https://a.example./x": true, "https://a.example/a/../x": true,
-		"http://a.example/x": false, "https://a.example:8443/x": false, "https://a.example/X": false, "https://a.example/x?a=1": false,
-	} {
-		if got := normalURL(url); (got == normalURL(of)) != same {
-			t.Errorf("%s: %s", url, got)
-		}
-	}
-}

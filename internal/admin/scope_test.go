@@ -132,30 +132,6 @@ func TestBoundTokenReadsItsPart(t *testing.T) {
 	})
 }
 
-// A reader of a bound token waits over what others get, and is told its own.
-func TestBoundReaderWaits(t *testing.T) {
-	h := sqlite(t)
-	ctx, core := t.Context(), h.client(client.RoleCore)
-	h.merchant("a")
-	h.merchant("b")
-	told := make(chan client.Decision, 1)
-	go func() {
-		for d, err := range client.Follow(ctx, h.bound(client.RoleCore, "b").Decisions, 0) {
-			if err == nil {
-				told <- d
-			}
-			return
-		}
-	}()
-	for i, m := range []string{"a", "a", "b"} {
-		w := must(core.CreateWithdrawal(ctx, newWithdrawal(m, i)))(t)
-		h.decide(w.ID, countersign.DecisionDeclined)
-	}
-	if d := <-told; d.Seq != 3 || d.Withdrawal.Merchant != "b" {
-		t.Errorf("told %+v", d)
-	}
-}
-
 // Whoever is bound makes no token that is bound to more or to nothing, and an unknown
 // merchant, a repeated one and a time that has passed are named.
 func TestBadTokensAreNotMade(t *testing.T) {

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -77,28 +76,4 @@ func TestDecisionsOnTwoNodes(t *testing.T) {
 // hashText is a hash in JSON.
 func hashText(n int) string {
 	return fmt.Sprintf("%02d%041d=", n, 0)
-}
-
-// TestDecidedOnce: of the decisions of one change the first stands, whatever the second says; nothing is left of what was
-// sealed.
-func TestDecidedOnce(t *testing.T) {
-	for name, kind := range dbtest.Kinds {
-		t.Run(name, func(t *testing.T) {
-			d := open(t, kind(t), outbox.End())
-			for i, states := range [][2]client.TaskState{{client.TaskDone, client.TaskDeclined}, {client.TaskDeclined, client.TaskDone}, {client.TaskStale, client.TaskDone}} {
-				c := Change{ID: fmt.Sprint("chg_", i), Kind: ChangeToken, State: client.TaskOpen, sealed: []byte("sealed"), dataKey: []byte("key")}
-				decide := func(state client.TaskState) error {
-					other := c
-					other.State, other.DecidedBy = state, string(state)
-					return d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error { return other.decide(ctx, tx) })
-				}
-				ok(t, d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error { return c.insert(ctx, tx) }))
-				first, second := decide(states[0]), decide(states[1])
-				is, err := findChange(t.Context(), d, c.ID)
-				if err != nil || first != nil || !errors.Is(second, errMoved) || is.State != states[0] || is.DecidedBy != string(states[0]) || len(is.sealed)+len(is.dataKey) > 0 {
-					t.Errorf("%v: %v, %v, then %+v, %v", states, first, second, is, err)
-				}
-			}
-		})
-	}
 }
