@@ -33,16 +33,15 @@ var kinds = []string{kindDeposit, kindWithdrawal, kindAddress, kindRelease, kind
 var paths = map[string]string{kindDeposit: "/v1/deposits", kindWithdrawal: "/v1/withdrawals",
 	kindAddress: "/v1/addresses", kindRelease: "/v1/withdrawals/release", kindOutcome: "/v1/withdrawals/outcome"}
 
-// kindReport stands for all kinds of rows that are about one withdrawal, which are sent together.
-const kindReport = "report"
+// kindOther stands for the kinds that sendByKey sends.
+const kindOther = ""
 
-// groupOf returns what a row of a kind is sent with: rows of the same kind, or all reports.
+// groupOf returns what a row of a kind is sent with: rows of the same kind, or all others.
 func groupOf(kind string) string {
-	switch kind {
-	case kindDeposit, kindWithdrawal, kindAddress:
+	if kind == kindDeposit || kind == kindWithdrawal {
 		return kind
 	}
-	return kindReport
+	return kindOther
 }
 
 // about is what a row about one withdrawal says.
@@ -117,7 +116,7 @@ func unfit(row *Row) (p *client.Problem) {
 		return wrong("body", fmt.Sprintf("has %d bytes; at most %d are sent", row.Length, maxBody))
 	case !json.Valid(row.Body) || !bytes.HasPrefix(bytes.TrimLeft(row.Body, " \t\r\n"), []byte("{")):
 		return wrong("body", "is not a JSON object")
-	case groupOf(row.Kind) == kindReport:
+	case groupOf(row.Kind) == kindOther && row.Kind != kindAddress:
 		row.about, p = aboutOf(*row)
 	}
 	return p

@@ -16,89 +16,93 @@ const (
 	// reportsTogether is how many releases or outcomes go in one request. The service opens an answer for each release
 	// before it commits them all; other requests use its database meanwhile.
 	reportsTogether = 200
-	// requests is how many of these requests are under way at once.
-	requests = 4
+	// requests is how many of these requests are under way at once, and callers how many about single rows.
+	requests, callers = 4, 16
 )
 
-// sendReports sends rows about withdrawals: the first of each withdrawal, then the second, and so on, so that each
-// withdrawal's order is kept. Releases and outcomes go many in one request, the others one by one.
-func (t *turn) sendReports(ctx context.Context, list []Row) {
-	byKey, order := groupByKey(list)
-	for len(order) > 0 && !t.over(ctx) {
-		first := map[string][]Row{} // by kind
-		var more []string
-		for _, key := range order {
-			row := byKey[key][0]
-			if t.isHeld(row) {
-				continue // what is left goes with another turn
-			}
-			first[row.Kind] = append(first[row.Kind], row)
-			if byKey[key] = byKey[key][1:]; len(byKey[key]) > 0 {
-				more = append(more, key)
+// sendByKey sends rows of the kinds that are not sent by sendMany: the first of each withdrawal or of a merchant's
+// addresses, then the second, and so on, so that their order is kept. Releases and outcomes go many in one request, the
+// others one by one.
+func (t *turn) sendByKey(ctx context.Context, list []Row) {
+	for len(list) > 0 && !t.over(ctx) {
+		first, seen := map[string][]Row{}, map[string]bool{} // by kind, and by key
+		var later []Row
+		for _, row := range list {
+			switch key := row.key(); {
+			case t.isHeld(row): // what is left goes with another turn
+			case seen[key]:
+				later = append(later, row)
+			default:
+				seen[key], first[row.Kind] = true, append(first[row.Kind], row)
 			}
 		}
-		order = more
+		list = later
 		t.sendFirst(ctx, first)
 	}
 }
 
-// sendFirst sends rows of which no two are about the same withdrawal.
+// sendFirst sends rows of which no two have the same key.
 func (t *turn) sendFirst(ctx context.Context, byKind map[string][]Row) {
-	var sent sync.WaitGroup
-	defer sent.Wait()
-	places := make(chan struct{}, requests)
+	var several [][]Row
 	for _, kind := range []string{kindRelease, kindOutcome} {
 		for list := byKind[kind]; len(list) > 0; {
 			n := together(list, reportsTogether)
-			part := list[:n]
-			list = list[n:]
-			places <- struct{}{}
-			if t.over(ctx) {
-				return
-			}
-			sent.Go(func() {
-				defer func() { <-places }()
-				t.sendTogether(ctx, part)
-			})
+			several, list = append(several, list[:n]), list[n:]
 		}
 	}
-	t.sendSingly(ctx, slices.Concat(byKind[kindWaiting], byKind[kindCancel]))
+	atOnce(requests, several, func(part []Row) {
+		if !t.over(ctx) {
+			t.sendTogether(ctx, part)
+		}
+	})
+	atOnce(callers, slices.Concat(byKind[kindAddress], byKind[kindWaiting], byKind[kindCancel]), func(row Row) {
+		if !t.over(ctx) {
+			t.sendOne(ctx, row)
+		}
+	})
+}
+
+// atOnce does something with each of list, with at most n at once.
+func atOnce[T any](n int, list []T, do func(T)) {
+	var all sync.WaitGroup
+	places := make(chan struct{}, n)
+	for _, one := range list {
+		places <- struct{}{}
+		all.Go(func() {
+			defer func() { <-places }()
+			do(one)
+		})
+	}
+	all.Wait()
 }
 
 // reported notes the result of each row of a request. It looks into refused ones one by one.
 func (t *turn) reported(ctx context.Context, list []Row, results []outcomeOfRow) {
-	var took []Row
-	var permits []permit
-	var looks sync.WaitGroup
-	places := make(chan struct{}, callers/requests)
+	var took, looks []Row
+	why := map[int64]error{} // by the ids of looks
 	for i, r := range results {
-		row := list[i]
-		if r.problem == nil {
+		switch row := list[i]; {
+		case r.problem == nil:
 			took = append(took, row)
 			if r.permit != nil {
-				permits = append(permits, *r.permit)
+				t.mu.Lock()
+				t.permits = append(t.permits, *r.permit) // written at the end of the turn
+				t.mu.Unlock()
 			}
-			continue
+		case r.problem.Status == http.StatusNotFound:
+			looks, why[row.ID] = append(looks, row), missing
+		default:
+			looks, why[row.ID] = append(looks, row), itemProblem(r.problem, i)
 		}
-		err := error(itemProblem(r.problem, i))
-		if r.problem.Status == http.StatusNotFound {
-			err = missing
-		}
-		places <- struct{}{}
-		looks.Go(func() {
-			defer func() { <-places }()
-			var v verdict
-			_ = t.call(ctx, func(ctx context.Context) error {
-				v = t.judgeReport(ctx, row, err)
-				return nil
-			})
-			t.note([]Row{row}, v, err)
-		})
 	}
-	looks.Wait()
-	t.mu.Lock()
-	t.permits = append(t.permits, permits...) // written at the end of the turn
-	t.mu.Unlock()
+	atOnce(callers/requests, looks, func(row Row) {
+		var v verdict
+		_ = t.call(ctx, func(ctx context.Context) error {
+			v = t.judgeReport(ctx, row, why[row.ID])
+			return nil
+		})
+		t.note([]Row{row}, v, why[row.ID])
+	})
 	t.note(took, verdict{result: taken}, nil)
 }
 

@@ -13,9 +13,6 @@ import (
 	"countersign/client"
 )
 
-// callers is how many of the rows that the API takes one by one are sent at once.
-const callers = 16
-
 // maxRequest is the most bytes of bodies in one request of deposits or withdrawals, well below the API's limit.
 const maxRequest = 3 << 20
 
@@ -79,11 +76,9 @@ func newTurn(r *Relay, rows []Row, at time.Time) *turn {
 func (t *turn) send(ctx context.Context, end time.Time) error {
 	t.end = end
 	for len(t.waiting) > 0 && !t.over(ctx) {
-		for _, kind := range []string{kindDeposit, kindWithdrawal} {
-			t.sendMany(ctx, t.leading(kind))
-		}
-		t.sendSingly(ctx, t.leading(kindAddress))
-		t.sendReports(ctx, t.leading(kindReport))
+		t.sendMany(ctx, t.leading(kindDeposit))
+		t.sendMany(ctx, t.leading(kindWithdrawal))
+		t.sendByKey(ctx, t.leading(kindOther))
 	}
 	return t.down
 }
@@ -177,38 +172,6 @@ func splitRows(list []Row, err error, send func([]Row)) {
 	half := len(list) / 2
 	send(list[:half])
 	send(list[half:])
-}
-
-// sendSingly sends rows one by one: those with the same key in order, those with others at once.
-func (t *turn) sendSingly(ctx context.Context, list []Row) {
-	byKey, order := groupByKey(list)
-	var sent sync.WaitGroup
-	places := make(chan struct{}, callers)
-	for _, key := range order {
-		places <- struct{}{}
-		sent.Go(func() {
-			defer func() { <-places }()
-			for _, row := range byKey[key] {
-				if t.isHeld(row) || t.over(ctx) {
-					return // what is left goes with another turn
-				}
-				t.sendOne(ctx, row)
-			}
-		})
-	}
-	sent.Wait()
-}
-
-// groupByKey returns the rows of each key in their order, and the keys in the order of their first rows.
-func groupByKey(list []Row) (rows map[string][]Row, order []string) {
-	rows = map[string][]Row{}
-	for _, row := range list {
-		if rows[row.key()] == nil {
-			order = append(order, row.key())
-		}
-		rows[row.key()] = append(rows[row.key()], row)
-	}
-	return rows, order
 }
 
 func (t *turn) sendOne(ctx context.Context, row Row) {
