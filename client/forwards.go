@@ -19,20 +19,11 @@ func (FeedName) Values() []FeedName { return []FeedName{FeedOfDeposits, FeedOfEv
 
 // Forwarding is the state of forwarding to the application.
 type Forwarding struct {
-	On       bool             `json:"on" doc:"whether the gateway that answers forwards (--forward-url)"`
-	Feeds    []ForwardingFeed `json:"feeds" nullable:"false" doc:"one entry for each feed"`
-	Waiting  int64            `json:"waiting" doc:"entries of both feeds that the application does not have and is to get"`
-	Retrying int64            `json:"retrying" doc:"of them, those that are being sent or were sent in vain"`
-	Oldest   Time             `json:"oldest,omitzero" doc:"when the oldest that waits was recorded; absent: none waits"`
-	Failed   []Forward        `json:"failed" nullable:"false" doc:"entries that were sent in vain, at most 100, deposits before events, in the order of seq"`
-}
-
-// ForwardingFeed is the state of forwarding one feed.
-type ForwardingFeed struct {
-	Feed     FeedName `json:"feed" doc:"the feed"`
-	Begun    Time     `json:"begun,omitzero" doc:"when a gateway first forwarded it; absent: never"`
-	Position int64    `json:"position" doc:"seq of the last entry that was taken up for forwarding; those after it are sent in their turn"`
-	Last     int64    `json:"last" doc:"seq of the last entry"`
+	On      bool      `json:"on" doc:"whether the gateway that answers forwards (--forward-url)"`
+	Begun   Time      `json:"begun,omitzero" doc:"when a gateway first forwarded; absent: never"`
+	Waiting int64     `json:"waiting" doc:"entries of both feeds that the application does not have and is to get"`
+	Oldest  Time      `json:"oldest,omitzero" doc:"when the oldest that waits was recorded; absent: none waits"`
+	Failed  []Forward `json:"failed" nullable:"false" doc:"entries that were sent in vain, at most 100, deposits before events, in the order of seq"`
 }
 
 // Forward is an entry of a feed that could not be forwarded to the application.

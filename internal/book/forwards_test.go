@@ -27,7 +27,7 @@ func addDeposits(t *testing.T, b *Book, from, to int) {
 	}
 }
 
-// addEvents appends events to their feed.
+// addEvents appends events to their feed, recorded at 500.
 func addEvents(t *testing.T, b *Book, n int) {
 	t.Helper()
 	err := b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
@@ -42,14 +42,14 @@ func addEvents(t *testing.T, b *Book, n int) {
 	}
 }
 
-// begin returns how many feeds begin.
-func begin(t *testing.T, b *Book, onlyNew bool) int {
+// begin reports whether the forwarding begins.
+func begin(t *testing.T, b *Book, onlyNew bool) bool {
 	t.Helper()
-	begun, err := b.BeginForwarding(ctx, onlyNew, 1)
+	begins, err := b.BeginForwarding(ctx, onlyNew, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return len(begun)
+	return begins
 }
 
 // claimed returns the names of what one claim gets.
@@ -65,17 +65,13 @@ func claimed(t *testing.T, b *Book, now db.Millis, limit int) (names []string, l
 	return names, list
 }
 
-// tell lets the application have everything that is due, and gives the names.
-func tell(t *testing.T, b *Book, now db.Millis) (all []string) {
+func wantClaimed(t *testing.T, b *Book, now db.Millis, limit int, want ...string) []Forward {
 	t.Helper()
-	for {
-		names, list := claimed(t, b, now, 10)
-		if len(list) == 0 {
-			return all
-		}
-		all = append(all, names...)
-		settle(t, b, list, true, 0)
+	names, list := claimed(t, b, now, limit)
+	if !slices.Equal(names, want) {
+		t.Errorf("claimed at %d are %q, want %q", now, names, want)
 	}
+	return list
 }
 
 func settle(t *testing.T, b *Book, list []Forward, done bool, due db.Millis) {
@@ -91,14 +87,18 @@ func settle(t *testing.T, b *Book, list []Forward, done bool, due db.Millis) {
 	}
 }
 
-func wantForwards(t *testing.T, b *Book, want ...string) {
+// wantWaiting holds the state of the forwarding to how many entries wait, and the oldest of them.
+func wantWaiting(t *testing.T, b *Book, waiting int64, oldest db.Millis) {
 	t.Helper()
-	if diff := cmp.Diff(want, tell(t, b, 1_000_000)); diff != "" {
-		t.Errorf("forwarded (-want +got):\n%s", diff)
+	f, err := b.Forwarding(ctx)
+	s, err2 := b.Stats(ctx)
+	if err != nil || err2 != nil || f.Waiting != waiting || f.Oldest != oldest || s.Forwards != waiting || s.ForwardOldest != oldest {
+		t.Errorf("%+v, %+v, %v, %v; want %d, the oldest of %d", f, s, err, err2, waiting, oldest)
 	}
 }
 
-// TestForwardingBegins: once, with what was never forwarded, also what is older, or with what is new.
+// TestForwardingBegins: once, with what was never forwarded, also what is older, or with what is new. Each is told once,
+// the oldest first.
 func TestForwardingBegins(t *testing.T) {
 	for onlyNew, want := range map[bool][]string{
 		false: {"events1", "events2", "deposits1", "deposits2", "deposits3", "deposits4", "deposits5"},
@@ -107,81 +107,60 @@ func TestForwardingBegins(t *testing.T) {
 		eachBook(t, func(t *testing.T, b *Book) {
 			addDeposits(t, b, 1, 3)
 			addEvents(t, b, 2)
-			wantForwards(t, b) // it has not begun
-			if s, err := b.Stats(ctx); err != nil || s.Forwards != 0 || s.ForwardOldest != 0 {
-				t.Errorf("before: %+v, %v", s, err)
+			wantClaimed(t, b, 1_000_000, 10) // it has not begun
+			wantWaiting(t, b, 0, 0)
+			if !begin(t, b, onlyNew) {
+				t.Error("it does not begin")
 			}
-			if n := begin(t, b, onlyNew); n != 2 {
-				t.Errorf("the beginning: %d", n)
-			}
-			if s, err := b.Forwarding(ctx); err != nil || !onlyNew && (s.Waiting != 5 || s.Retrying != 0 || s.Oldest != 500) || onlyNew && s.Waiting != 0 {
-				t.Errorf("begun: %+v, %v", s, err)
+			if onlyNew {
+				wantWaiting(t, b, 0, 0)
+			} else {
+				wantWaiting(t, b, 5, 500)
 			}
 			addDeposits(t, b, 4, 5)
-			wantForwards(t, b, want...)
 			for _, other := range []bool{false, true} {
-				if n := begin(t, b, other); n != 0 {
-					t.Errorf("a restart: %d", n)
+				if begin(t, b, other) {
+					t.Error("a restart begins anew")
 				}
 			}
-			wantForwards(t, b)
+			settle(t, b, wantClaimed(t, b, 1_000_000, 10, want...), true, 0)
+			wantClaimed(t, b, 2_000_000, 10)
+			wantWaiting(t, b, 0, 0)
 		})
 	}
 }
 
-// TestForwardsInTurn: what waits longest is first, whether it failed before or not.
-func TestForwardsInTurn(t *testing.T) {
-	eachBook(t, func(t *testing.T, b *Book) {
-		addDeposits(t, b, 1, 6)
-		begin(t, b, false)
-		names, first := claimed(t, b, 10_000, 3)
-		if diff := cmp.Diff([]string{"deposits1", "deposits2", "deposits3"}, names); diff != "" {
-			t.Error(diff)
-		}
-		settle(t, b, first[:1], false, 4500)
-		settle(t, b, first[1:], false, 5500)
-		var got []string
-		for range 4 {
-			names, _ := claimed(t, b, 10_000, 1)
-			got = append(got, names...)
-		}
-		if diff := cmp.Diff([]string{"deposits4", "deposits1", "deposits5", "deposits2"}, got); diff != "" {
-			t.Error(diff)
-		}
-		if names, _ := claimed(t, b, 5_000, 10); !slices.Equal(names, []string{"deposits6"}) {
-			t.Errorf("before they are due: %v", names)
-		}
-	})
-}
-
-// TestForwardsFailed: what was sent in vain is listed, and a person makes all of it due at once, but for
-// what is being sent.
-func TestForwardsFailed(t *testing.T) {
+// TestForwards: what was never sent comes first, then what is due; what was sent in vain is listed, and a person makes
+// all of it due at once, but for what is being sent. An attempt that comes back after its lease changes nothing if it
+// failed, since another is under way; if it is done, nothing is left to be told.
+func TestForwards(t *testing.T) {
 	eachBook(t, func(t *testing.T, b *Book) {
 		addDeposits(t, b, 1, 4)
 		addEvents(t, b, 1)
 		begin(t, b, false)
-		_, list := claimed(t, b, 10_000, 4) // the event and three deposits
-		settle(t, b, list[:3], false, 500_000)
-		want := []client.Forward{{ID: "deposit_1", Attempts: 1, LastError: "status 500", Due: 500_000, Created: 1000},
-			{ID: "deposit_2", Attempts: 1, LastError: "status 500", Due: 500_000, Created: 2000}}
+		list := wantClaimed(t, b, 10_000, 3, "events1", "deposits1", "deposits2")
+		settle(t, b, list[:1], false, 15_000)
+		settle(t, b, list[1:], false, 12_000)
+		want := []client.Forward{{ID: "deposit_1", Attempts: 1, LastError: "status 500", Due: 12_000, Created: 1000},
+			{ID: "deposit_2", Attempts: 1, LastError: "status 500", Due: 12_000, Created: 2000}}
 		if got, err := b.FailedForwards(ctx, 2); !cmp.Equal(want, got) || err != nil { // the event is third
 			t.Errorf("%v\n%s", err, cmp.Diff(want, got))
 		}
-		if s, err := b.Forwarding(ctx); err != nil || s.Waiting != 5 || s.Retrying != 4 || s.Oldest != 500 {
-			t.Errorf("%+v, %v", s, err)
-		}
-		if n, err := b.RetryForwards(ctx, 20_000); err != nil || n != 3 {
+		late := wantClaimed(t, b, 20_000, 3, "deposits3", "deposits4", "deposits1")
+		wantClaimed(t, b, 11_000, 10) // the others are not due yet
+		if n, err := b.RetryForwards(ctx, 11_000); err != nil || n != 2 {
 			t.Errorf("%d retried, %v", n, err)
 		}
-		names, again := claimed(t, b, 20_000, 10)
-		if diff := cmp.Diff([]string{"deposits4", "deposits1", "deposits2", "events1"}, names); diff != "" {
-			t.Error(diff)
+		settle(t, b, wantClaimed(t, b, 11_000, 10, "events1", "deposits2"), true, 0)
+		wantWaiting(t, b, 3, 1000)
+		again := wantClaimed(t, b, 80_000, 10, "deposits1", "deposits3", "deposits4") // the leases have ended
+		if again[0].Attempts != 3 {
+			t.Errorf("%+v", again)
 		}
-		settle(t, b, append(again, list[3:]...), true, 0)
-		if s, err := b.Stats(ctx); err != nil || s.Forwards != 0 || s.ForwardOldest != 0 {
-			t.Errorf("%+v, %v", s, err)
-		}
+		settle(t, b, late, false, 90_000)
+		wantClaimed(t, b, 139_999, 10)
+		settle(t, b, late, true, 0)
+		wantWaiting(t, b, 0, 0)
 	})
 }
 
@@ -190,15 +169,17 @@ func TestForwardsFailed(t *testing.T) {
 func TestForwardsOnNodes(t *testing.T) {
 	eachPair(t, func(t *testing.T, nodes []*Book) {
 		const deposits = 150
-		begin(t, nodes[0], false)
 		var recording sync.WaitGroup
-		recording.Go(func() {
-			for i := range deposits {
-				if _, err := nodes[i%2].Claim(ctx, inboxDeposit(fmt.Sprint("d", i), fmt.Sprint("tx", i), -1)); err != nil {
-					t.Error(err)
+		for i := range 2 { // it begins while they record
+			recording.Go(func() {
+				for n := i; n < deposits; n += 2 {
+					if _, err := nodes[i].Claim(ctx, inboxDeposit(fmt.Sprint("d", n), fmt.Sprint("tx", n), -1)); err != nil {
+						t.Error(err)
+					}
 				}
-			}
-		})
+			})
+		}
+		begin(t, nodes[0], false)
 		told := map[string]bool{}
 		for now := db.Millis(1_000_000); len(told) < deposits && !t.Failed(); now += 2000 { // every lease ends
 			var mu sync.Mutex
@@ -252,61 +233,6 @@ func TestForwardsOnNodes(t *testing.T) {
 			}
 		}
 		recording.Wait()
-		if s, err := nodes[1].Stats(ctx); err != nil || s.Forwards != 0 || len(told) != deposits {
-			t.Errorf("%d told, %+v, %v", len(told), s, err)
-		}
-	})
-}
-
-// TestStatsLeaveNoForwardOut: an entry that is handed over while the numbers are read is in
-// them. Who waits until nothing is left would otherwise go on too early.
-func TestStatsLeaveNoForwardOut(t *testing.T) {
-	eachBook(t, func(t *testing.T, b *Book) {
-		const deposits = 300
-		addDeposits(t, b, 1, deposits)
-		begin(t, b, false)
-		var claiming sync.WaitGroup
-		claiming.Go(func() {
-			for range deposits {
-				if list, err := b.ClaimForwards(ctx, 1_000_000, time.Hour, 1); err != nil || len(list) != 1 {
-					t.Errorf("claimed %d, %v", len(list), err)
-				}
-			}
-		})
-		done := make(chan struct{})
-		go func() { claiming.Wait(); close(done) }()
-		for !t.Failed() {
-			if s, err := b.Stats(ctx); err != nil || s.Forwards < deposits {
-				t.Errorf("%d of %d are to be forwarded, %v", s.Forwards, deposits, err)
-			}
-			select {
-			case <-done:
-				return
-			default:
-			}
-		}
-		<-done
-	})
-}
-
-// TestForwardLate: an attempt that comes back after its lease changes nothing if it failed, since another
-// is under way; if it is done, nothing is left to be told.
-func TestForwardLate(t *testing.T) {
-	eachBook(t, func(t *testing.T, b *Book) {
-		addDeposits(t, b, 1, 2)
-		begin(t, b, false)
-		_, first := claimed(t, b, 10_000, 1)
-		_, second := claimed(t, b, 70_000, 2)
-		if len(second) != 2 || second[1].Seq != first[0].Seq || second[1].Attempts != 2 {
-			t.Fatalf("%+v, then %+v", first, second)
-		}
-		settle(t, b, first, false, 80_000)
-		if names, _ := claimed(t, b, 129_999, 2); len(names) != 0 {
-			t.Errorf("%v are due before the second lease ends", names)
-		}
-		settle(t, b, first, true, 0)
-		if s, err := b.Stats(ctx); err != nil || s.Forwards != 1 {
-			t.Errorf("%+v, %v", s, err)
-		}
+		wantWaiting(t, nodes[1], 0, 0)
 	})
 }

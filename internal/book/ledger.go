@@ -114,6 +114,9 @@ func (l *ledger) write(ctx context.Context, t *db.Tx) error {
 			db.EndFeed(feedDeposits, seq))); err != nil {
 			return err
 		}
+		if err := forwardAfter(ctx, t, forwardDepositsSQL, seq-int64(len(l.deposits))); err != nil {
+			return err
+		}
 		t.Wake(TopicDeposits)
 		t.Wake(TopicForwards)
 	}
@@ -133,6 +136,9 @@ func (l *ledger) write(ctx context.Context, t *db.Tx) error {
 				e.OldAddress, e.ChainName, e.Symbol, e.Amount.String(), e.TxID, e.Reason, e.DecidedBy)
 		}
 		if err := t.Batch(ctx, append(insertEvents.Statements(fresh, nil), db.EndFeed(feedEvents, seq))); err != nil {
+			return err
+		}
+		if err := forwardAfter(ctx, t, forwardEventsSQL, seq-int64(len(l.events))); err != nil {
 			return err
 		}
 		t.Wake(TopicEvents)

@@ -29,8 +29,6 @@ const movePurgeSQL = `UPDATE retention SET next = $1, before = $2, seq = $3, upt
 const (
 	slowestReaderSQL = `SELECT name, deposits FROM cursors WHERE deposits > 0 ORDER BY deposits, name LIMIT 1`
 
-	forwardedSQL = `SELECT seq FROM forwarding WHERE feed = 'deposits' AND begun > 0`
-
 	findDepositsSQL = `SELECT seq, taken FROM deposits WHERE seq > $1 AND seq <= $2 AND state || '' = 'taken' ORDER BY seq LIMIT CAST($3 AS BIGINT)`
 )
 
@@ -41,12 +39,6 @@ func readUpTo(ctx context.Context, q db.Querier) (last int64, who string, err er
 		return 0, "", err
 	}
 	var seq int64
-	switch found, err := db.One(ctx, q, forwardedSQL, nil, &seq); {
-	case err != nil:
-		return 0, "", err
-	case found && seq < last:
-		last, who = seq, fmt.Sprintf("the forwarding has come to deposit %d", seq)
-	}
 	var reader string
 	switch found, err := db.One(ctx, q, slowestReaderSQL, nil, &reader, &seq); {
 	case err != nil:
@@ -104,7 +96,7 @@ func purgeTaken(ctx context.Context, t *db.Tx, rows []int64) (total int64, err e
 		return 0, nil
 	}
 	// With this lock, forwarding either begins with the first deposit before the purge, or sees what was purged.
-	if err := lockForwarding(ctx, t); err != nil {
+	if _, err := lockForwarding(ctx, t); err != nil {
 		return 0, err
 	}
 	last, _, err := readUpTo(ctx, t)

@@ -79,20 +79,19 @@ func checkForwardURL(text string) error {
 	return nil
 }
 
-// BeginForwarding begins to forward feeds that were never forwarded. It does nothing if forwarding is off.
+// BeginForwarding begins to forward if that was never done. It does nothing if forwarding is off.
 func (g *Gateway) BeginForwarding(ctx context.Context) error {
 	if g.sender == nil {
 		return nil
 	}
-	begun, err := g.book.BeginForwarding(ctx, g.c.Forward.OnlyNew, db.MillisOf(g.c.Now()))
-	if errors.Is(err, db.ErrConflict) {
+	begins, err := g.book.BeginForwarding(ctx, g.c.Forward.OnlyNew, db.MillisOf(g.c.Now()))
+	switch {
+	case errors.Is(err, db.ErrConflict):
 		return fmt.Errorf("%w: begin with what is new (--forward-only-new), and let the application read what is kept from the feed", err)
-	}
-	if err != nil {
+	case err != nil:
 		return fmt.Errorf("beginning to forward: %w", err)
-	}
-	for _, f := range begun {
-		g.c.Log.Info("forwarding begins", "feed", string(f.Feed), "from", f.Position+1)
+	case begins:
+		g.c.Log.Info("forwarding begins", "onlyNew", g.c.Forward.OnlyNew)
 	}
 	return nil
 }

@@ -114,7 +114,7 @@ func TestForwarding(t *testing.T) {
 			}
 			silent.order(1)
 			silent.confirmed(1)
-			if f, err := silent.client.Forwarding(t.Context()); err != nil || f.On || f.Waiting != 0 || len(f.Feeds) != 2 || f.Feeds[0].Last != 3 || f.Feeds[0].Begun != 0 {
+			if f, err := silent.client.Forwarding(t.Context()); err != nil || f.On || f.Waiting != 0 || f.Begun != 0 {
 				t.Errorf("before: %+v, %v", f, err)
 			}
 			if d.name == "sqlite" {
@@ -139,7 +139,7 @@ func TestForwarding(t *testing.T) {
 				})
 			}
 			status("three have failed, and one was told", func(f client.Forwarding) bool {
-				return f.On && f.Waiting == 3 && f.Retrying == 3 && f.Feeds[0].Position == 3 && len(f.Failed) == 3 && f.Oldest != 0 &&
+				return f.On && f.Begun != 0 && f.Waiting == 3 && len(f.Failed) == 3 && f.Oldest != 0 &&
 					strings.HasPrefix(f.Failed[0].LastError, "failed: ") && f.Failed[1].LastError == "status 422" && f.Failed[2].LastError == "status 302"
 			})
 			mended.Store(true)
@@ -151,7 +151,7 @@ func TestForwarding(t *testing.T) {
 			})
 			r.clock.advance(time.Minute) // brings the next attempt
 			status("nothing is left", func(f client.Forwarding) bool { return f.Waiting == 0 && f.Oldest == 0 })
-			wantRecords(t, r, "forwarding.begun", "forwarding.begun", "forward.retried")
+			wantRecords(t, r, "forwarding.begun", "forward.retried")
 			cancel()
 			if err := <-ended; err != nil {
 				t.Fatal(err)

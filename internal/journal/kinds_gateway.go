@@ -17,7 +17,7 @@ const (
 	DepositCredited = "deposit.credited" // that of its event
 	CallbacksTaken  = "callbacks.taken"  // of all types, as one
 	CursorMoved     = "cursor.moved"     // a client.Cursor
-	ForwardingBegun = "forwarding.begun" // or moved, by a start
+	ForwardingBegun = "forwarding.begun" // by a start
 	ForwardRetried  = "forward.retried"
 	RefusedDecided  = "refused.decided"
 	BookRestored    = "book.restored"
@@ -43,9 +43,8 @@ type Event struct {
 
 // Forward says with which entry the forwarding of a feed begins, or how many entries a person had forwarded again.
 type Forward struct {
-	Feed    string `json:"feed,omitempty"`
-	Seq     int64  `json:"seq,omitempty"`
-	Retried int64  `json:"retried,omitempty"`
+	OnlyNew bool  `json:"onlyNew,omitempty"` // entries from before it began are not forwarded
+	Retried int64 `json:"retried,omitempty"`
 }
 
 // Refused says what a person did with a callback that had been refused.

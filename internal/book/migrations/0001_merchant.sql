@@ -242,28 +242,27 @@ CREATE TABLE cursors (
   updated  {int} NOT NULL
 ){clustered};
 
--- What must still be forwarded to the merchant's application. A row that is being
--- sent is due again when its lease ends; one that was accepted is deleted.
+-- What must still be forwarded to the merchant's application, from when it was recorded. A row
+-- that is being sent is due again when its lease ends; one that was accepted is deleted.
 CREATE TABLE forwards (
   feed     {text} NOT NULL, -- deposits or events
   seq      {int} NOT NULL,
-  due      {int} NOT NULL,
+  due      {int} NOT NULL DEFAULT 0, -- 0: it was never sent
   attempts {int} NOT NULL DEFAULT 0,
   reason   {text} NOT NULL DEFAULT '', -- of the last attempt that failed
   created  {int} NOT NULL,
   sending  {int} NOT NULL DEFAULT 0, -- 1: due ends the lease of an attempt
   PRIMARY KEY (feed, seq)
 ){clustered};
-CREATE INDEX forwards_due ON forwards (due, feed, seq);
+CREATE INDEX forwards_due ON forwards (due, created, feed, seq);
+CREATE INDEX forwards_failed ON forwards (feed, seq) WHERE reason <> '';
 
--- Up to which entry each feed was handed to the forwarding. Entries have a row in
--- forwards from then until the application has them.
+-- Whether entries are forwarded.
 CREATE TABLE forwarding (
-  feed  {text} NOT NULL PRIMARY KEY, -- deposits or events
-  seq   {int} NOT NULL,
-  begun {int} NOT NULL DEFAULT 0 -- 0: a gateway that forwards has not been started yet
+  one   {int} NOT NULL PRIMARY KEY CHECK (one = 1),
+  begun {int} NOT NULL DEFAULT 0 -- 0: no gateway that forwards has been started yet
 ){strict};
-INSERT INTO forwarding (feed, seq) VALUES ('deposits', 0), ('events', 0);
+INSERT INTO forwarding (one) VALUES (1);
 
 -- The state of the purge of deposits (--retain-days). Its one row is locked for each batch, so
 -- that one node works at a time, and all share the pace.
