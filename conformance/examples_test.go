@@ -88,8 +88,9 @@ func startExample(t *testing.T, command string, args []string, env ...string) st
 // watches this side with the RSA of the fast build. The others follow it.
 func inShort(t *testing.T, name string) {
 	t.Helper()
-	if (!dbtest.IsWhole() || raceDetector) && name != "python" {
-		t.Skip("one example stands for all: COUNTERSIGN_WHOLE=1 runs the others")
+	if name != "python" {
+		dbtest.Whole(t, "one example stands for all")
+		dbtest.NotRaced(t, "one example stands for all")
 	}
 }
 
@@ -334,8 +335,8 @@ func TestExamplesHold(t *testing.T) {
 		}
 		t.Run(ex.name, func(t *testing.T) {
 			t.Parallel()
-			if raceDetector {
-				inShort(t, ex.name)
+			if ex.name != "python" {
+				dbtest.NotRaced(t, "one example stands for all")
 			}
 			if _, err := exec.LookPath(ex.runtime); err != nil {
 				t.Skipf("%s is not installed", ex.runtime)

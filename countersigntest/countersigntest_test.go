@@ -199,35 +199,6 @@ func TestDoneTwiceAndLate(t *testing.T) {
 	}
 }
 
-// TestServiceFaults: what the network and a thief do, seen by the fake merchant, which can read a replay alone.
-func TestServiceFaults(t *testing.T) {
-	for _, f := range countersigntest.ServiceFaults {
-		t.Run(string(f), func(t *testing.T) {
-			fault := countersigntest.NoServiceFault
-			service, own := envelope.GenerateSigningKey(), envelope.GenerateSigningKey()
-			s := newService(t, countersigntest.ServiceConfig{Sign: service,
-				Fault: func(int, countersign.Callback) countersigntest.ServiceFault { return fault }})
-			m, to := newMerchant(t, s, countersigntest.MerchantConfig{Sign: own, ServiceSigner: service.Public()})
-			if r := s.Deliver(context.Background(), to, countersigntest.Deposit(1)); r.Err != nil {
-				t.Fatal(r.Err)
-			}
-			fault = f
-			if r := s.Deliver(context.Background(), to, countersigntest.Deposit(2)); r.Err == nil {
-				t.Error("it was accepted")
-			}
-			if n := len(m.Received()) - 1; n > 0 != (f == countersigntest.FaultReplayed) {
-				t.Errorf("%d attempts were read", n)
-			}
-		})
-	}
-	s := newService(t, countersigntest.ServiceConfig{
-		Fault: func(int, countersign.Callback) countersigntest.ServiceFault { return countersigntest.FaultSpliced },
-	})
-	if r := s.Deliver(context.Background(), countersigntest.ToHandler(http.NotFoundHandler()), countersigntest.Deposit(1)); r.Err == nil {
-		t.Error("a splice without a delivery before it")
-	}
-}
-
 // TestBadConfigs: what cannot work is said at once.
 func TestBadConfigs(t *testing.T) {
 	if _, err := countersigntest.MakeService(countersigntest.ServiceConfig{Key: pair().Public()}); err == nil {
@@ -238,6 +209,12 @@ func TestBadConfigs(t *testing.T) {
 			m.Close()
 			t.Error("a merchant with the wrong key")
 		}
+	}
+	s := newService(t, countersigntest.ServiceConfig{
+		Fault: func(int, countersign.Callback) countersigntest.ServiceFault { return countersigntest.FaultSpliced },
+	})
+	if r := s.Deliver(context.Background(), countersigntest.ToHandler(http.NotFoundHandler()), countersigntest.Deposit(1)); r.Err == nil {
+		t.Error("a splice without a delivery before it")
 	}
 	if countersigntest.Notice(countersign.TypeDeposited, 1) != nil {
 		t.Error("a notice of type 1")

@@ -3,9 +3,6 @@ package relay
 import (
 	"context"
 	"fmt"
-	"log/slog"
-	"net/http"
-	"net/http/httptest"
 	"sync/atomic"
 	"testing"
 
@@ -13,32 +10,9 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/envelope"
+	"countersign/countersigntest"
 	"countersign/internal/lab/dbtest"
-	"countersign/merchant"
 )
-
-// addAnswering makes a merchant of package merchant with a key of 2048 bits.
-func (s *service) addAnswering(id string, c merchant.Config) {
-	s.t.Helper()
-	var h atomic.Pointer[merchant.Handler]
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.Load().ServeHTTP(w, r) }))
-	s.t.Cleanup(server.Close)
-	made, err := s.admin.CreateMerchant(context.Background(), client.NewMerchant{ID: id, Key: &client.KeySpec{Bits: 2048},
-		MerchantSettings: client.MerchantSettings{Name: id, Concurrency: 64, NotifyURL: server.URL + merchant.DefaultNotifyPath, WithdrawURL: server.URL + merchant.DefaultWithdrawPath}})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if c.Key, err = envelope.ParseKey([]byte(made.PublicKey)); err != nil {
-		s.t.Fatal(err)
-	}
-	c.APIKey, c.Inbox, c.Log = countersign.APIKey(made.APIKey), merchant.NewMemoryInbox(), slog.New(slog.DiscardHandler)
-	is, err := merchant.New(c)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	h.Store(is)
-}
 
 // BenchmarkWhole carries whole withdrawals of eight merchants with keys of 2048 bits: the order,
 // the question and its confirmation, the decision's row, the release with the permit's row, and
@@ -51,18 +25,13 @@ func BenchmarkWhole(b *testing.B) {
 	}{{"sqlite", func(testing.TB) string { return "" }}, {"postgres", dbtest.Postgres}} {
 		b.Run(d.name, func(b *testing.B) {
 			c, s := newCore(b), newServiceOn(b, d.url(b))
-			amount, err := countersign.ParseAmount("120.50")
-			if err != nil {
-				b.Fatal(err)
-			}
-			details := countersign.Details{Address: "TJRabPrwbZy45sbavfcjinPJC18kjpRTv8", ChainName: "TRON", Symbol: "USDT", Amount: amount}
 			var noticed atomic.Int64
 			for i := range 8 {
-				s.addAnswering(fmt.Sprint("m", i), merchant.Config{
-					OnWithdrawal: func(_ context.Context, w countersign.WithdrawalRequest) (merchant.Answer, error) {
-						return merchant.Confirm(w.TenantUserID, details), nil
-					},
-					OnNotice: func(context.Context, countersign.Callback) error { noticed.Add(1); return nil },
+				s.addConfirmingOf(fmt.Sprint("m", i), 2048, func(_ int, cb countersign.Callback) countersigntest.MerchantFault {
+					if cb.CallbackType() != countersign.TypeRequestWithdraw {
+						noticed.Add(1)
+					}
+					return countersigntest.NoMerchantFault
 				})
 			}
 			rows := make([][]any, b.N)

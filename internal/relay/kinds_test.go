@@ -26,16 +26,21 @@ import (
 // addConfirming makes a merchant that takes everything and confirms every withdrawal of
 // the function withdrawal.
 func (s *service) addConfirming(id string) *countersigntest.Merchant {
+	return s.addConfirmingOf(id, 1024, nil)
+}
+
+// addConfirmingOf is addConfirming with a key of so many bits, and with faults.
+func (s *service) addConfirmingOf(id string, bits int, fault func(int, countersign.Callback) countersigntest.MerchantFault) *countersigntest.Merchant {
 	s.t.Helper()
 	var m atomic.Pointer[countersigntest.Merchant]
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.Load().ServeHTTP(w, r) }))
 	s.t.Cleanup(server.Close)
 	s.signs = envelope.GenerateSigningKey()
-	made := must(s.admin.CreateMerchant(context.Background(), client.NewMerchant{ID: id, Key: &client.KeySpec{Bits: 1024},
-		MerchantSettings: client.MerchantSettings{FinalCodes: client.ProtocolCodes(), NotifyURL: server.URL + merchant.DefaultNotifyPath, WithdrawURL: server.URL + merchant.DefaultWithdrawPath, AnswerKey: s.signs.PublicBase64()}}))(s.t)
+	made := must(s.admin.CreateMerchant(context.Background(), client.NewMerchant{ID: id, Key: &client.KeySpec{Bits: bits},
+		MerchantSettings: client.MerchantSettings{FinalCodes: client.ProtocolCodes(), Concurrency: 64, NotifyURL: server.URL + merchant.DefaultNotifyPath, WithdrawURL: server.URL + merchant.DefaultWithdrawPath, AnswerKey: s.signs.PublicBase64()}}))(s.t)
 	key := must(envelope.ParseKey([]byte(made.PublicKey)))(s.t)
 	amount := must(countersign.ParseAmount("120.50"))(s.t)
-	is := must(countersigntest.MakeMerchant(countersigntest.MerchantConfig{Key: key, APIKey: countersign.APIKey(made.APIKey), Sign: s.signs, Orders: func(string) (countersign.Details, bool) {
+	is := must(countersigntest.MakeMerchant(countersigntest.MerchantConfig{Key: key, APIKey: countersign.APIKey(made.APIKey), Sign: s.signs, Fault: fault, Orders: func(string) (countersign.Details, bool) {
 		return countersign.Details{Address: "TJRabPrwbZy45sbavfcjinPJC18kjpRTv8", ChainName: "TRON", Symbol: "USDT", Amount: amount}, true
 	}}))(s.t)
 	m.Store(is)
