@@ -88,8 +88,8 @@ var house = map[string]struct{ ours, others []string }{
 	},
 	"countersign/internal/demo": {
 		ours: []string{"countersign", "countersign/client", "countersign/conformance", "countersign/countersigntest", "countersign/envelope", "countersign/merchant",
-			"countersign/internal/book", "countersign/internal/daemon", "countersign/internal/db", "countersign/internal/gateway", "countersign/internal/policy",
-			"countersign/internal/outbox"},
+			"countersign/internal/daemon", "countersign/internal/db", "countersign/internal/gateway", "countersign/internal/policy",
+			"countersign/internal/reconcile"},
 	},
 	"countersign/internal/bench": {
 		ours: []string{"countersign", "countersign/client", "countersign/countersigntest", "countersign/envelope", "countersign/merchant",

@@ -15,7 +15,7 @@ func TestDemo(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
 	status, out, errOut := shell(t, "", "demo", "--bits", "1024", "--data", data)
-	if status != exitDone || strings.Count(out, "  holds") != 11 || errOut != "" {
+	if status != exitDone || strings.Count(out, "  holds") != 6 || errOut != "" {
 		t.Fatalf("status %d\n%s%s", status, out, errOut)
 	}
 	for _, tt := range []struct {

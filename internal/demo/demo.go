@@ -47,19 +47,19 @@ const merchantID = "demo"
 
 // Demo is one run. Use New to make one.
 type Demo struct {
-	c       Config
-	key     *envelope.Key
-	apiKey  countersign.APIKey
-	service *daemon.Service
-	api     *client.Service // of the service
-	shop    *client.Gateway // of the gateway, whose person approves
-	links   [2]string       // to the consoles of the service and of the merchant; each signs in once
-	gateway *daemon.Gateway
-	sent    map[string]countersign.Amount // trackingId → amount
-	sums    map[string]countersign.Amount // symbol → what was sent
-	checks  []check
-	asked   []result
-	played  bool // every check passed
+	c        Config
+	key      *envelope.Key
+	apiKey   countersign.APIKey
+	service  *daemon.Service
+	api      *client.Service // of the service
+	shop     *client.Gateway // of the gateway, whose person approves
+	links    [2]string       // to the consoles of the service and of the merchant; each signs in once
+	gateway  *daemon.Gateway
+	dir      string              // of the data
+	deposits []client.NewDeposit // what was sent
+	checks   []check
+	asked    []result
+	played   bool // every check passed
 
 	try      *daemon.Listener // the page; nil without Config.Stay
 	handover string           // directory of what it hands over
@@ -75,7 +75,7 @@ func New(c Config) *Demo {
 	if c.Progress == nil {
 		c.Progress = func(string) {}
 	}
-	return &Demo{c: c, sent: map[string]countersign.Amount{}, sums: map[string]countersign.Amount{}}
+	return &Demo{c: c}
 }
 
 // Run plays the demo and then stops both ends. It returns an error if a check fails.
@@ -92,6 +92,7 @@ func (d *Demo) Run(ctx context.Context) (err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
+	d.dir = dir
 	// The log of both ends goes to a file, so that Out has only the demo's own lines.
 	logFile, err := os.OpenFile(filepath.Join(dir, "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {

@@ -38,19 +38,13 @@ func (d *Demo) deliver(ctx context.Context) error {
 	}
 	again := list[0]
 	again.TrackingID, again.TxIndex = "told-again", -1
-	list = append(list, again)
-	for _, n := range list {
-		d.sent[n.TrackingID] = n.Amount
-		if d.sums[n.Symbol], err = d.sums[n.Symbol].Add(n.Amount); err != nil {
-			return err
-		}
-	}
-	for batch := range slices.Chunk(list, 100) {
+	d.deposits = append(list, again)
+	for batch := range slices.Chunk(d.deposits, 100) {
 		if _, err := d.api.AddDeposits(ctx, batch...); err != nil {
 			return err
 		}
 	}
-	return d.settled(ctx, func(done int64) { d.progress("deposits", int(done), len(list)) })
+	return d.settled(ctx, func(done int64) { d.progress("deposits", int(done), len(d.deposits)) })
 }
 
 // settled waits until no callback is open. If progress is not nil, it is called with the number that have ended.

@@ -2,7 +2,6 @@ package demo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -14,11 +13,7 @@ import (
 // replaceAddress tells the merchant twice, under one changeId, that the address of the first deposit was replaced. The
 // merchant gets one notice, which a person there accepts.
 func (d *Demo) replaceAddress(ctx context.Context) error {
-	list, err := d.readDeposits()
-	if err != nil {
-		return err
-	}
-	old := list[0]
+	old := d.deposits[0]
 	for range 2 {
 		if _, err := d.api.AddAddress(ctx, client.NewAddress{
 			Merchant: merchantID, ChangeID: "demo-address-1", TenantUserID: old.TenantUserID, ChainName: old.ChainName,
@@ -82,22 +77,4 @@ func (d *Demo) checkNotices(ctx context.Context) error {
 	}
 	d.check("merchant's feed of events: what the notices said, once", holds, note[2:])
 	return nil
-}
-
-// ended returns the states that both ends must have for a released withdrawal.
-func (o result) ended() (client.OrderState, client.WithdrawalState) {
-	if o.fails {
-		return client.OrderEnded, client.WithdrawalFailed
-	}
-	return client.OrderExecuted, client.WithdrawalExecuted
-}
-
-// byID returns the withdrawal with an id.
-func (d *Demo) byID(id string) (result, error) {
-	for _, o := range d.asked {
-		if o.id == id {
-			return o, nil
-		}
-	}
-	return result{}, errors.New("the feed has a decision on a withdrawal that was never asked for")
 }

@@ -112,18 +112,18 @@ func pause(ctx context.Context, wait time.Duration) error {
 
 // table prints what happened.
 func (d *Demo) table(ctx context.Context) error {
-	stats, err := d.gateway.Book().Stats(ctx)
+	stats, err := d.shop.Stats(ctx)
 	if err != nil {
 		return err
 	}
-	delivered, err := d.checkService(ctx)
+	delivered, err := d.delivered(ctx)
 	if err != nil {
 		return err
 	}
 	d.say("")
 	w := tabwriter.NewWriter(d.c.Out, 0, 0, 2, ' ', 0)
 	row := func(what, value, note string) { fmt.Fprintf(w, "%s\t%s\t%s\n", what, value, note) }
-	row("deposits sent", fmt.Sprint(len(d.sent)), fmt.Sprintf("%d attempts", delivered.attempts))
+	row("deposits sent", fmt.Sprint(len(d.deposits)), fmt.Sprintf("%d attempts", delivered.attempts))
 	row("deposits taken", fmt.Sprint(stats.Deposits-stats.DepositsHeld), "two of them one transaction to one address")
 	row("possible duplicates held", fmt.Sprint(stats.DepositsHeld), "sent under a second name; kept, not credited")
 	for _, o := range d.asked {

@@ -46,9 +46,10 @@ type withdrawal struct {
 // result is how it ended.
 type result struct {
 	withdrawal
-	got    string
-	id     string
-	permit string // the one that a wallet got, empty where none did
+	got        string
+	id         string
+	callBackID string
+	permit     string // the one that a wallet got, empty where none did
 }
 
 func withdrawals() []withdrawal {
@@ -108,7 +109,7 @@ func (d *Demo) withdraw(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		d.asked = append(d.asked, result{withdrawal: w, id: out.ID})
+		d.asked = append(d.asked, result{withdrawal: w, id: out.ID, callBackID: callBackID})
 	}
 	return d.awaitDecisions(ctx)
 }
