@@ -1,88 +1,15 @@
 package main
 
 import (
-	"context"
-	"math/rand/v2"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"countersign/countersigntest"
 	"countersign/envelope"
-	"countersign/internal/daemon"
 	"countersign/internal/lab/dbtest"
 	"countersign/merchant"
 )
-
-const tokenFile = daemon.TokenFile
-
-// gatewayKills is how often each database's process is killed.
-var gatewayKills = dbtest.Times(25, 8)
-
-// TestGatewayKill kills the gateway with SIGKILL under load, again and again,
-// and then holds it to what it had said: every deposit that it answered with
-// errCode 0 is in the feed, once; every order that it confirmed stays
-// confirmed with the same details; none that it took back is ever confirmed; the
-// application was told of every entry of the feeds.
-func TestGatewayKill(t *testing.T) {
-	dbtest.Whole(t, "this test starts fifty processes")
-	t.Parallel()
-	t.Run("sqlite", func(t *testing.T) {
-		t.Parallel()
-		testGatewayKill(t, "")
-	})
-	t.Run("postgres", func(t *testing.T) {
-		t.Parallel()
-		url := dbtest.Postgres(t)
-		testGatewayKill(t, url, url)
-	})
-}
-
-func testGatewayKill(t *testing.T, urls ...string) {
-	app, secret := newGwApp(t)
-	l := newGwLoad(newGwNodes(t, []string{"--forward-url", app.URL, "--forward-secret", secret}, urls...))
-	for i := range gatewayKills {
-		n, mark := l.nodes[i%len(l.nodes)], time.Now()
-		time.Sleep(time.Duration(50+rand.IntN(200)) * time.Millisecond)
-		l.until("it takes", func() bool { return l.allTake(mark) })
-		d, _ := n.process()
-		d.kill()
-		n.start(t)
-	}
-	l.until("something of each kind", func() bool {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return len(l.cancelled) > 0 && len(l.outcomes) > len(l.cancelled)
-	})
-	l.checkTold(app)
-	t.Logf("%d kills", gatewayKills)
-	l.finish()
-}
-
-// gatewayDaemon is one gateway and the honest service that calls it.
-type gatewayDaemon struct {
-	*gwNodes
-	d  *process
-	to countersigntest.Endpoint
-}
-
-func newGatewayDaemon(t *testing.T, args ...string) *gatewayDaemon {
-	t.Helper()
-	g := &gatewayDaemon{gwNodes: newGwNodes(t, args, "")}
-	g.d, g.to = g.nodes[0].process()
-	return g
-}
-
-func (g *gatewayDaemon) start() {
-	g.t.Helper()
-	g.nodes[0].start(g.t)
-	g.d, g.to = g.nodes[0].process()
-}
-
-func (g *gatewayDaemon) call(ctx context.Context, method, path string, in, out any) error {
-	return call(ctx, method, g.d.url+path, g.token, in, out)
-}
 
 // TestGatewayKeys: both sets of keys are those of the flags, each with its own key for answers.
 func TestGatewayKeys(t *testing.T) {

@@ -39,10 +39,8 @@ func TestSignedLink(t *testing.T) {
 	gateway := start()
 	ask := func(callBackID string) (decided, reason func() string) {
 		t.Helper()
-		order := map[string]string{"callBackId": callBackID, "tenantUserId": "7", "address": "TX", "chainName": "TRON", "symbol": "USDT", "amount": "2.5"}
-		if err := call(t.Context(), "POST", gateway.urls["api"]+"/v1/orders", adminToken(t, at("gateway")), order, nil); err != nil {
-			t.Fatal(err)
-		}
+		mustShell(t, nil, `{"callBackId":"`+callBackID+`","tenantUserId":"7","address":"TX","chainName":"TRON","symbol":"USDT","amount":"2.5"}`,
+			"orders", "add", "-", "--api", gateway.urls["api"], "--data", at("gateway"))
 		var w struct{ ID, Decision string }
 		mustShell(t, new(any), `{"merchant":"shop","callBackId":"`+callBackID+`","tenantUserId":"7"}`, append([]string{"withdrawals", "add", "-"}, api...)...)
 		return func() string {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,8 +13,10 @@ import (
 // TestGatewayLists: a list is a table or lines of JSON, filtered, and says where it was cut off.
 func TestGatewayLists(t *testing.T) {
 	t.Parallel()
-	g := newGatewayDaemon(t)
-	flags := []string{"--api", g.d.url, "--data", g.data}
+	data := filepath.Join(t.TempDir(), "data")
+	d := startDaemon(t, "gateway", "--data", data, "--listen", "127.0.0.1:0", "--api-listen", "127.0.0.1:0", "--service-key",
+		secretFile(t, publicKey(t)), "--api-key", "k")
+	flags := []string{"--api", d.url, "--data", data}
 	run := func(args ...string) string {
 		t.Helper()
 		status, out, errOut := shell(t, "", slices.Concat(args, flags)...)

@@ -1,9 +1,10 @@
 package main
 
 import (
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -17,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"countersign/client"
 	"countersign/internal/daemon"
 	"countersign/internal/lab/dbtest"
 )
@@ -24,66 +26,38 @@ import (
 // The faults of a machine: a full disk, too few files, a data directory that goes, a
 // power cut during the first start.
 
-// newMachine starts a service on SQLite with a merchant.
-func newMachine(t *testing.T, data string, args ...string) *cluster {
+// newMachine is a chain of two processes with SQLite, with the data in dir.
+func newMachine(t *testing.T, dir string, args ...string) (*chain, *node) {
 	t.Helper()
 	// An exchange ends the time to stop in, which a busy machine needs.
-	return newClusterIn(t, data, append([]string{"--exchange-timeout", "10s"}, args...), 16, "")
+	c := newChain(t, dir, []string{""}, []string{""}, append(args, "--exchange-timeout", "10s")...)
+	return c, c.services[0]
 }
 
-// readyz returns the status of /readyz and what it says.
-func readyz(t *testing.T, d *process) (status int, detail string) {
-	t.Helper()
-	resp, err := http.Get(d.url + "/readyz")
-	if err != nil {
-		return 0, err.Error()
-	}
-	defer resp.Body.Close()
-	var problem struct{ Detail string }
-	_ = json.NewDecoder(resp.Body).Decode(&problem)
-	return resp.StatusCode, problem.Detail
-}
-
-// status returns the status of a call's error, 200 if there is none.
-func status(t *testing.T, err error) int {
-	t.Helper()
-	var refused *apiError
-	switch {
-	case err == nil:
-		return http.StatusOK
-	case errors.As(err, &refused):
-		return refused.status
-	}
-	t.Fatal(err)
-	return 0
+// ready waits until /readyz of n answers with a status and a text.
+func (c *chain) ready(n *node, status int, text string) {
+	c.t.Helper()
+	c.until(fmt.Sprintf("/readyz of %s says %d", n.name, status), func() bool {
+		resp := must(http.Get(n.process().url + "/readyz"))
+		defer resp.Body.Close()
+		return resp.StatusCode == status && strings.Contains(string(must(io.ReadAll(resp.Body))), text)
+	})
 }
 
 // TestFullDisk: on a full disk both ends say so in their answers and on /readyz, keep
 // what they acknowledged, and go on when there is room.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
-	t.Run("serve", func(t *testing.T) {
-		dir := dbtest.SmallDisk(t, 8<<20)
-		l := newMachine(t, filepath.Join(dir, "data"))
-		testFullDisk(t, dir, l.nodes[0].daemon(), func() error { return l.addDeposit(l.nodes[0]) })
-		l.finish()
-	})
-	t.Run("gateway", func(t *testing.T) {
-		dir := dbtest.SmallDisk(t, 8<<20)
-		g := newGatewayDaemon(t, "--data", filepath.Join(dir, "data"))
-		n := 0
-		testFullDisk(t, dir, g.d, func() error {
-			n++
-			return g.call(t.Context(), "POST", "/v1/orders", map[string]any{"callBackId": fmt.Sprint("order-", n), "tenantUserId": "7",
-				"address": "TX", "chainName": "TRON", "symbol": "USDT", "amount": "1"}, nil)
-		})
-	})
-}
-
-func testFullDisk(t *testing.T, dir string, d *process, write func() error) {
-	if err := write(); err != nil {
-		t.Fatal(err)
+	dir := dbtest.SmallDisk(t, 16<<20)
+	c, service := newMachine(t, dir)
+	book := func() {
+		t.Helper()
+		if err := errors.Join(c.addDeposits(t.Context(), service, 1),
+			c.withdraw(t.Context(), c.gateways[0], service)); err != nil {
+			t.Fatal(err)
+		}
 	}
+	book()
 	ballast := filepath.Join(dir, "ballast")
 	f, err := os.Create(ballast)
 	if err != nil {
@@ -93,22 +67,28 @@ func testFullDisk(t *testing.T, dir string, d *process, write func() error) {
 		_, err = f.Write(make([]byte, 4096))
 	}
 	f.Close()
-	refused := 0
-	waitUntil(t, "a write that is refused", d.output.String, func() bool { refused = status(t, write()); return refused != http.StatusOK })
-	if refused != http.StatusInsufficientStorage {
-		t.Errorf("on a full disk the API answers %d, want 507\n%s", refused, d.output)
+	ends := map[*node]func(context.Context, client.NewToken) (client.CreatedToken, error){
+		service: service.service.CreateToken, c.gateways[0]: c.gateways[0].gateway.CreateToken}
+	for n, write := range ends {
+		var refused *client.Problem
+		c.until("a write that is refused", func() bool {
+			_, err := write(t.Context(), client.NewToken{Name: "one more", Role: client.RoleViewer})
+			return errors.As(err, &refused)
+		})
+		if refused.Status != http.StatusInsufficientStorage {
+			t.Errorf("on a full disk %s answers %d, want 507", n.name, refused.Status)
+		}
+		c.ready(n, http.StatusServiceUnavailable, "full")
 	}
-	waitUntil(t, "/readyz says 503", d.output.String, func() bool {
-		status, detail := readyz(t, d)
-		return status == http.StatusServiceUnavailable && strings.Contains(detail, "full")
-	})
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}
-	waitUntil(t, "/readyz says 200", d.output.String, func() bool { status, _ := readyz(t, d); return status == http.StatusOK })
-	if err := write(); err != nil {
-		t.Error(err)
+	for n := range ends {
+		c.ready(n, http.StatusOK, "")
 	}
+	book()
+	c.check()
+	c.stop()
 }
 
 // limit sets a limit of a running process.
@@ -126,89 +106,72 @@ func limit(t *testing.T, d *process, what int, to uint64) {
 // TestTooManyOpenFiles: a node without file descriptors blames no merchant for it.
 func TestTooManyOpenFiles(t *testing.T) {
 	t.Parallel()
-	l := newMachine(t, t.TempDir())
-	api := []string{"--api", l.nodes[0].daemon().url, "--token", l.token}
-	// The connection of this test stays open, so the API still answers.
-	if err := l.addDeposit(l.nodes[0]); err != nil {
-		t.Fatal(err)
-	}
-	waitUntil(t, "the first deposits are accepted", l.nodes[0].daemon().output.String, l.told)
-	l.m.CloseClientConnections()
-	limit(t, l.nodes[0].daemon(), unix.RLIMIT_NOFILE, 3) // those that are open stay
-	waitUntil(t, "deposits are taken", l.nodes[0].daemon().output.String, func() bool { return l.addDeposit(l.nodes[0]) == nil })
-	waitUntil(t, "an attempt without files", l.nodes[0].daemon().output.String, func() bool { return strings.Contains(l.nodes[0].daemon().output.String(), "reason=open_files") })
-	limit(t, l.nodes[0].daemon(), unix.RLIMIT_NOFILE, unix.RLIM_INFINITY)
-	waitUntil(t, "all deposits are accepted", l.nodes[0].daemon().output.String, l.told)
-	status, out, errOut := shell(t, "", append([]string{"callbacks", "list"}, api...)...)
-	if status != exitDone {
-		t.Fatal(errOut)
-	}
-	for line := range strings.Lines(out) {
-		var c struct{ Attempt, Failed int }
-		if err := json.Unmarshal([]byte(line), &c); err != nil || c.Failed > 1 {
-			t.Errorf("an attempt counts against the merchant: %s%v", line, err)
+	c, n := newMachine(t, t.TempDir())
+	config := c.client(n)
+	config.HTTPClient = nil // its connection stays open, so the API still answers
+	n.service = must(client.NewService(config))
+	book := func() {
+		if err := c.addDeposits(t.Context(), n, 1); err != nil {
+			t.Fatal(err)
 		}
 	}
-}
-
-// told reports whether the merchant was told of every deposit.
-func (c *cluster) told() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.m.knows(c.deposits)
-}
-
-// finish checks all that was said and stops.
-func (c *cluster) finish() {
-	c.checkAll()
-	c.stop()
+	book()
+	c.until("the first deposits are accepted", func() bool { return c.open() == 0 })
+	c.line.set(cut)
+	c.line.set(pass)
+	limit(t, n.process(), unix.RLIMIT_NOFILE, 3) // those that are open stay
+	book()
+	c.until("an attempt without files", func() bool { return strings.Contains(n.process().output.String(), "reason=open_files") })
+	limit(t, n.process(), unix.RLIMIT_NOFILE, unix.RLIM_INFINITY)
+	c.check()
+	for cb, err := range client.All(t.Context(), n.service.Callbacks, client.CallbackFilter{}) {
+		if err != nil || cb.Failed > 1 {
+			t.Errorf("an attempt counts against the merchant: %+v, %v", cb, err)
+		}
+	}
 }
 
 // TestDataDirectoryGoes: a process whose data directory was moved away ends and says
 // so. What it had acknowledged is in the directory that was moved.
 func TestDataDirectoryGoes(t *testing.T) {
 	t.Parallel()
-	data := filepath.Join(t.TempDir(), "data")
-	l := newMachine(t, data)
-	if err := l.addDeposit(l.nodes[0]); err != nil {
+	c, n := newMachine(t, t.TempDir())
+	if err := c.addDeposits(t.Context(), n, 1); err != nil {
 		t.Fatal(err)
 	}
-	moved := data + ".moved"
+	data, moved := c.data("serve"), c.data("serve")+".moved"
 	if err := os.Rename(data, moved); err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case err := <-l.nodes[0].daemon().exited:
-		l.nodes[0].daemon().exited <- err
-		var exit *exec.ExitError
-		if !errors.As(err, &exit) || exit.ExitCode() != exitFailed || !strings.Contains(l.nodes[0].daemon().output.String(), "removed or replaced") {
-			t.Errorf("it ended with %v:\n%s", err, l.nodes[0].daemon().output)
-		}
-	case <-time.After(wholeRun(t)):
-		t.Fatalf("it goes on:\n%s", l.nodes[0].daemon().output)
+	d := n.process()
+	err := <-d.exited
+	d.exited <- err
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != exitFailed || !strings.Contains(d.output.String(), "removed or replaced") {
+		t.Errorf("it ended with %v:\n%s", err, d.output)
 	}
-	l.dir = moved
-	l.start(l.nodes[0])
-	l.finish()
+	if err := os.Rename(moved, data); err != nil {
+		t.Fatal(err)
+	}
+	n.start(t)
+	c.check()
+	c.stop()
 }
 
 // TestDrainNotice: after SIGTERM /readyz says 503 and everything goes on for the time of
 // the notice. A second signal ends it.
 func TestDrainNotice(t *testing.T) {
 	t.Parallel()
-	l := newMachine(t, t.TempDir(), "--drain-notice", "1h")
-	if err := l.nodes[0].daemon().cmd.Process.Signal(unix.SIGTERM); err != nil {
+	c, n := newMachine(t, t.TempDir(), "--drain-notice", "1h")
+	if err := n.process().cmd.Process.Signal(unix.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	waitUntil(t, "/readyz says 503", l.nodes[0].daemon().output.String, func() bool {
-		status, _ := readyz(t, l.nodes[0].daemon())
-		return status == http.StatusServiceUnavailable
-	})
-	if err := l.addDeposit(l.nodes[0]); err != nil {
+	c.ready(n, http.StatusServiceUnavailable, "")
+	if err := c.addDeposits(t.Context(), n, 1); err != nil {
 		t.Errorf("during the notice: %v", err)
 	}
-	waitUntil(t, "the deposits are accepted", l.nodes[0].daemon().output.String, l.told)
-	if status := l.nodes[0].daemon().stop(t); status == exitDone {
+	c.check()
+	if status := n.process().stop(t); status == exitDone {
 		t.Errorf("the second signal ends it with %d", status)
 	}
 }
@@ -216,8 +179,8 @@ func TestDrainNotice(t *testing.T) {
 // TestNoSecondProcess: two processes never serve from the same data.
 func TestNoSecondProcess(t *testing.T) {
 	t.Parallel()
-	data := filepath.Join(t.TempDir(), "data")
-	l := newMachine(t, data)
+	c, _ := newMachine(t, t.TempDir())
+	data := c.data("serve")
 	if err := os.Remove(filepath.Join(data, daemon.DatabaseFile+".lock")); err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +199,7 @@ func TestNoSecondProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	second(link)
-	l.finish()
+	c.stop()
 }
 
 // TestKillDuringFirstStart: whenever a first start is killed, the next start works, and
@@ -285,28 +248,21 @@ func TestKillDuringFirstStart(t *testing.T) {
 			half++
 		}
 		d := startDaemon(t, "serve", "--data", data, "--listen", "127.0.0.1:0")
-		if err := call(t.Context(), "GET", d.url+"/v1/merchants", adminToken(t, data), nil, nil); err != nil {
-			t.Error(err)
-		}
+		mustShell(t, nil, "", "merchants", "list", "--api", d.url, "--data", data)
 		d.kill()
 	}
 	t.Logf("%d of %d first starts were killed half way", half, starts)
 }
 
-// TestPgBouncer: both daemons work through a pool in session mode, wake-ups included.
+// TestPgBouncer: a service works through a pool in session mode, wake-ups included.
 func TestPgBouncer(t *testing.T) {
 	dbtest.NotRaced(t, "to the detector a database behind a pool is as any")
 	t.Parallel()
 	url := dbtest.PgBouncer(t, dbtest.Postgres(t), 100)
-	c := newCluster(t, 16, url, url)
-	// Until something of everything was acknowledged.
-	for len(c.permits) == 0 || len(c.feed) == 0 || len(c.deposits) == 0 {
-		stop := c.load()
-		mark := time.Now()
-		c.until("both nodes work", func() bool { return c.allWork(mark) })
-		stop()
-	}
+	c := newChain(t, t.TempDir(), []string{url, url}, []string{""})
+	stop := c.load()
+	c.work()
+	stop()
 	c.check()
-	t.Log(c.said())
 	c.stop()
 }

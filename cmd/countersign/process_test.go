@@ -3,12 +3,8 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -106,16 +102,6 @@ func startDaemon(t *testing.T, args ...string) *process {
 	return d
 }
 
-// adminToken reads the first token that a daemon has made in its data directory.
-func adminToken(t *testing.T, data string) string {
-	t.Helper()
-	b, err := os.ReadFile(filepath.Join(data, tokenFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(string(b))
-}
-
 // secretFile makes a file that only its owner may read, and gives its path.
 func secretFile(t *testing.T, text string) string {
 	t.Helper()
@@ -185,64 +171,4 @@ func waitUntil(t *testing.T, what string, says func() string, is func() bool) {
 			t.Fatalf("in vain: %s\n%s", what, says())
 		}
 	}
-}
-
-// apiError is an answer of the API other than 2xx.
-type apiError struct {
-	status int
-	body   string
-}
-
-func (e *apiError) Error() string { return fmt.Sprintf("status %d: %s", e.status, e.body) }
-
-// call makes one API request with plain net/http, as somebody without our
-// client would.
-func call(ctx context.Context, method, url, token string, in, out any) error {
-	var body io.Reader
-	if in != nil {
-		b, err := json.Marshal(in)
-		if err != nil {
-			return err
-		}
-		body = bytes.NewReader(b)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, url, body)
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Authorization", "Bearer "+token)
-	if in != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return err
-	}
-	if resp.StatusCode/100 != 2 {
-		return &apiError{resp.StatusCode, string(b)}
-	}
-	if out == nil {
-		return nil
-	}
-	return json.Unmarshal(b, out)
-}
-
-// grepNot returns the lines of text without those that hold any of words.
-func grepNot(text string, words ...string) string {
-	var b strings.Builder
-lines:
-	for line := range strings.Lines(text) {
-		for _, w := range words {
-			if strings.Contains(line, w) {
-				continue lines
-			}
-		}
-		b.WriteString(line)
-	}
-	return b.String()
 }

@@ -9,13 +9,15 @@ import (
 
 // tcpProxy stands between a process and a server, for tests that cut the line.
 type tcpProxy struct {
-	addr            string
-	network, target string
-	ln              net.Listener
+	addr    string
+	network string
+	targets []string
+	ln      net.Listener
 
 	mu     sync.Mutex
 	change *sync.Cond
 	mode   proxyMode
+	next   int // of targets
 	conns  map[net.Conn]bool
 }
 
@@ -28,14 +30,14 @@ const (
 	closed
 )
 
-// newProxy leads to the target, a TCP address or the path of a socket.
-func newProxy(t *testing.T, network, target string) *tcpProxy {
+// newProxy leads to the targets in turn, TCP addresses or paths of sockets. It passes over those that nobody listens at.
+func newProxy(t *testing.T, network string, targets ...string) *tcpProxy {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &tcpProxy{addr: ln.Addr().String(), network: network, target: target, ln: ln, conns: map[net.Conn]bool{}}
+	p := &tcpProxy{addr: ln.Addr().String(), network: network, targets: targets, ln: ln, conns: map[net.Conn]bool{}}
 	p.change = sync.NewCond(&p.mu)
 	go p.accept()
 	t.Cleanup(func() {
@@ -93,7 +95,7 @@ func (p *tcpProxy) serve(in net.Conn) {
 		reset(in)
 		return
 	}
-	out, err := net.Dial(p.network, p.target)
+	out, err := p.dial()
 	if err != nil {
 		reset(in)
 		return
@@ -108,6 +110,19 @@ func (p *tcpProxy) serve(in net.Conn) {
 	p.mu.Unlock()
 	go p.pump(in, out)
 	p.pump(out, in)
+}
+
+func (p *tcpProxy) dial() (out net.Conn, err error) {
+	for range p.targets {
+		p.mu.Lock()
+		target := p.targets[p.next%len(p.targets)]
+		p.next++
+		p.mu.Unlock()
+		if out, err = net.Dial(p.network, target); err == nil {
+			break
+		}
+	}
+	return out, err
 }
 
 // pump copies until one side ends, then ends both.

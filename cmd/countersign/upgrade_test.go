@@ -56,10 +56,10 @@ func TestUpgrade(t *testing.T) {
 	}
 	for _, kind := range []string{"sqlite", "postgres"} {
 		t.Run(kind, func(t *testing.T) {
-			newChain(t, kind, nil).leave(filepath.Join(own, kind))
+			newInstallation(t, kind, nil).leave(filepath.Join(own, kind))
 			for _, release := range append(releases, own) {
 				t.Run(filepath.Base(release), func(t *testing.T) {
-					c := newChain(t, kind, func(c *chain) { c.take(filepath.Join(release, kind)) })
+					c := newInstallation(t, kind, func(c *installation) { c.take(filepath.Join(release, kind)) })
 					c.booked("before")
 					if out := c.call("serve", "withdrawals", "show", "shop/order"); !strings.Contains(out, `"confirmed"`) && !strings.Contains(out, `"released"`) {
 						t.Errorf("the withdrawal is %s", out)
@@ -91,19 +91,19 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// chain is a service and a gateway with one merchant, shop.
-type chain struct {
+// installation is a service and a gateway with one merchant, shop.
+type installation struct {
 	t       *testing.T
 	dir     string
 	url     map[string]string // of the databases, by end; empty for SQLite
 	daemons map[string]*process
 }
 
-// newChain starts both ends. Without before they are new, and get a deposit and a released
+// newInstallation starts both ends. Without before they are new, and get a deposit and a released
 // withdrawal.
-func newChain(t *testing.T, kind string, before func(*chain)) *chain {
+func newInstallation(t *testing.T, kind string, before func(*installation)) *installation {
 	t.Helper()
-	c := &chain{t, t.TempDir(), map[string]string{}, map[string]*process{}}
+	c := &installation{t, t.TempDir(), map[string]string{}, map[string]*process{}}
 	for _, end := range []string{"serve", "gateway"} {
 		if kind == "postgres" {
 			c.url[end] = dbtest.Postgres(t)
@@ -154,7 +154,7 @@ func newChain(t *testing.T, kind string, before func(*chain)) *chain {
 }
 
 // link stops the gateway, has both ends sign, and gives the flags of the gateway.
-func (c *chain) link(flags []string) []string {
+func (c *installation) link(flags []string) []string {
 	c.t.Helper()
 	c.daemons["gateway"].stop(c.t)
 	var shown struct{ ServiceSigningKey string }
@@ -172,9 +172,9 @@ func (c *chain) link(flags []string) []string {
 	return flags
 }
 
-func (c *chain) data(end string) string { return filepath.Join(c.dir, end) }
+func (c *installation) data(end string) string { return filepath.Join(c.dir, end) }
 
-func (c *chain) start(end string, flags ...string) {
+func (c *installation) start(end string, flags ...string) {
 	c.t.Helper()
 	args := append([]string{end, "--data", c.data(end)}, flags...)
 	if c.url[end] != "" {
@@ -184,14 +184,14 @@ func (c *chain) start(end string, flags ...string) {
 }
 
 // words are those of a command at an end.
-func (c *chain) words(end string, args ...string) []string {
+func (c *installation) words(end string, args ...string) []string {
 	if end == "gateway" && (args[0] == "api" || args[0] == "audit" || args[0] == "token") {
 		args = append(args, "--gateway")
 	}
 	return append(args, "--api", c.daemons[end].url, "--data", c.data(end))
 }
 
-func (c *chain) call(end string, args ...string) string {
+func (c *installation) call(end string, args ...string) string {
 	c.t.Helper()
 	status, out, errOut := shell(c.t, "", c.words(end, args...)...)
 	if status != exitDone {
@@ -200,18 +200,18 @@ func (c *chain) call(end string, args ...string) string {
 	return out
 }
 
-func (c *chain) deposit(id string) {
+func (c *installation) deposit(id string) {
 	c.t.Helper()
 	c.call("serve", "api", "addDeposits", "-d", `{"merchant": "shop", "trackingId": "`+id+`", "tenantUserId": "7", "chainName": "ETH", "symbol": "WETH", "amount": "7.4",
 		"txId": "0x`+id+`", "txIndex": 5, "fromAddress": "0xef1c", "toAddress": "0x7054", "riskLevelFrom": 44, "riskLevelTo": 40}`)
 }
 
-func (c *chain) booked(id string) {
+func (c *installation) booked(id string) {
 	c.t.Helper()
 	c.until(id+" is booked", func() bool { return strings.Contains(c.call("gateway", "deposits", "list"), `"`+id+`"`) })
 }
 
-func (c *chain) until(what string, is func() bool) {
+func (c *installation) until(what string, is func() bool) {
 	c.t.Helper()
 	for end := time.Now().Add(wholeRun(c.t)); !is(); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -224,7 +224,7 @@ func (c *chain) until(what string, is func() bool) {
 var fixtureFiles = map[string][]string{"serve": {tokenFile}, "gateway": {tokenFile, "shop/service.b64", "shop/api.key"}}
 
 // leave stops both ends and writes the fixture.
-func (c *chain) leave(to string) {
+func (c *installation) leave(to string) {
 	c.t.Helper()
 	for end, d := range c.daemons {
 		if status := d.stop(c.t); status != 0 {
@@ -252,7 +252,7 @@ func (c *chain) leave(to string) {
 }
 
 // take lays a fixture where the ends begin.
-func (c *chain) take(from string) {
+func (c *installation) take(from string) {
 	c.t.Helper()
 	for end, names := range fixtureFiles {
 		for _, name := range names {
@@ -270,7 +270,7 @@ func (c *chain) take(from string) {
 	}
 }
 
-func (c *chain) read(path string) []byte {
+func (c *installation) read(path string) []byte {
 	c.t.Helper()
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -279,7 +279,7 @@ func (c *chain) read(path string) []byte {
 	return b
 }
 
-func (c *chain) write(path string, b []byte) {
+func (c *installation) write(path string, b []byte) {
 	c.t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		c.t.Fatal(err)
@@ -289,12 +289,12 @@ func (c *chain) write(path string, b []byte) {
 	}
 }
 
-func (c *chain) copy(from, to string) {
+func (c *installation) copy(from, to string) {
 	c.t.Helper()
 	c.write(to, c.read(from))
 }
 
-func (c *chain) pack(path string, b []byte) {
+func (c *installation) pack(path string, b []byte) {
 	c.t.Helper()
 	var out bytes.Buffer
 	w := gzip.NewWriter(&out)
@@ -305,7 +305,7 @@ func (c *chain) pack(path string, b []byte) {
 	c.write(path, out.Bytes())
 }
 
-func (c *chain) unpack(path string) []byte {
+func (c *installation) unpack(path string) []byte {
 	c.t.Helper()
 	r, err := gzip.NewReader(bytes.NewReader(c.read(path)))
 	if err != nil {

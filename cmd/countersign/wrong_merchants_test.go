@@ -285,20 +285,6 @@ func TestWrongMerchants(t *testing.T) {
 	}
 }
 
-// pairOf makes a pair: its public part, and its private part as PEM.
-func pairOf(t *testing.T) (*envelope.Key, string) {
-	t.Helper()
-	pair, err := envelope.GenerateKey(1024)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := pair.PrivatePEM()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pair.Public(), string(private)
-}
-
 // signedIn signs in to a console and gives its pages as text.
 func signedIn(t *testing.T, base, token string) func(path string) string {
 	t.Helper()
@@ -329,11 +315,4 @@ func signedIn(t *testing.T, base, token string) func(path string) string {
 	}
 	send(http.MethodPost, "/console/signin", url.Values{"token": {token}})
 	return func(path string) string { t.Helper(); return send(http.MethodGet, path, nil) }
-}
-
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
 }

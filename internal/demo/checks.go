@@ -51,11 +51,11 @@ func (d *Demo) checkAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	whole := len(decisions.Decisions) == len(d.asked)
-	for i, e := range decisions.Decisions {
+	whole := len(decisions.Items) == len(d.asked)
+	for i, e := range decisions.Items {
 		whole = whole && e.Seq == int64(i)+1
 	}
-	d.check("feed of decisions: one each, no gap", whole, fmt.Sprint(len(decisions.Decisions)))
+	d.check("feed of decisions: one each, no gap", whole, fmt.Sprint(len(decisions.Items)))
 	return d.checkNotices(ctx)
 }
 
