@@ -29,8 +29,8 @@ const (
 func (s *Server) createMerchant(c *api.Call, _ api.None, in client.NewMerchant) (client.CreatedMerchant, error) {
 	c.Concerns(in.ID)
 	m := outbox.Merchant{
-		MerchantKeys: outbox.MerchantKeys{APIKey: countersign.APIKey(in.APIKey),
-			CallbackAPIKey: countersign.APIKey(in.CallbackAPIKey)}, ID: in.ID, State: client.MerchantActive,
+		KeySet: outbox.KeySet{MerchantKeys: outbox.MerchantKeys{APIKey: countersign.APIKey(in.APIKey),
+			CallbackAPIKey: countersign.APIKey(in.CallbackAPIKey)}}, ID: in.ID, State: client.MerchantActive,
 		Scheme: client.Scheme(cmp.Or(in.Scheme, client.SchemeService)), MerchantSettings: in.MerchantSettings,
 	}
 	var faults api.Faults

@@ -65,7 +65,7 @@ func sealOne(t *testing.T, s Storage) {
 	}
 	defer d.Close()
 	pair, _ := newPair(t)
-	m := outbox.Merchant{MerchantKeys: outbox.MerchantKeys{APIKey: "the key of the shop", Key: pair}, ID: "shop", Scheme: client.SchemeService,
+	m := outbox.Merchant{KeySet: outbox.KeySet{MerchantKeys: outbox.MerchantKeys{APIKey: "the key of the shop", Key: pair}}, ID: "shop", Scheme: client.SchemeService,
 		MerchantSettings: client.MerchantSettings{Name: "m", NotifyURL: "https://m.example/n", WithdrawURL: "https://m.example/w", Concurrency: 1, ConfirmWithin: client.Duration(3600e9)}}
 	if _, err := outbox.New(d).CreateMerchant(t.Context(), m, 1); err != nil {
 		t.Fatal(err)

@@ -85,7 +85,7 @@ func newService(t testing.TB, url string) *outbox.Outbox {
 func addShop(t testing.TB, o *outbox.Outbox) {
 	t.Helper()
 	must(o.CreateMerchant(ctx, outbox.Merchant{
-		MerchantKeys: outbox.MerchantKeys{APIKey: "api-key-of-shop", Key: testPair()}, ID: "shop",
+		KeySet: outbox.KeySet{MerchantKeys: outbox.MerchantKeys{APIKey: "api-key-of-shop", Key: testPair()}}, ID: "shop",
 		Scheme:           client.SchemeService,
 		MerchantSettings: client.MerchantSettings{NotifyURL: "https://m.example/n", WithdrawURL: "https://m.example/w", Concurrency: 1000},
 	}, 1))(t)

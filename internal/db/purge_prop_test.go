@@ -29,7 +29,7 @@ func TestPurgeChangesNoAnswer(t *testing.T) {
 		merchant := fmt.Sprint("shop", run) // opening databases takes long, so all runs share them
 		for _, o := range ends {
 			if _, err := o.CreateMerchant(ctx, outbox.Merchant{
-				MerchantKeys: outbox.MerchantKeys{APIKey: "api-key-of-shop", Key: testPair()}, ID: merchant,
+				KeySet: outbox.KeySet{MerchantKeys: outbox.MerchantKeys{APIKey: "api-key-of-shop", Key: testPair()}}, ID: merchant,
 				Scheme:           client.SchemeService,
 				MerchantSettings: client.MerchantSettings{NotifyURL: "https://m.example/n", WithdrawURL: "https://m.example/w", Concurrency: 1000},
 			}, 1); err != nil {

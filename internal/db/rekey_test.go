@@ -44,7 +44,7 @@ func fillService(t *testing.T, o *outbox.Outbox, pair *envelope.Key) {
 	}
 	for i := range merchantCount {
 		m := outbox.Merchant{
-			MerchantKeys: outbox.MerchantKeys{APIKey: countersign.APIKey(fmt.Sprintf("key-%d", i)), Key: pair}, ID: fmt.Sprintf("m%03d", i),
+			KeySet: outbox.KeySet{MerchantKeys: outbox.MerchantKeys{APIKey: countersign.APIKey(fmt.Sprintf("key-%d", i)), Key: pair}}, ID: fmt.Sprintf("m%03d", i),
 			Scheme:           client.SchemeService,
 			MerchantSettings: client.MerchantSettings{Name: "m", NotifyURL: "https://m.example/n", WithdrawURL: "https://m.example/w", Concurrency: 1, ConfirmWithin: client.Duration(time.Hour)},
 		}

@@ -32,7 +32,7 @@ type keys struct {
 func keysOf(s outbox.Merchant) keys {
 	k := keys{keySet: newKeySet(s.Scheme, s.MerchantKeys)}
 	if r := s.Rotation; r != nil {
-		other := newKeySet(s.Scheme, r.Other)
+		other := newKeySet(s.Scheme, r.Other.MerchantKeys)
 		k.other, k.until = &other, r.Until()
 	}
 	return k

@@ -141,7 +141,7 @@ func (m *testMerchant) post(_ context.Context, r request) Response {
 // testStoreMerchant is the service's row for a testMerchant at url.
 func testStoreMerchant(id string, pair *envelope.Key, url string) outbox.Merchant {
 	m := outbox.Merchant{
-		MerchantKeys: outbox.MerchantKeys{APIKey: testKey, CallbackAPIKey: "callback-key", Key: pair}, ID: id,
+		KeySet: outbox.KeySet{MerchantKeys: outbox.MerchantKeys{APIKey: testKey, CallbackAPIKey: "callback-key", Key: pair}}, ID: id,
 		State:            client.MerchantActive,
 		Scheme:           client.SchemeService,
 		Version:          1,

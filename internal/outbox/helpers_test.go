@@ -80,7 +80,7 @@ func must[T any](v T, err error) func(testing.TB) T {
 
 func newMerchant(id string) Merchant {
 	return Merchant{
-		MerchantKeys: MerchantKeys{APIKey: "api-key-of-" + countersign.APIKey(id), Key: testPair()}, ID: id,
+		KeySet: KeySet{MerchantKeys: MerchantKeys{APIKey: "api-key-of-" + countersign.APIKey(id), Key: testPair()}}, ID: id,
 		Scheme:           client.SchemeService,
 		MerchantSettings: client.MerchantSettings{Name: "Merchant " + id, NotifyURL: "https://m.example/notify", WithdrawURL: "https://m.example/withdraw", Concurrency: 1000},
 	}

@@ -27,15 +27,8 @@ type Merchant struct {
 	Created                 db.Millis
 	Updated                 db.Millis
 
-	Fingerprint         string // of the request key
-	ResponseFingerprint string // of the response key
-
-	Since KeySince
-
-	// Rotation is set while keys are replaced. Nil: there is one set of keys.
-	Rotation *Rotation
-
-	MerchantKeys // the keys that seal requests; never logged, never listed
+	KeySet             // the keys that seal requests
+	Rotation *Rotation // set while keys are replaced; nil: there is one set of keys
 }
 
 // keyKinds lists the kinds of a merchant's keys.
@@ -80,9 +73,8 @@ func (m *Merchant) check() error {
 
 // keptKeys is what a merchant's row says of its keys in plain text, as JSON.
 type keptKeys struct {
-	Fingerprint, ResponseFingerprint string
-	Since                            KeySince
-	Rotation                         *Rotation
+	KeySet
+	Rotation *Rotation
 }
 
 // row checks m, sets its fingerprints, and returns its row. The secrets are bound to m.Version, which is never used
@@ -92,7 +84,7 @@ func (m *Merchant) row(d *db.DB) ([]any, error) {
 	if err := m.check(); err != nil {
 		return nil, err
 	}
-	m.setKeys(m.MerchantKeys)
+	m.Fingerprint, m.ResponseFingerprint = m.Key.Fingerprint(), m.response().Fingerprint()
 	until, other := db.Never, []byte(nil)
 	own, err := m.Plain()
 	if r := m.Rotation; err == nil && r != nil {
@@ -106,7 +98,7 @@ func (m *Merchant) row(d *db.DB) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	keys, err := json.Marshal(keptKeys{m.Fingerprint, m.ResponseFingerprint, m.Since, m.Rotation})
+	keys, err := json.Marshal(keptKeys{m.KeySet, m.Rotation})
 	if err != nil {
 		return nil, err
 	}
@@ -134,8 +126,7 @@ func (k *keptMerchant) scan(r db.Rows, more ...any) error {
 	if err := json.Unmarshal([]byte(keys), &kept); err != nil {
 		return fmt.Errorf("keys of merchant %s: %w", m.ID, err)
 	}
-	m.Fingerprint, m.ResponseFingerprint, m.Since, m.Rotation = kept.Fingerprint, kept.ResponseFingerprint, kept.Since,
-		kept.Rotation
+	m.KeySet, m.Rotation = kept.KeySet, kept.Rotation
 	return nil
 }
 
@@ -206,7 +197,7 @@ func (o *Outbox) Merchant(ctx context.Context, id string) (Merchant, error) {
 		return Merchant{}, err
 	}
 	if m.MerchantKeys, err = ParseKeys(plain[0]); err == nil && m.Rotation != nil {
-		m.Rotation.Other, err = ParseKeys(plain[1])
+		m.Rotation.Other.MerchantKeys, err = ParseKeys(plain[1])
 	}
 	if err != nil {
 		return Merchant{}, fmt.Errorf("keys of merchant %s: %w", id, err)
@@ -245,7 +236,7 @@ func (m *Merchant) Texts() map[string]string {
 			all[s.Name] = text
 		}
 	}
-	maps.Copy(all, m.RotationTexts())
+	maps.Copy(all, m.rotationTexts())
 	return all
 }
 

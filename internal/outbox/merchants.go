@@ -24,7 +24,7 @@ func (o *Outbox) CreateMerchant(ctx context.Context, m Merchant, now db.Millis) 
 		m.State = client.MerchantActive
 	}
 	m.Version, m.Created, m.Updated = 1, now, now
-	m.DateKeys(nil, now)
+	m.dateKeys(nil, now)
 	row, err := m.row(o.DB)
 	if err != nil {
 		return Merchant{}, err
@@ -77,7 +77,7 @@ func (o *Outbox) ChangeMerchant(ctx context.Context, id string, version int64, n
 		return Merchant{}, err
 	}
 	m.ID, m.Created, m.Version, m.Updated = was.ID, was.Created, was.Version+1, now
-	m.DateKeys(&was, now)
+	m.dateKeys(&was, now)
 	row, err := m.row(o.DB)
 	if err != nil {
 		return Merchant{}, err

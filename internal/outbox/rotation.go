@@ -70,6 +70,18 @@ func (k MerchantKeys) texts() [len(keyKinds)]string {
 	return [...]string{k.Key.Fingerprint(), k.response().Fingerprint(), k.APIKey.Reveal(), k.CallbackAPIKey.Reveal()}
 }
 
+// KeySet is one of a merchant's sets of keys, with what is shown of it.
+type KeySet struct {
+	MerchantKeys `json:"-"`
+	Since        KeySince
+
+	Fingerprint, ResponseFingerprint string // of the request key and of the response key
+}
+
+func newKeySet(k MerchantKeys) KeySet {
+	return KeySet{MerchantKeys: k, Fingerprint: k.Key.Fingerprint(), ResponseFingerprint: k.response().Fingerprint()}
+}
+
 // Rotation is the period in which a merchant has two sets of keys. Answers under both count. One set seals requests:
 // the older one until the newer one is activated.
 type Rotation struct {
@@ -77,12 +89,7 @@ type Rotation struct {
 	Active    bool          // the newer keys seal
 	Activated db.Millis     // when they were activated
 	Overlap   time.Duration // how long after that the older keys stay valid
-
-	// Other holds the keys that do not seal: the newer ones, or the older ones if Active. Since and the fingerprints
-	// are those of Other.
-	Other                            MerchantKeys `json:"-"`
-	Since                            KeySince
-	Fingerprint, ResponseFingerprint string
+	Other     KeySet        // the keys that do not seal: the newer ones, or the older ones if Active
 }
 
 // Until returns when the older keys end. It returns Never before the newer ones are activated.
@@ -91,11 +98,6 @@ func (r *Rotation) Until() db.Millis {
 		return db.Never
 	}
 	return r.Activated + db.Millis(r.Overlap.Milliseconds())
-}
-
-func (m *Merchant) setKeys(k MerchantKeys) {
-	m.MerchantKeys = k
-	m.Fingerprint, m.ResponseFingerprint = k.Key.Fingerprint(), k.response().Fingerprint()
 }
 
 // ErrRotating means that the merchant already has two sets of keys, so it is unclear which of them would change.
@@ -107,13 +109,12 @@ func (m *Merchant) Stage(k MerchantKeys) error {
 	if m.Rotation != nil {
 		return ErrRotating
 	}
-	k = MerchantKeys{cmp.Or(k.APIKey, m.APIKey), cmp.Or(k.CallbackAPIKey, m.CallbackAPIKey), cmp.Or(k.Key, m.Key),
-		cmp.Or(k.ResponseKey, m.ResponseKey)}
-	r := &Rotation{Other: k, Fingerprint: k.Key.Fingerprint(), ResponseFingerprint: k.response().Fingerprint()}
-	if len(r.differ(m)) == 0 {
+	other := newKeySet(MerchantKeys{cmp.Or(k.APIKey, m.APIKey), cmp.Or(k.CallbackAPIKey, m.CallbackAPIKey),
+		cmp.Or(k.Key, m.Key), cmp.Or(k.ResponseKey, m.ResponseKey)})
+	if len(other.differ(&m.KeySet)) == 0 {
 		return &db.ConflictError{Reason: "the merchant has these keys already"}
 	}
-	m.Rotation = r
+	m.Rotation = &Rotation{Other: other}
 	return nil
 }
 
@@ -123,10 +124,8 @@ func (m *Merchant) Activate(overlap time.Duration) error {
 	if r == nil || r.Active {
 		return &db.ConflictError{Reason: "no keys of the merchant wait to be activated"}
 	}
-	next := &Rotation{Staged: r.Staged, Active: true, Overlap: overlap, Other: m.MerchantKeys, Fingerprint: m.Fingerprint,
-		ResponseFingerprint: m.ResponseFingerprint}
-	m.setKeys(r.Other)
-	m.Rotation = next
+	m.Rotation = &Rotation{Staged: r.Staged, Active: true, Overlap: overlap, Other: m.KeySet}
+	m.KeySet = r.Other
 	return nil
 }
 
@@ -146,49 +145,46 @@ func (m *Merchant) Cancel() error {
 		return &db.ConflictError{Reason: "no keys of the merchant are being replaced"}
 	}
 	if r.Active {
-		m.setKeys(r.Other)
+		m.KeySet = r.Other
 	}
 	m.Rotation = nil
 	return nil
 }
 
-// DateKeys dates the keys of m. A key that prev has, in either set, keeps its date; any other key gets now. prev may
+// dateKeys dates the keys of m. A key that prev has, in either set, keeps its date; any other key gets now. prev may
 // be nil.
-func (m *Merchant) DateKeys(prev *Merchant, now db.Millis) {
+func (m *Merchant) dateKeys(prev *Merchant, now db.Millis) {
 	type key struct {
 		kind int // its place in keyKinds
 		text string
 	}
 	known := map[key]db.Millis{}
-	know := func(k MerchantKeys, since KeySince) {
-		texts := k.texts()
-		for i, at := range since.all() {
-			if *at != 0 {
-				known[key{i, texts[i]}] = *at
-			}
+	know := func(s *KeySet) {
+		texts := s.texts()
+		for i, at := range s.Since.all() {
+			known[key{i, texts[i]}] = *at
 		}
 	}
 	if prev != nil && prev.Rotation != nil {
-		know(prev.Rotation.Other, prev.Rotation.Since)
+		know(&prev.Rotation.Other)
 	}
 	if prev != nil {
-		know(prev.MerchantKeys, prev.Since)
+		know(&prev.KeySet)
 	}
-	sinceOf := func(k MerchantKeys) (s KeySince) {
-		texts := k.texts()
-		for i, at := range s.all() {
-			if texts[i] != "" {
+	date := func(s *KeySet) {
+		texts := s.texts()
+		for i, at := range s.Since.all() {
+			if *at = 0; texts[i] != "" {
 				*at = cmp.Or(known[key{i, texts[i]}], now)
 			}
 		}
-		return s
 	}
-	m.Since = sinceOf(m.MerchantKeys)
+	date(&m.KeySet)
 	if m.Rotation == nil {
 		return
 	}
 	r := *m.Rotation // a copy, because the caller may hold the earlier merchant
-	r.Since = sinceOf(r.Other)
+	date(&r.Other)
 	r.Staged = cmp.Or(r.Staged, now)
 	if r.Active {
 		r.Activated = cmp.Or(r.Activated, now)
@@ -202,31 +198,32 @@ func (m *Merchant) Others() []client.Key {
 	if m.Rotation == nil {
 		return nil
 	}
-	return m.Rotation.differ(m)
+	return m.Rotation.Other.differ(&m.KeySet)
 }
 
-func (r *Rotation) differ(m *Merchant) (list []client.Key) {
-	theirs, ours := r.Other.texts(), m.texts()
-	listed := r.Other.Key == nil // the secrets were not read; dates distinguish API keys
+// differ returns the keys of s that are not those of o.
+func (s *KeySet) differ(o *KeySet) (list []client.Key) {
+	texts, others := s.texts(), o.texts()
+	listed := s.Key == nil // the secrets were not read; dates distinguish API keys
 	if listed {
-		theirs[0], theirs[1], ours[0], ours[1] = r.Fingerprint, r.ResponseFingerprint, m.Fingerprint, m.ResponseFingerprint
+		texts[0], texts[1], others[0], others[1] = s.Fingerprint, s.ResponseFingerprint, o.Fingerprint, o.ResponseFingerprint
 	}
-	since, ourSince := r.Since.all(), m.Since.all()
+	since, otherSince := s.Since.all(), o.Since.all()
 	for i, kind := range keyKinds {
-		if theirs[i] == ours[i] && (!listed || *since[i] == *ourSince[i]) {
+		if texts[i] == others[i] && (!listed || *since[i] == *otherSince[i]) {
 			continue
 		}
 		if kind == client.KeyAPI || kind == client.KeyCallbackAPI {
-			theirs[i] = journal.Fingerprint(theirs[i])
+			texts[i] = journal.Fingerprint(texts[i])
 		}
-		list = append(list, client.Key{Kind: kind, Fingerprint: theirs[i], Since: *since[i]})
+		list = append(list, client.Key{Kind: kind, Fingerprint: texts[i], Since: *since[i]})
 	}
 	return list
 }
 
-// RotationTexts returns the state of a replacement of keys for people and records: which keys are next, or old, by
-// their fingerprints. It returns nil if no keys are being replaced.
-func (m *Merchant) RotationTexts() map[string]string {
+// rotationTexts returns the state of a replacement of keys: which keys are next, or old, by their fingerprints. It
+// returns nil if no keys are being replaced.
+func (m *Merchant) rotationTexts() map[string]string {
 	r := m.Rotation
 	if r == nil {
 		return nil
@@ -237,7 +234,7 @@ func (m *Merchant) RotationTexts() map[string]string {
 	}
 	names := map[client.KeyKind]string{client.KeyRequest: "RequestKey", client.KeyResponse: "ResponseKey",
 		client.KeyAPI: "ApiKey", client.KeyCallbackAPI: "CallbackApiKey"}
-	for _, k := range r.differ(m) {
+	for _, k := range m.Others() {
 		texts[prefix+names[k.Kind]] = k.Fingerprint
 	}
 	return texts

@@ -52,7 +52,7 @@ func testRotation(t *testing.T, s *Outbox) {
 	none := MerchantKeys{}
 	staged := rotate(t, s, 2000, stageAll(keys))
 	same("staged", staged, old.MerchantKeys, keys)
-	if r := staged.Rotation; r.Active || r.Staged != 2000 || r.Activated != 0 || r.Until() != db.Never || r.Since != (KeySince{Key: 2000, ResponseKey: 2000, APIKey: 2000, CallbackAPIKey: 2000}) || staged.Since != old.Since {
+	if r := staged.Rotation; r.Active || r.Staged != 2000 || r.Activated != 0 || r.Until() != db.Never || r.Other.Since != (KeySince{Key: 2000, ResponseKey: 2000, APIKey: 2000, CallbackAPIKey: 2000}) || staged.Since != old.Since {
 		t.Errorf("staged: %+v", r)
 	}
 	if _, err := s.UpdateMerchant(ctx, "m0", 2100, stageAll(keys)); !errors.Is(err, db.ErrConflict) {
@@ -65,7 +65,7 @@ func testRotation(t *testing.T, s *Outbox) {
 	rotate(t, s, 3000, stageAll(keys))
 	active := rotate(t, s, 4000, activate(time.Second))
 	same("active", active, keys, old.MerchantKeys)
-	if r := active.Rotation; !r.Active || r.Until() != 5000 || r.Since != old.Since || active.Since.Key != 3000 || r.Staged != 3000 {
+	if r := active.Rotation; !r.Active || r.Until() != 5000 || r.Other.Since != old.Since || active.Since.Key != 3000 || r.Staged != 3000 {
 		t.Errorf("active: %+v, since %+v", r, active.Since)
 	}
 	if _, err := s.UpdateMerchant(ctx, "m0", 4100, activate(time.Second)); !errors.Is(err, db.ErrConflict) {
@@ -91,7 +91,7 @@ func testRotation(t *testing.T, s *Outbox) {
 	}
 	// One key alone: the others stay, and are in both sets.
 	one := rotate(t, s, 6000, stageAll(MerchantKeys{CallbackAPIKey: "callback-3"}))
-	if list := one.Others(); len(list) != 1 || list[0].Kind != client.KeyCallbackAPI || one.Rotation.Since.APIKey != one.Since.APIKey {
+	if list := one.Others(); len(list) != 1 || list[0].Kind != client.KeyCallbackAPI || one.Rotation.Other.Since.APIKey != one.Since.APIKey {
 		t.Errorf("%+v", list)
 	}
 }

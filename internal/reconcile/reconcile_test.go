@@ -129,7 +129,7 @@ var shopKey = sync.OnceValues(func() (*envelope.Key, error) { return envelope.Ge
 // addShop makes the merchant, whose withdrawals two persons approve.
 func addShop(t *testing.T, o *outbox.Outbox) {
 	t.Helper()
-	must(o.CreateMerchant(ctx, outbox.Merchant{MerchantKeys: outbox.MerchantKeys{APIKey: "api-key-of-shop", Key: must(shopKey())(t)}, ID: "shop", State: client.MerchantActive, Scheme: client.SchemeService,
+	must(o.CreateMerchant(ctx, outbox.Merchant{KeySet: outbox.KeySet{MerchantKeys: outbox.MerchantKeys{APIKey: "api-key-of-shop", Key: must(shopKey())(t)}}, ID: "shop", State: client.MerchantActive, Scheme: client.SchemeService,
 		MerchantSettings: client.MerchantSettings{FinalCodes: client.ProtocolCodes(), Name: "Shop", NotifyURL: "https://m.example/", WithdrawURL: "https://m.example/", Concurrency: 10,
 			ApproveAbove: client.AmountLimits{{Symbol: "USDT", Above: amount("1")}}}}, start))(t)
 }
