@@ -1,7 +1,6 @@
 package outbox
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -44,21 +43,20 @@ func executedBy(w Withdrawal, permit, txID string, now db.Millis) Outcome {
 		TxID: txID, Payload: []byte("executed by " + txID), Due: now, Deadline: db.Never}}
 }
 
-// recorded counts the records of a kind in the audit log.
-func recorded(t *testing.T, s *Outbox, kind string) (n int) {
+// recorded returns the records of a kind in the audit log.
+func recorded(t *testing.T, s *Outbox, kind string) []string {
 	t.Helper()
-	err := db.Each(ctx, s, `SELECT body FROM audit_records`, nil, func(r db.Rows) error {
-		var body []byte
-		err := r.Scan(&body)
+	all := must(db.List(ctx, s, `SELECT body FROM audit_records ORDER BY seq`, nil, func(r db.Rows) (body []byte, err error) {
+		err = r.Scan(&body)
+		return body, err
+	}))(t)
+	var list []string
+	for _, body := range all {
 		if strings.Contains(string(body), `"kind":"`+kind+`"`) {
-			n++
+			list = append(list, string(body))
 		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
-	return n
+	return list
 }
 
 // testReleaseMany: of several withdrawals in one call each has its own result, whatever becomes
@@ -75,7 +73,8 @@ func testReleaseMany(t *testing.T, s *Outbox) {
 		asked = append(asked, ReleaseRequest{w.ID, Holder{"c", "core"}, fmt.Sprint("p", i)})
 	}
 	asked = append(asked, ReleaseRequest{waits.ID, Holder{"c", "core"}, "p"}, ReleaseRequest{"m0." + strings.Repeat("0", 26), Holder{"c", "core"}, "p"},
-		ReleaseRequest{"", Holder{"c", "core"}, "p"}, ReleaseRequest{list[3].ID, Holder{"", "core"}, "p"})
+		ReleaseRequest{"", Holder{"c", "core"}, "p"}, ReleaseRequest{list[3].ID, Holder{"", "core"}, "p"},
+		ReleaseRequest{list[3].ID, Holder{"c", "core"}, ""}, ReleaseRequest{list[3].ID, Holder{"c\x00", "core"}, "p"})
 	rand.Shuffle(30, func(i, j int) { asked[i], asked[j] = asked[j], asked[i] })
 	want := func(i int) error {
 		switch w := asked[i].ID; {
@@ -102,8 +101,11 @@ func testReleaseMany(t *testing.T, s *Outbox) {
 			}
 		}
 	}
-	if n := recorded(t, s, journal.WithdrawalReleased); n != 20 {
+	if n := len(recorded(t, s, journal.WithdrawalReleased)); n != 20 {
 		t.Errorf("%d releases are recorded, want 20", n)
+	}
+	if n := len(recorded(t, s, journal.WithdrawalClaimRefused)); n != 2 {
+		t.Errorf("%d refused claims are recorded, want 2", n)
 	}
 	if got := must(s.Stats(ctx))(t).Withdrawals; got[client.WithdrawalReleased] != 20 || got[client.WithdrawalConfirmed] != 10 {
 		t.Errorf("numbers %v", got)
@@ -144,9 +146,12 @@ func testOutcomesMany(t *testing.T, s *Outbox) {
 	ends[7].TxID, ends[7].FailReason = "", "no funds"
 	ends[7].Callback.Type, ends[7].Callback.TxID, ends[7].Callback.Payload = countersign.TypeInvalidAddress, "", []byte("ended")
 	ends[8].Callback.Merchant = "m0" // it is of m2
-	ends = append(ends, ends[0])
-	ends[len(ends)-1].ID = "m0." + strings.Repeat("0", 26)
-	wrong := map[int]error{5: db.ErrConflict, 6: db.ErrConflict, 8: db.ErrInvalid, 11: db.ErrConflict, 12: db.ErrNotFound}
+	nobody, both, neither, end, bare := ends[0], ends[0], ends[0], ends[0], ends[11]
+	nobody.ID, both.FailReason, neither.TxID, bare.Permit = "m0."+strings.Repeat("0", 26), "x", "", ""
+	end.Callback.Type = countersign.TypeInvalidAddress
+	ends = append(ends, nobody, both, neither, end, bare)
+	wrong := map[int]error{5: db.ErrConflict, 6: db.ErrConflict, 8: db.ErrInvalid, 11: db.ErrConflict, 12: db.ErrNotFound,
+		13: db.ErrInvalid, 14: db.ErrInvalid, 15: db.ErrInvalid, 16: db.ErrConflict}
 	for round := range 2 {
 		for i, r := range must(s.RecordOutcomes(ctx, ends, db.Millis(2000+round)))(t) {
 			if want := wrong[i]; !errors.Is(r.Err, want) || want == nil && (r.Duplicate != (round == 1) || r.Withdrawal.ID != ends[i].ID || r.Withdrawal.TxID != ends[i].TxID || r.Withdrawal.Ended != 2000) {
@@ -175,8 +180,14 @@ func testOutcomesMany(t *testing.T, s *Outbox) {
 			t.Errorf("the merchant is told %d times of %s, want %d: %v", n, w.CallBackID, want, told)
 		}
 	}
-	if n := recorded(t, s, journal.WithdrawalEnded); n != 9 {
+	if n := len(recorded(t, s, journal.WithdrawalEnded)); n != 9 {
 		t.Errorf("%d ends are recorded, want 9", n)
+	}
+	for claim, want := range map[string]error{"c": nil, "other": db.ErrConflict} {
+		p, err := s.Release(ctx, list[0].ID, Holder{claim, "core"}, "new", 2500)
+		if !errors.Is(err, want) || err == nil && (p.Permit != "p0" || !p.Duplicate || p.Withdrawal.State != client.WithdrawalExecuted) {
+			t.Errorf("%s asks after the outcome: %+v, %v", claim, p, err)
+		}
 	}
 	// What was queued is sent.
 	if got := claim(t, s, countersign.LaneNotify, 2100, 100); len(got) != 10 {
@@ -187,52 +198,40 @@ func testOutcomesMany(t *testing.T, s *Outbox) {
 	}
 }
 
-// A transaction that fails after its statements have run has done nothing of any item.
+// testBatchAllOrNothing: a transaction that fails after its statements have run has done nothing of any item.
 func testBatchAllOrNothing(t *testing.T, s *Outbox) {
 	addMerchants(t, s, 2, nil)
 	list := confirmedMany(t, s, []string{"m0", "m1"}, 10, "w", 1000)
-	ask := func(ctx context.Context) ([]Released, error) {
-		var asked []ReleaseRequest
-		for i, w := range list {
-			asked = append(asked, ReleaseRequest{w.ID, Holder{"c", "core"}, fmt.Sprint("p", i)})
-		}
-		return s.ReleaseMany(ctx, asked, nil, 2000)
-	}
-	broken := func(table string) (mend func()) {
-		t.Helper()
-		exec(t, s, "ALTER TABLE "+table+" RENAME TO away")
-		return func() { exec(t, s, "ALTER TABLE away RENAME TO "+table) }
-	}
-	mend := broken("audit_subjects")
-	if done, err := ask(ctx); err == nil {
-		t.Fatalf("without the audit log: %+v", done)
-	}
-	mend()
-	for _, w := range list {
-		if w := must(s.Withdrawal(ctx, w.ID))(t); w.State != client.WithdrawalConfirmed {
-			t.Errorf("it is %s", w.State)
-		}
-	}
-	for i, r := range must(ask(ctx))(t) {
-		if r.Err != nil || r.Issued.Duplicate || r.Issued.Permit != fmt.Sprint("p", i) {
-			t.Errorf("%d: %+v", i, r)
-		}
-	}
+	var asked []ReleaseRequest
 	var ends []Outcome
 	for i, w := range list {
+		asked = append(asked, ReleaseRequest{w.ID, Holder{"c", "core"}, fmt.Sprint("p", i)})
 		ends = append(ends, executedBy(w, fmt.Sprint("p", i), fmt.Sprint("0x", i), 3000))
 	}
-	mend = broken("audit_subjects")
-	if done, err := s.RecordOutcomes(ctx, ends, 3000); err == nil {
-		t.Fatalf("without the audit log: %+v", done)
-	}
-	mend()
-	if queued, _, err := s.Callbacks(ctx, nil, client.CallbackFilter{Type: countersign.TypeWithdraw}, 100, ""); err != nil || len(queued) != 0 {
-		t.Errorf("queued %d, %v", len(queued), err)
-	}
-	for i, r := range must(s.RecordOutcomes(ctx, ends, 3001))(t) {
-		if r.Err != nil || r.Duplicate || r.Withdrawal.State != client.WithdrawalExecuted {
-			t.Errorf("%d: %+v", i, r)
+	for _, step := range []struct {
+		was, is client.WithdrawalState
+		run     func() error
+	}{
+		{client.WithdrawalConfirmed, client.WithdrawalReleased, func() error { _, err := s.ReleaseMany(ctx, asked, nil, 2000); return err }},
+		{client.WithdrawalReleased, client.WithdrawalExecuted, func() error { _, err := s.RecordOutcomes(ctx, ends, 3000); return err }},
+	} {
+		all := func(when string, want client.WithdrawalState) {
+			for _, w := range list {
+				if w := must(s.Withdrawal(ctx, w.ID))(t); w.State != want {
+					t.Errorf("%s one is %s, want %s", when, w.State, want)
+				}
+			}
 		}
+		exec(t, s, `ALTER TABLE audit_subjects RENAME TO away`)
+		if err := step.run(); err == nil {
+			t.Fatal("done without the audit log")
+		}
+		exec(t, s, `ALTER TABLE away RENAME TO audit_subjects`)
+		queued, _, err := s.Callbacks(ctx, nil, client.CallbackFilter{Type: countersign.TypeWithdraw}, 100, "")
+		if all("without the log", step.was); err != nil || len(queued) != 0 {
+			t.Errorf("queued %d, %v", len(queued), err)
+		}
+		must(true, step.run())(t)
+		all("with it", step.is)
 	}
 }

@@ -129,37 +129,77 @@ func testCallbackLists(t *testing.T, s *Outbox) {
 	}
 }
 
+// testResend: a callback that ended is due at once and its schedule begins anew, and so is one that waits for its next
+// attempt; a question keeps its deadline and is asked only once. A filter reaches those that Resend would take.
 func testResend(t *testing.T, s *Outbox) {
 	addMerchants(t, s, 1, nil)
-	for i, state := range []client.CallbackState{client.CallbackRefused, client.CallbackExhausted} {
-		now := db.Millis(100 + 10*i)
-		one := ended(t, s, string(state), state, now)
-		c := must(s.Resend(ctx, one.ID, now+1))(t)
-		if c.State != client.CallbackPending || c.Due != now+1 || c.Failed != 0 || c.Attempt != 1 || c.Settled != 0 {
-			t.Errorf("resent %+v", c)
-		}
-		again := claim(t, s, countersign.LaneNotify, now+1, 1)
-		if len(again) != 1 || again[0].Attempt != 2 || again[0].Failed != 0 {
-			t.Errorf("claimed %+v", again)
-		}
-		if _, err := s.Resend(ctx, one.ID, now+2); !errors.Is(err, db.ErrConflict) {
-			t.Errorf("resending what is sending gives %v", err)
-		}
-		settleAll(t, s, again, now+3)
-		if _, err := s.Resend(ctx, one.ID, now+4); !errors.Is(err, db.ErrConflict) {
-			t.Errorf("resending what is accepted gives %v", err)
+	refused, exhausted := ended(t, s, "r", client.CallbackRefused, 100), ended(t, s, "e", client.CallbackExhausted, 101)
+	waits, accepted := claimOne(t, s, "w", 102), claimOne(t, s, "a", 103)
+	again(t, s, waits, 104, dayOf)
+	settleAll(t, s, []Claimed{accepted}, 104)
+	_, ask := asked(t, s, "ask", 2*dayOf, 105)
+	again(t, s, ask, 106, dayOf)
+	w, decided := asked(t, s, "decided", 50_000, 107)
+	must(s.Settle(ctx, []Settlement{answer(decided, countersign.DecisionDeclined, nil)}, 108))(t)
+	told := claim(t, s, countersign.LaneNotify, 109, 1) // of that decision
+	settleAll(t, s, told, 110)
+
+	for _, c := range []struct {
+		f    client.CallbackFilter
+		want int64
+	}{
+		{client.CallbackFilter{}, 4}, {client.CallbackFilter{State: client.CallbackPending}, 2},
+		{client.CallbackFilter{State: client.CallbackRefused}, 1}, {client.CallbackFilter{State: client.CallbackAccepted}, 0},
+		{client.CallbackFilter{Type: countersign.TypeRequestWithdraw}, 1}, {client.CallbackFilter{TrackingID: "e"}, 1},
+		{client.CallbackFilter{Merchant: "m0", TxID: "tx-r", State: client.CallbackExhausted}, 0},
+	} {
+		if n, err := s.ResendMatching(ctx, nil, c.f, true, 200); err != nil || n != c.want {
+			t.Errorf("%+v selects %d, %v, want %d", c.f, n, err, c.want)
 		}
 	}
-	if n := finals(t, s, countersign.LaneNotify); n != [4]int64{2, 0, 0, 0} || lanesOf(t, s)[0].InFlight != 0 {
-		t.Errorf("ended: %v", n)
+	states := map[string]client.CallbackState{refused.ID: client.CallbackRefused, exhausted.ID: client.CallbackExhausted,
+		waits.ID: client.CallbackPending}
+	for _, byFilter := range []bool{false, true} {
+		now := db.Millis(300)
+		if byFilter { // all as before
+			now = 400
+			for _, c := range claim(t, s, countersign.LaneNotify, 350, 3) {
+				n := settlementOf(c)
+				n.State, n.Due, n.Counts, n.Held = states[c.ID], dayOf, true, true
+				must(s.Settle(ctx, []Settlement{n}, 351))(t)
+			}
+			again(t, s, claim(t, s, countersign.LaneWithdraw, 350, 1)[0], 351, dayOf)
+			if n, err := s.ResendMatching(ctx, nil, client.CallbackFilter{}, false, now); err != nil || n != 4 {
+				t.Errorf("by filter: %d, %v", n, err)
+			}
+		}
+		for _, c := range []Claimed{refused, exhausted, waits, ask} {
+			wake, stop := s.Watch(TopicOf(c.Type.Lane()))
+			for range 2 { // the second changes nothing
+				got := must(s.Resend(ctx, c.ID, now))(t)
+				if got.State != client.CallbackPending || got.Due != now || got.Failed != 0 || got.Settled != 0 || got.Deadline != db.Shown(c.Deadline) {
+					t.Errorf("resent: %+v", got)
+				}
+			}
+			if stop(); !byFilter {
+				woken(t, wake)
+			}
+		}
 	}
-	w, one := asked(t, s, "cb", 50_000, 500)
-	must(s.Settle(ctx, []Settlement{answer(one, countersign.DecisionDeclined, nil)}, 510))(t)
-	if _, err := s.Resend(ctx, w.Callback, 520); !errors.Is(err, db.ErrConflict) {
-		t.Errorf("asking again after a decision gives %v", err)
+	got := append(claim(t, s, countersign.LaneNotify, 401, 10), claim(t, s, countersign.LaneWithdraw, 401, 10)...)
+	for _, c := range got {
+		if c.Failed != 0 || c.Held != 0 || c.Attempt != 3 {
+			t.Errorf("claimed %+v", c)
+		}
 	}
-	if _, err := s.Resend(ctx, "m0."+strings.Repeat("0", 26), 1); !errors.Is(err, db.ErrNotFound) {
-		t.Errorf("resending nothing gives %v", err)
+	if n := finals(t, s, countersign.LaneNotify); len(got) != 4 || n != [4]int64{2, 0, 0, 0} || lanesOf(t, s)[0].InFlight != 3 {
+		t.Errorf("claimed %d; ended: %v", len(got), n)
+	}
+	for id, want := range map[string]error{got[0].ID: db.ErrConflict, ask.ID: db.ErrConflict, accepted.ID: db.ErrConflict,
+		w.Callback: db.ErrConflict, "m0." + strings.Repeat("0", 26): db.ErrNotFound} {
+		if _, err := s.Resend(ctx, id, 500); !errors.Is(err, want) {
+			t.Errorf("resending %s gives %v", id, err)
+		}
 	}
 }
 
@@ -172,90 +212,3 @@ func again(t testing.TB, s *Outbox, one Claimed, now, due db.Millis) {
 }
 
 const dayOf db.Millis = 24 * 3_600_000
-
-// testResendPending: what waits for its next attempt is due at once, and its schedule
-// begins anew; a withdrawal's question keeps its deadline.
-func testResendPending(t *testing.T, s *Outbox) {
-	addMerchants(t, s, 1, nil)
-	one := claimOne(t, s, "a", 100)
-	again(t, s, one, 110, 110+dayOf)
-	_, ask := asked(t, s, "cb", 2*dayOf, 120)
-	again(t, s, ask, 130, 130+dayOf)
-	for _, c := range []Claimed{one, ask} {
-		lane := c.Type.Lane()
-		if got := claim(t, s, lane, 200, 10); len(got) != 0 {
-			t.Errorf("claimed too early: %+v", got)
-		}
-		wake, stop := s.Watch(TopicOf(lane))
-		for range 2 { // the second changes nothing
-			got := must(s.Resend(ctx, c.ID, 200))(t)
-			if got.State != client.CallbackPending || got.Due != 200 || got.Failed != 0 || got.Attempt != 1 || got.Deadline != db.Shown(c.Deadline) {
-				t.Errorf("moved up: %+v", got)
-			}
-		}
-		<-wake
-		stop()
-		got := claim(t, s, lane, 200, 10)
-		if len(got) != 1 || got[0].ID != c.ID || got[0].Held != 0 {
-			t.Fatalf("claimed %+v", got)
-		}
-		if _, err := s.Resend(ctx, c.ID, 210); !errors.Is(err, db.ErrConflict) {
-			t.Errorf("what is sending: %v", err)
-		}
-		again(t, s, got[0], 220, 220+dayOf)
-	}
-	refused := ended(t, s, "r", client.CallbackRefused, 230)
-	for _, c := range []struct {
-		f    client.CallbackFilter
-		want int64
-	}{
-		{client.CallbackFilter{State: client.CallbackPending}, 2},
-		{client.CallbackFilter{Type: countersign.TypeRequestWithdraw}, 1},
-		{client.CallbackFilter{State: client.CallbackRefused}, 1},
-		{client.CallbackFilter{Merchant: "m0"}, 3},
-	} {
-		if n, err := s.ResendMatching(ctx, nil, c.f, true, 300); err != nil || n != c.want {
-			t.Errorf("%+v selects %d, %v, want %d", c.f, n, err, c.want)
-		}
-	}
-	if n, err := s.ResendMatching(ctx, nil, client.CallbackFilter{Merchant: "m0"}, false, 300); err != nil || n != 3 {
-		t.Errorf("resent %d, %v", n, err)
-	}
-	if n, err := s.ResendMatching(ctx, nil, client.CallbackFilter{Merchant: "m0"}, false, 301); err != nil || n != 0 {
-		t.Errorf("once more: %d, %v", n, err)
-	}
-	got := append(claim(t, s, countersign.LaneNotify, 302, 10), claim(t, s, countersign.LaneWithdraw, 302, 10)...)
-	if len(got) != 3 {
-		t.Errorf("claimed %d, want 3", len(got))
-	}
-	if n := finals(t, s, countersign.LaneNotify); n != [4]int64{} || lanesOf(t, s)[0].InFlight != 2 {
-		t.Errorf("ended: %v; refused was %s", n, refused.ID)
-	}
-}
-
-func testResendMatching(t *testing.T, s *Outbox) {
-	addMerchants(t, s, 1, nil)
-	for i := range 4 {
-		ended(t, s, fmt.Sprint("r", i), client.CallbackRefused, db.Millis(100+i))
-		ended(t, s, fmt.Sprint("e", i), client.CallbackExhausted, db.Millis(100+i))
-	}
-	settleAll(t, s, []Claimed{claimOne(t, s, "fine", 400)}, 400)
-	_, one := asked(t, s, "cb", 50_000, 500)
-	must(s.Settle(ctx, []Settlement{answer(one, countersign.DecisionDeclined, nil)}, 510))(t)
-	for i, f := range []client.CallbackFilter{{State: client.CallbackAccepted}, {Type: countersign.TypeRequestWithdraw}, {Merchant: "m0", TxID: "tx-r1", State: client.CallbackExhausted},
-		{TrackingID: "e2"}, {State: client.CallbackRefused}, {}} {
-		want := []int64{0, 0, 0, 1, 4, 3}[i]
-		for _, dryRun := range []bool{true, false} {
-			if n, err := s.ResendMatching(ctx, nil, f, dryRun, 700); err != nil || n != want {
-				t.Errorf("%+v, dry run %v: %d, %v, want %d", f, dryRun, n, err, want)
-			}
-		}
-	}
-	// These, and the one that tells of the declined withdrawal.
-	if got := claim(t, s, countersign.LaneNotify, 700, 100); len(got) != 9 {
-		t.Errorf("claimed %d", len(got))
-	}
-	if n := finals(t, s, countersign.LaneNotify); n != [4]int64{1, 0, 0, 0} {
-		t.Errorf("ended: %v", n)
-	}
-}

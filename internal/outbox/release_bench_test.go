@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/envelope"
 	"countersign/internal/db"
 )
 
@@ -20,7 +21,7 @@ func BenchmarkRelease(b *testing.B) {
 }
 
 func benchmarkRelease(b *testing.B, s *Outbox) {
-	pair, at := signingKey(b), func() db.Millis { return db.MillisOf(time.Now()) }
+	pair, at := envelope.GenerateSigningKey(), func() db.Millis { return db.MillisOf(time.Now()) }
 	addMerchants(b, s, 2, func(m *Merchant) {
 		if m.ID == "m1" {
 			m.AnswerKey = pair.PublicBase64()

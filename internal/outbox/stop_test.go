@@ -194,15 +194,13 @@ func testFreeze(t *testing.T, s *Outbox) {
 	}
 }
 
-// testReleaseStopped: nobody gets a permit during a stop, the holder of one included;
-// a foreign claim is told as ever.
+// testReleaseStopped: nobody gets a permit during a stop, the holder of one included; a foreign claim is told as ever.
 func testReleaseStopped(t *testing.T, s *Outbox) {
 	other := another(t, s)
 	addMerchants(t, s, 1, nil)
 	fresh, _ := confirmedWithdrawal(t, s, "fresh", 1000)
 	held, _ := confirmedWithdrawal(t, s, "held", 1100)
 	must(s.Release(ctx, held.ID, Holder{Claim: "a", Origin: "core"}, "p-held", 1200))(t)
-	foreign := 0
 	for _, stop := range []struct {
 		word       string
 		begin, end func(*Outbox) error
@@ -210,86 +208,60 @@ func testReleaseStopped(t *testing.T, s *Outbox) {
 		if err := stop.begin(other); err != nil {
 			t.Fatal(err)
 		}
-		for id, claim := range map[string]string{fresh.ID: "a", held.ID: "a"} {
-			if p, err := s.Release(ctx, id, Holder{Claim: claim, Origin: "core"}, "p", 1300); !errors.Is(err, db.ErrConflict) || !strings.Contains(err.Error(), stop.word) {
-				t.Errorf("%s: released %+v, %v", stop.word, p, err)
+		for _, c := range [][3]string{{fresh.ID, "a", stop.word}, {held.ID, "a", stop.word}, {held.ID, "b", "another holder"}} {
+			p, err := s.Release(ctx, c[0], Holder{Claim: c[1], Origin: "core"}, "p", 1300)
+			if !errors.Is(err, db.ErrConflict) || !strings.Contains(err.Error(), c[2]) {
+				t.Errorf("%s, %s: released %+v, %v", stop.word, c[1], p, err)
 			}
-		}
-		if _, err := s.Release(ctx, held.ID, Holder{Claim: "b", Origin: "core"}, "p", db.Millis(1400+4_000_000*foreign)); !errors.Is(err, db.ErrConflict) || !strings.Contains(err.Error(), "another holder") {
-			t.Errorf("%s: a foreign claim gives %v", stop.word, err)
-		}
-		foreign++
-		if w := must(s.Withdrawal(ctx, fresh.ID))(t); w.State != client.WithdrawalConfirmed || w.Holder != "" {
-			t.Errorf("%s: it is %+v", stop.word, w)
 		}
 		if err := stop.end(other); err != nil {
 			t.Fatal(err)
 		}
 	}
-	n := 0
-	for _, a := range must(endtest.Alarms(ctx, s))(t) {
-		if a.Kind == client.AlarmWalletDiffers {
-			n += int(a.Number)
+	if n := raisedOf(t, s, client.AlarmWalletDiffers); n != 2 {
+		t.Errorf("%d alarms of foreign claims", n)
+	}
+	for id, permit := range map[string]string{fresh.ID: "p", held.ID: "p-held"} {
+		p := must(s.Release(ctx, id, Holder{Claim: "a", Origin: "core"}, "p", 1500))(t)
+		if p.Permit != permit || p.Duplicate != (id == held.ID) {
+			t.Errorf("afterwards %+v", p)
 		}
-	}
-	if n != foreign {
-		t.Errorf("%d alarms of foreign claims, want %d", n, foreign)
-	}
-	if p := must(s.Release(ctx, fresh.ID, Holder{Claim: "a", Origin: "core"}, "p-fresh", 1500))(t); p.Permit != "p-fresh" || p.Duplicate {
-		t.Errorf("afterwards %+v", p)
-	}
-	if p := must(s.Release(ctx, held.ID, Holder{Claim: "a", Origin: "core"}, "p", 1500))(t); p.Permit != "p-held" || !p.Duplicate {
-		t.Errorf("afterwards %+v", p)
 	}
 }
 
-// testBlock: a confirmed withdrawal is blocked for ever, whatever else is stopped; any
-// other cannot be.
+// testBlock: a confirmed withdrawal is blocked for ever, whatever else is stopped; the first reason stands.
 func testBlock(t *testing.T, s *Outbox) {
 	addMerchants(t, s, 1, nil)
 	confirmed, _ := confirmedWithdrawal(t, s, "confirmed", 1000)
-	released, _ := confirmedWithdrawal(t, s, "released", 1100)
-	must(s.Release(ctx, released.ID, Holder{Claim: "a", Origin: "core"}, "p", 1200))(t)
 	awaiting := addWithdrawal(t, s, newWithdrawal("awaiting", 500_000, nil), 1200)
 	if err := errors.Join(pauseM0(s), freezeAll(s)); err != nil {
 		t.Fatal(err)
 	}
 	w := must(s.BlockWithdrawal(ctx, confirmed.ID, "a fraud", "tok_1", 1300))(t)
-	if w.State != client.WithdrawalBlocked || w.Decision != countersign.DecisionConfirmed || w.BlockedReason != "a fraud" || w.BlockedBy != "tok_1" || w.Ended != 1300 || w.Details == nil {
+	if w.State != client.WithdrawalBlocked || w.Decision != countersign.DecisionConfirmed || w.BlockedReason != "a fraud" ||
+		w.BlockedBy != "tok_1" || w.Ended != 1300 || w.Details == nil {
 		t.Errorf("blocked to %+v", w)
 	}
-	if again := must(s.BlockWithdrawal(ctx, confirmed.ID, "another reason", "tok_2", 1400))(t); !reflect.DeepEqual(again, w) {
+	if again := must(s.BlockWithdrawal(ctx, confirmed.ID, "another", "tok_2", 1400))(t); !reflect.DeepEqual(again, w) {
 		t.Errorf("again %+v", again)
 	}
 	if err := errors.Join(thawAll(s), resumeM0(s)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Release(ctx, confirmed.ID, Holder{Claim: "a", Origin: "core"}, "p", 1500); !errors.Is(err, db.ErrConflict) || !strings.Contains(err.Error(), "blocked") {
+	_, err := s.Release(ctx, confirmed.ID, Holder{Claim: "a", Origin: "core"}, "p", 1500)
+	if !errors.Is(err, db.ErrConflict) || !strings.Contains(err.Error(), "blocked") {
 		t.Errorf("releasing gives %v", err)
 	}
-	for _, id := range []string{released.ID, awaiting.ID} {
-		if _, err := s.BlockWithdrawal(ctx, id, "r", "tok_1", 1500); !errors.Is(err, db.ErrConflict) {
-			t.Errorf("blocking %s gives %v", id, err)
-		}
-	}
-	if _, err := s.BlockWithdrawal(ctx, "m0."+strings.Repeat("0", 26), "r", "tok_1", 1500); !errors.Is(err, db.ErrNotFound) {
-		t.Errorf("blocking nothing gives %v", err)
-	}
-	for _, reason := range []string{"", "a\x00"} {
-		if _, err := s.BlockWithdrawal(ctx, awaiting.ID, reason, "tok_1", 1500); !errors.Is(err, db.ErrInvalid) {
-			t.Errorf("reason %q gives %v", reason, err)
+	for _, c := range []struct {
+		id, reason string
+		want       error
+	}{{awaiting.ID, "r", db.ErrConflict}, {"m0." + strings.Repeat("0", 26), "r", db.ErrNotFound},
+		{awaiting.ID, "", db.ErrInvalid}, {awaiting.ID, "a\x00", db.ErrInvalid}} {
+		if _, err := s.BlockWithdrawal(ctx, c.id, c.reason, "tok_1", 1500); !errors.Is(err, c.want) {
+			t.Errorf("blocking %s because of %q gives %v", c.id, c.reason, err)
 		}
 	}
 	checkTold(t, s, w)
-	if got := must(s.Decisions(ctx, 0, 10))(t); len(got) != 2 || got[0].Withdrawal.State != client.WithdrawalBlocked {
-		t.Errorf("the feed has %+v", got)
-	}
-	if got := must(s.Stats(ctx))(t).Withdrawals; got[client.WithdrawalBlocked] != 1 || got[client.WithdrawalConfirmed] != 0 {
-		t.Errorf("numbers %v", got)
-	}
-	if list, _, err := s.Withdrawals(ctx, nil, client.WithdrawalFilter{Merchant: "m0", State: client.WithdrawalBlocked}, 10, ""); err != nil || len(list) != 1 {
-		t.Errorf("listed %+v, %v", list, err)
-	}
 }
 
 // testStopsAreInOrder: a freeze waits for a decision that is being made, and a decision
