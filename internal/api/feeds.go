@@ -21,6 +21,19 @@ type (
 	}
 )
 
+// Rows returns the handler of a list of numbered rows that a filter selects.
+func Rows[Filter, Row any](read func(ctx context.Context, f Filter, limit int, before int64) ([]Row, int64,
+	error)) Handler {
+	type query struct {
+		Filter Filter
+		SeqPage
+	}
+	return Handle(func(c *Call, q query, _ None) (client.List[Row], error) {
+		list, next, err := read(c.R.Context(), q.Filter, q.Limit, q.Cursor)
+		return client.List[Row]{Items: OrEmpty(list), Next: NextSeq(next)}, err
+	})
+}
+
 // NextSeq returns the member next of a list that SeqPage selects. It returns nil for 0, the end of the list.
 func NextSeq(seq int64) *string {
 	if seq == 0 {

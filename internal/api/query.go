@@ -26,13 +26,20 @@ type param struct {
 	fallback string
 }
 
-// paramsOf returns the fields with a query tag, including those of embedded structs. Their other tags are those of
-// the schemas.
+// paramsOf returns the fields with a query tag, including those of structs in it. Their other tags are those of the
+// schemas.
 func paramsOf(reg huma.Registry, t reflect.Type) []param {
 	var list []param
 	for _, f := range reflect.VisibleFields(t) {
 		name := f.Tag.Get("query")
-		if name == "" {
+		switch {
+		case name == "" && f.Type.Kind() == reflect.Struct && !f.Anonymous:
+			for _, p := range paramsOf(reg, f.Type) {
+				p.index = append(slices.Clone(f.Index), p.index...)
+				list = append(list, p)
+			}
+			continue
+		case name == "":
 			continue
 		}
 		list = append(list, param{

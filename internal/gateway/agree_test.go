@@ -45,45 +45,6 @@ func (r *rig) wantToldOf(after time.Duration, ids ...string) {
 	}
 }
 
-// TestAllOrdersThatWaitAreToldOf: however many wait, approval_waits stands for all of them, for those
-// that nobody can approve at once, and ends for those alone that do not wait any more.
-func TestAllOrdersThatWaitAreToldOf(t *testing.T) {
-	ctx := t.Context()
-	rules := &wordPolicy{effect: policy.Ask, approvals: 2}
-	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { rules.use(c) })
-	var ids []string
-	if err := r.db.Write(ctx, func(ctx context.Context, x *db.Tx) error {
-		for n := range 510 {
-			o := newOrder(n)
-			ids = append(ids, o.CallBackID)
-			if _, err := x.Exec(ctx, `INSERT INTO orders (call_back_id, tenant_user_id, address, chain_name, symbol, amount, labels, expires, state, created, updated)
-				VALUES ($1, $2, $3, $4, $5, $6, '', $7, 'held', $8, $8)`, o.CallBackID, o.TenantUserID, o.Address, o.ChainName, o.Symbol, o.Amount.String(),
-				int64(db.Never), int64(db.MillisOf(r.clock.now()))); err != nil {
-				return err
-			}
-		}
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	for _, after := range []time.Duration{0, time.Hour} { // one approver exists of two; and all wait for long
-		r.wantToldOf(after, ids...)
-		for _, i := range []int{0, 250, 500} {
-			if _, err := r.client.DeclineOrder(ctx, ids[i], "no"); err != nil {
-				t.Fatal(err)
-			}
-			ids = slices.Delete(ids, i, i+1)
-			r.wantToldOf(after, ids...)
-		}
-		r.named(r.client.url, "ann", client.RoleApprover)
-	}
-	r.wantToldOf(0)
-	rules.err = errors.New("the policy is away") // nobody knows whether it ended
-	r.wantToldOf(0)
-	r.wantToldOf(time.Hour, ids...)
-	r.wantToldOf(0, ids...)
-}
-
 // An order of which the policy wants two approvals is confirmed when two persons have given them,
 // and not before. TestTasksAgreeWithTheRule has who counts.
 func TestOrderOfTwoPersons(t *testing.T) {
@@ -117,6 +78,9 @@ func TestOrderOfTwoPersons(t *testing.T) {
 		}
 		r.wantToldOf(0)
 		r.wantToldOf(time.Hour, id(1))
+		rules.err = errors.New("the policy is away") // nobody knows whether it ended
+		r.wantToldOf(0, id(1))
+		rules.err = nil
 		r.wantToldOf(0)
 		approves(ann, 1, client.OrderHeld, 1)
 		approves(ann, 1, client.OrderHeld, 1)

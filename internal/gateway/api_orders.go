@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 
@@ -58,19 +59,13 @@ func (a *server) checkOrder(n client.NewOrder) error {
 	return faults.Err()
 }
 
-type orderQuery struct {
-	client.OrderFilter
-	api.SeqPage
-}
-
-func (a *server) orders(c *api.Call, q orderQuery, _ api.None) (client.List[client.Order], error) {
-	out := client.List[client.Order]{Items: []client.Order{}}
-	list, next, err := a.lists.Orders(c.R.Context(), q.OrderFilter, q.Limit, q.Cursor)
+func (a *server) orders(ctx context.Context, f client.OrderFilter, limit int, before int64) (orders []client.Order,
+	next int64, err error) {
+	list, next, err := a.lists.Orders(ctx, f, limit, before)
 	for _, o := range list {
-		out.Items = append(out.Items, o.Order)
+		orders = append(orders, o.Order)
 	}
-	out.Next = api.NextSeq(next)
-	return out, err
+	return orders, next, err
 }
 
 func (a *server) order(c *api.Call, _ api.None, _ api.None) (client.Order, error) {
@@ -81,24 +76,4 @@ func (a *server) order(c *api.Call, _ api.None, _ api.None) (client.Order, error
 func (a *server) cancelOrder(c *api.Call, _ api.None, in client.Decide) (client.Order, error) {
 	o, err := a.book.CancelOrder(c.R.Context(), c.R.PathValue("callBackId"), c.Token.ID, in.Reason, c.Now)
 	return o.Order, err
-}
-
-type callbackQuery struct {
-	client.InboxFilter
-	api.SeqPage
-}
-
-func (a *server) callbacks(c *api.Call, q callbackQuery, _ api.None) (client.List[client.InboxEntry], error) {
-	list, next, err := a.lists.Entries(c.R.Context(), q.InboxFilter, q.Limit, q.Cursor)
-	return client.List[client.InboxEntry]{Items: api.OrEmpty(list), Next: api.NextSeq(next)}, err
-}
-
-type addressQuery struct {
-	client.AddressFilter
-	api.SeqPage
-}
-
-func (a *server) addresses(c *api.Call, q addressQuery, _ api.None) (client.List[client.AddressEntry], error) {
-	list, next, err := a.lists.Addresses(c.R.Context(), q.AddressFilter, q.Limit, q.Cursor)
-	return client.List[client.AddressEntry]{Items: api.OrEmpty(list), Next: api.NextSeq(next)}, err
 }

@@ -84,13 +84,3 @@ func spentOf(b *book.Book) policy.SpentFunc {
 		return b.Spent(ctx, symbol, tenantUserID, db.MillisOf(since))
 	}
 }
-
-type depositSearch struct {
-	client.DepositSearch
-	api.SeqPage
-}
-
-func (a *server) searchDeposits(c *api.Call, q depositSearch, _ api.None) (client.List[client.DepositEntry], error) {
-	list, next, err := a.lists.SearchDeposits(c.R.Context(), q.DepositSearch, q.Limit, q.Cursor)
-	return client.List[client.DepositEntry]{Items: api.OrEmpty(list), Next: api.NextSeq(next)}, err
-}

@@ -85,16 +85,6 @@ func clean(text string) string {
 	}, text)
 }
 
-type refusedQuery struct {
-	client.RefusedFilter
-	api.SeqPage
-}
-
-func (a *server) refused(c *api.Call, q refusedQuery, _ api.None) (client.List[client.RefusedCallback], error) {
-	list, next, err := a.lists.RefusedList(c.R.Context(), q.RefusedFilter, q.Limit, q.Cursor)
-	return client.List[client.RefusedCallback]{Items: api.OrEmpty(list), Next: api.NextSeq(next)}, err
-}
-
 func (a *server) refusedCallback(c *api.Call, _ api.None, _ api.None) (client.RefusedCallback, error) {
 	id, err := seqOf(c.R.PathValue("id"))
 	if err != nil {

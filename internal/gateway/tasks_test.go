@@ -5,14 +5,12 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"countersign/client"
 	"countersign/countersigntest"
-	"countersign/internal/db"
 	"countersign/internal/policy"
 )
 
@@ -81,77 +79,85 @@ func (u user) open(t *testing.T, kind client.TaskKind) (ids []string) {
 	return ids
 }
 
-// TestTasksInPages: tasks of all kinds come the newest first, each once, whatever the size of the
-// pages, and leave the list of open ones once decided.
-func TestTasksInPages(t *testing.T) {
+// TestTasks: held deposits and orders are open tasks, whose state follows what people do; copies of one transfer are
+// credited by themselves alone. Package tasks has the pages, and the answers to many.
+func TestTasks(t *testing.T) {
 	eachRig(t, func(c *Config) { (&wordPolicy{effect: policy.Ask}).use(c) }, func(t *testing.T, r *rig) {
 		ctx := t.Context()
-		for n := range 5 {
-			again := countersigntest.Deposit(n + 1)
-			r.deliver(countersigntest.Deposit(n + 1))
+		for n := 1; n <= 2; n++ {
+			again := countersigntest.Deposit(n)
+			r.deliver(countersigntest.Deposit(n))
 			again.TrackingID += "-again"
 			r.deliver(again)
-			r.order(n + 1)
-			r.deliver(countersigntest.Withdrawal(n + 1))
+			r.order(n)
+			r.deliver(countersigntest.Withdrawal(n))
 			r.clock.advance(time.Second)
 		}
 		approver := r.withRole(r.client.url, client.RoleApprover)
-		var whole []string
-		for _, limit := range []int{1, 3, 200} {
-			var ids []string
-			opened := client.Time(db.Never)
-			for cursor := ""; ; {
-				p, err := approver.Tasks(ctx, client.TaskFilter{}, client.PageOptions{Limit: limit, Cursor: cursor})
-				if err != nil || len(p.Items) > limit {
-					t.Fatal(len(p.Items), err)
-				}
-				for _, x := range p.Items {
-					if x.Opened > opened || x.State != client.TaskOpen || x.Missing != 1 || len(x.Could) == 0 || x.MayNot != "" || strings.Join(x.May, " ") != "approve decline note" {
-						t.Errorf("%+v", x)
-					}
-					opened = x.Opened
-					ids = append(ids, x.ID)
-				}
-				if p.Next == nil {
-					break
-				}
-				cursor = *p.Next
+		open := func(want ...string) {
+			t.Helper()
+			if got := approver.open(t, ""); !slices.Equal(slices.Sorted(slices.Values(got)), want) {
+				t.Errorf("open are %q, want %q", got, want)
 			}
-			if len(ids) != 10 || whole != nil && strings.Join(ids, " ") != strings.Join(whole, " ") {
-				t.Fatalf("pages of %d: %q, others %q", limit, ids, whole)
-			}
-			whole = ids
 		}
-		if _, err := approver.DeclineTask(ctx, whole[0], "no"); err != nil {
+		open("deposit.2", "deposit.4", "order.order-1", "order.order-2")
+		for x, err := range client.All(ctx, approver.Tasks, client.TaskFilter{}) {
+			if err != nil || x.Missing != 1 || len(x.Could) == 0 || x.MayNot != "" || strings.Join(x.May, " ") != "approve decline note" {
+				t.Errorf("%+v, %v", x, err)
+			}
+		}
+		both := client.DecideTasks{IDs: []string{"deposit.2", "deposit.4"}, Reason: "looked at", DryRun: true}
+		for _, dry := range []bool{true, false} {
+			both.DryRun = dry
+			done, err := approver.ApproveTasks(ctx, both)
+			if err != nil || done.Done != 0 || done.LeftOut != 2 || !strings.Contains(done.Tasks[0].Why, "by itself") {
+				t.Fatalf("copies of one transfer were credited together: %+v, %v", done, err)
+			}
+		}
+		if _, err := approver.CreditDeposit(ctx, 2, "looked at"); err != nil {
 			t.Fatal(err)
 		}
-		if left := approver.open(t, ""); strings.Join(left, " ") != strings.Join(whole[1:], " ") {
-			t.Errorf("%q", left)
+		if done, err := approver.DeclineTasks(ctx, client.DecideTasks{IDs: []string{"deposit.4", "deposit.1", "deposit.99"}}); err != nil || done.Done != 1 {
+			t.Fatalf("%+v, %v", done, err)
+		}
+		open("order.order-1", "order.order-2")
+		if d, err := r.client.Deposit(ctx, 4); err != nil || d.State != client.DepositRejected {
+			t.Errorf("%+v, %v", d, err)
 		}
 		// An approved order is done, although its row waits for the service.
-		order := whole[slices.IndexFunc(whole, func(id string) bool { return strings.HasPrefix(id, "order.") && id != whole[0] })]
-		if _, err := approver.ApproveTask(ctx, order, "yes"); err != nil {
+		if _, err := approver.ApproveTask(ctx, "order.order-1", "yes"); err != nil {
 			t.Fatal(err)
 		}
-		if left := approver.open(t, ""); slices.Contains(left, order) || len(left) != len(whole)-2 {
-			t.Errorf("%s is open still: %q", order, left)
+		if _, err := approver.DeclineTask(ctx, "order.order-2", "no"); err != nil {
+			t.Fatal(err)
 		}
-		if p, err := approver.Tasks(ctx, client.TaskFilter{State: client.TaskDone}, client.PageOptions{}); err != nil || len(p.Items) != 1 || p.Items[0].ID != order {
-			t.Errorf("done are %+v, %v", p.Items, err)
-		}
-		p, err := approver.Tasks(ctx, client.TaskFilter{State: client.TaskDeclined}, client.PageOptions{})
-		if err != nil || len(p.Items) != 1 || p.Items[0].ID != whole[0] || len(p.Items[0].Votes) != 1 || p.Items[0].Votes[0].Verdict != "decline" || p.Items[0].Votes[0].Note != "no" || p.Items[0].Votes[0].Origin == "" {
-			t.Errorf("%+v, %v", p, err)
-		}
-		for _, wrong := range []string{"deposit", "deposit.", "deposit.x", "deposit.0", "none.1", "order.none", "release.a.b"} {
-			if _, err := approver.Task(ctx, wrong); err == nil {
-				t.Errorf("there is a task %s", wrong)
-			} else {
-				wantProblem(t, err, http.StatusNotFound)
+		open()
+		for state, want := range map[client.TaskState]string{client.TaskDone: "order.order-1", client.TaskDeclined: "order.order-2"} {
+			p, err := approver.Tasks(ctx, client.TaskFilter{State: state, Kind: client.TaskOrder}, client.PageOptions{})
+			if err != nil || len(p.Items) != 1 || p.Items[0].ID != want || len(p.Items[0].Votes) != 1 || p.Items[0].Votes[0].Origin == "" {
+				t.Errorf("%s are %+v, %v", state, p.Items, err)
 			}
 		}
-		_, err = approver.Tasks(ctx, client.TaskFilter{}, client.PageOptions{Cursor: "x"})
-		wantProblem(t, err, http.StatusUnprocessableEntity, "cursor")
+		for _, wrong := range []string{"deposit", "deposit.", "deposit.x", "deposit.0", "none.1", "order.none", "release.a.b"} {
+			_, err := approver.Task(ctx, wrong)
+			wantProblem(t, err, http.StatusNotFound)
+		}
+		// Notes are in the log too. Those about an order with a slash are found as well.
+		o := newOrder(3)
+		o.CallBackID = "o/1"
+		if _, err := r.app.AddOrder(ctx, o); err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range []string{"order.o/1", "deposit.1"} {
+			if task, err := approver.NoteTask(ctx, id, "seen on the chain"); err != nil || len(task.Votes) != 1 || task.Votes[0].Note != "seen on the chain" || task.Votes[0].Verdict != "" {
+				t.Errorf("%+v, %v", task, err)
+			}
+		}
+		_, err := approver.NoteTask(ctx, "deposit.9", "x")
+		wantProblem(t, err, http.StatusNotFound)
+		if r.records(`"order.noted"`) != 1 || r.records(`"deposit.noted"`) != 1 || r.records("seen on the chain") != 2 {
+			t.Error("the audit log has other notes")
+		}
 	})
 }
 
@@ -179,13 +185,6 @@ func TestTwoTransfers(t *testing.T) {
 			}
 		}
 	}
-}
-
-func seqIDs(seqs ...int64) (ids []string) {
-	for _, s := range seqs {
-		ids = append(ids, "deposit."+strconv.FormatInt(s, 10))
-	}
-	return ids
 }
 
 // firstOf returns the number of the first deposit that names the transfer of another one, as the
