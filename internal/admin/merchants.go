@@ -8,7 +8,6 @@ import (
 	"mime"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -165,26 +164,19 @@ type merchantPlace struct {
 	After string
 }
 
-func (p merchantPlace) String() string {
-	part := "failing"
-	if p.Rest {
-		part = "rest"
-	}
-	return fmt.Sprintf("%s.%d.%s", part, p.At, p.After)
-}
+const merchantCursor = "%t.%d.%s"
+
+func (p merchantPlace) String() string { return fmt.Sprintf(merchantCursor, p.Rest, p.At, p.After) }
 
 func merchantPlaceOf(cursor string, now db.Millis) (p merchantPlace, err error) {
 	if cursor == "" {
 		return merchantPlace{At: now}, nil
 	}
-	parts := strings.SplitN(cursor, ".", 3)
-	if len(parts) == 3 && (parts[0] == "failing" || parts[0] == "rest") && outbox.ValidMerchantID(parts[2]) {
-		at, err := strconv.ParseInt(parts[1], 10, 64)
-		if err == nil {
-			return merchantPlace{At: db.Millis(at), Rest: parts[0] == "rest", After: parts[2]}, nil
-		}
+	_, err = fmt.Sscanf(cursor, merchantCursor, &p.Rest, (*int64)(&p.At), &p.After)
+	if err != nil || !outbox.ValidMerchantID(p.After) {
+		return p, api.Invalid(api.At("query.cursor", "is not a cursor of this list"))
 	}
-	return p, api.Invalid(api.At("query.cursor", "is not a cursor of this list"))
+	return p, nil
 }
 
 func (s *Server) merchants(c *api.Call, q api.Page, _ api.None) (client.List[client.Merchant], error) {

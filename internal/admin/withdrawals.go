@@ -200,20 +200,32 @@ func (s *Server) reportOutcome(c *api.Call, id string, in client.Outcome) (clien
 	if err != nil {
 		return client.AcceptedWithdrawal{}, err
 	}
-	o, err := outcomeOf(w, in, c.Now)
-	if err != nil {
-		return client.AcceptedWithdrawal{}, err
+	done, errs, err := s.recordOutcomes(c, []outbox.Withdrawal{w}, func(int) client.Outcome { return in })
+	return done[0], cmp.Or(err, errs[0])
+}
+
+// recordOutcomes records the outcomes of withdrawals in one transaction. Each has its own result or error; the zero
+// withdrawal is one that does not exist.
+func (s *Server) recordOutcomes(c *api.Call, list []outbox.Withdrawal,
+	in func(int) client.Outcome) ([]client.AcceptedWithdrawal, []error, error) {
+	out, errs := make([]client.AcceptedWithdrawal, len(list)), make([]error, len(list))
+	var ends []outbox.Outcome
+	var at []int // the place of each in list
+	for i, w := range list {
+		o, err := outcomeOf(w, in(i), c.Now)
+		if errs[i] = err; err == nil {
+			ends, at = append(ends, o), append(at, i)
+		}
 	}
-	done, err := s.Outbox.RecordOutcomes(c.R.Context(), []outbox.Outcome{o}, c.Now)
-	if err == nil {
-		err = done[0].Err
+	done, err := s.Outbox.RecordOutcomes(c.R.Context(), ends, c.Now)
+	for n, r := range done {
+		if errs[at[n]] = r.Err; r.Err != nil {
+			continue
+		}
+		c.Trace(r.Withdrawal.CallBackID, r.Withdrawal.TrackingID)
+		out[at[n]] = client.AcceptedWithdrawal{Withdrawal: withdrawalOf(c, r.Withdrawal), Duplicate: r.Duplicate}
 	}
-	if err != nil {
-		return client.AcceptedWithdrawal{}, err
-	}
-	ended := done[0].Withdrawal
-	c.Trace(ended.CallBackID, ended.TrackingID)
-	return client.AcceptedWithdrawal{Withdrawal: withdrawalOf(c, ended), Duplicate: done[0].Duplicate}, nil
+	return out, errs, err
 }
 
 // outcomeFaults returns what is wrong with the outcome at place and no schema can find.
@@ -230,6 +242,9 @@ func outcomeFaults(in client.Outcome, place string) (faults api.Faults) {
 // outcomeOf returns the outbox's form of an outcome. Its callback is queued in the same transaction. The callback's
 // event id is the callBackId, which is unique at the merchant.
 func outcomeOf(w outbox.Withdrawal, in client.Outcome, now db.Millis) (outbox.Outcome, error) {
+	if w.ID == "" {
+		return outbox.Outcome{}, db.ErrNotFound
+	}
 	if w.Released == 0 || w.Details == nil {
 		return outbox.Outcome{}, api.NewProblem(http.StatusConflict,
 			fmt.Sprintf("the withdrawal is %s: only a released one has an outcome", w.State))

@@ -6,7 +6,6 @@ import (
 
 	"countersign/client"
 	"countersign/internal/api"
-	"countersign/internal/db"
 	"countersign/internal/outbox"
 )
 
@@ -102,34 +101,18 @@ func (s *Server) reportOutcomes(c *api.Call, _ api.None,
 	if err != nil {
 		return client.List[client.ReportedOutcome]{}, err
 	}
-	out := client.List[client.ReportedOutcome]{Items: make([]client.ReportedOutcome, len(list))}
-	var ends []outbox.Outcome
-	var at []int // the place of each in the request
-	for i, w := range list {
-		err := error(db.ErrNotFound)
-		var o outbox.Outcome
-		if w.ID != "" {
-			o, err = outcomeOf(w, in.list[i].Outcome, c.Now)
-		}
-		if err != nil {
-			out.Items[i].Error = s.itemError(c, err, in.place(i))
-			continue
-		}
-		ends, at = append(ends, o), append(at, i)
-	}
-	done, err := s.Outbox.RecordOutcomes(c.R.Context(), ends, c.Now)
+	done, errs, err := s.recordOutcomes(c, list, func(i int) client.Outcome { return in.list[i].Outcome })
 	if err != nil {
 		return client.List[client.ReportedOutcome]{}, err
 	}
-	for n, r := range done {
-		i := at[n]
-		if r.Err != nil {
-			out.Items[i].Error = s.itemError(c, r.Err, in.place(i))
+	out := client.List[client.ReportedOutcome]{Items: make([]client.ReportedOutcome, len(list))}
+	for i := range list {
+		if errs[i] != nil {
+			out.Items[i].Error = s.itemError(c, errs[i], in.place(i))
 			continue
 		}
 		c.Items++
-		c.Trace(r.Withdrawal.CallBackID, r.Withdrawal.TrackingID)
-		out.Items[i].Ended = &client.AcceptedWithdrawal{Withdrawal: withdrawalOf(c, r.Withdrawal), Duplicate: r.Duplicate}
+		out.Items[i].Ended = &done[i]
 	}
 	return out, nil
 }

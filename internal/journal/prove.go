@@ -23,20 +23,21 @@ SELECT r.seq, r.body FROM audit_subjects s JOIN audit_records r ON r.seq = s.seq
 WHERE s.subject = $1 AND s.seq < $2 ORDER BY s.seq DESC LIMIT CAST($3 AS BIGINT)`
 )
 
-// nodes reads the hashes of subtrees. Each is kept with the record that completes it.
-func (l *Log) nodes(ctx context.Context, list []node) ([]tlog.Hash, error) {
-	hashes := make([]tlog.Hash, len(list))
-	found := make([]bool, len(list))
-	reads := make([]db.Statement, len(list))
-	for i, n := range list {
-		reads[i] = db.Statement{SQL: hashesSQL, Args: []any{n.seq()}, Row: func(r db.Rows) error {
+// hashes reads the hashes of subtrees, by tlog.StoredHashIndex. Each is kept with the record that completes it.
+func (l *Log) hashes(ctx context.Context, indexes []int64) ([]tlog.Hash, error) {
+	hashes := make([]tlog.Hash, len(indexes))
+	missing := make([]int64, len(indexes)) // the number of its record, until it is found
+	reads := make([]db.Statement, len(indexes))
+	for i, index := range indexes {
+		level, place := tlog.SplitStoredHashIndex(index)
+		missing[i] = (place + 1) << level
+		reads[i] = db.Statement{SQL: hashesSQL, Args: []any{missing[i]}, Row: func(r db.Rows) error {
 			var kept []byte
 			if err := r.Scan(&kept); err != nil {
 				return err
 			}
-			of, ok := split(kept)
-			if found[i] = ok && n.level < len(of); found[i] {
-				hashes[i] = of[n.level]
+			if of, ok := split(kept); ok && level < len(of) {
+				hashes[i], missing[i] = of[level], 0
 			}
 			return nil
 		}}
@@ -44,27 +45,21 @@ func (l *Log) nodes(ctx context.Context, list []node) ([]tlog.Hash, error) {
 	if err := l.lists.Batch(ctx, reads); err != nil {
 		return nil, err
 	}
-	if i := slices.Index(found, false); i >= 0 {
-		return nil, fmt.Errorf("%w: record %d or its hashes are missing", ErrBroken, list[i].seq())
+	if i := slices.IndexFunc(missing, func(seq int64) bool { return seq != 0 }); i >= 0 {
+		return nil, fmt.Errorf("%w: record %d or its hashes are missing", ErrBroken, missing[i])
 	}
 	return hashes, nil
 }
 
 // edgeAt returns the edge of the tree of the first size records.
 func (l *Log) edgeAt(ctx context.Context, size int64) (edge, error) {
-	hashes, err := l.nodes(ctx, subtrees(size))
+	hashes, err := l.hashes(ctx, subtrees(size))
 	return edge{size, hashes}, err
 }
 
 // reader returns a reader of the hashes that proofs need.
 func (l *Log) reader(ctx context.Context) tlog.HashReader {
-	return tlog.HashReaderFunc(func(indexes []int64) ([]tlog.Hash, error) {
-		list := make([]node, len(indexes))
-		for i, index := range indexes {
-			list[i].level, list[i].place = tlog.SplitStoredHashIndex(index)
-		}
-		return l.nodes(ctx, list)
-	})
+	return tlog.HashReaderFunc(func(indexes []int64) ([]tlog.Hash, error) { return l.hashes(ctx, indexes) })
 }
 
 // mostPage is how many bytes the records of a page have together at most, unless a single one is longer.

@@ -49,23 +49,14 @@ func edgeOf(size int64, joined []byte) (e edge, ok bool) {
 	return edge{size, hashes}, whole && size >= 0 && len(hashes) == bits.OnesCount64(uint64(size))
 }
 
-// node is a subtree: the place-th of those with 1<<level records.
-type node struct {
-	level int
-	place int64
-}
-
-// seq returns the number of the record that completes n.
-func (n node) seq() int64 { return (n.place + 1) << n.level }
-
-// subtrees returns the complete subtrees at the edge of a tree, the largest first.
-func subtrees(size int64) (list []node) {
+// subtrees returns the complete subtrees at the edge of a tree, the largest first, by tlog.StoredHashIndex.
+func subtrees(size int64) (indexes []int64) {
 	for level := 62; level >= 0; level-- {
 		if size>>level&1 == 1 {
-			list = append(list, node{level, size>>level - 1})
+			indexes = append(indexes, tlog.StoredHashIndex(level, size>>level-1))
 		}
 	}
-	return list
+	return indexes
 }
 
 // join writes hashes one after the other.

@@ -4,6 +4,8 @@ package tasks
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -390,29 +392,19 @@ var errCursor = api.Invalid(api.At("query.cursor", "is not a cursor of this list
 // readCursor reads the place in each source. A source that is not in a cursor has ended.
 func readCursor(text string) (map[string]string, error) {
 	at := map[string]string{}
-	if text == "" {
-		return at, nil
-	}
-	for part := range strings.SplitSeq(text, "~") {
-		name, cursor, ok := strings.Cut(part, ":")
-		if !ok {
-			return nil, errCursor
-		}
-		at[name] = cursor
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || text != "" && json.Unmarshal(raw, &at) != nil {
+		return nil, errCursor
 	}
 	return at, nil
 }
 
 // writeCursor inverts readCursor; nil: all sources have ended.
 func writeCursor(at map[string]string) *string {
-	var parts []string
-	for name, cursor := range at {
-		parts = append(parts, name+":"+cursor)
-	}
-	if len(parts) == 0 {
+	if len(at) == 0 {
 		return nil
 	}
-	slices.Sort(parts)
-	text := strings.Join(parts, "~")
+	raw, _ := json.Marshal(at) // texts
+	text := base64.RawURLEncoding.EncodeToString(raw)
 	return &text
 }
