@@ -98,8 +98,8 @@ type API struct {
 	document  func() (json.RawMessage, error)
 	tokens    tokens
 	leaving   atomic.Bool
-	notReady  atomic.Value // the detail of the last /readyz answer that was not 200
-	reads     *reads
+	notReady  atomic.Value  // the detail of the last /readyz answer that was not 200
+	patience  time.Duration // readPatience; tests shorten it
 	guesses   *guesses
 	ends      *guesses // counts the ends of sign-ins that began here
 	ending    chan struct{}
@@ -116,7 +116,7 @@ func New(c Config, routes []Route) (*API, error) {
 	tags := commonTags(c.Self)
 	maps.Copy(tags, c.Tags)
 	c.Tags = tags
-	a := &API{c: c, mux: http.NewServeMux(), reads: newReads(), guesses: newGuesses(guessRate, allGuessRate),
+	a := &API{c: c, mux: http.NewServeMux(), patience: readPatience, guesses: newGuesses(guessRate, allGuessRate),
 		ends: newGuesses(endRate, rate.Inf), ending: make(chan struct{}, endsMost)}
 	a.stopping, a.stop = context.WithCancel(context.Background())
 	a.tokens.known, a.tokens.bounds = map[[sha256.Size]byte]knownToken{}, map[string]*bounds{}

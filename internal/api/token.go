@@ -72,9 +72,8 @@ type tokens struct {
 
 // bounds limits the calls of one token.
 type bounds struct {
-	calls  *rate.Limiter
-	reads  chan struct{} // holds a value for each read that runs or waits for reads.all
-	queued chan struct{} // holds a value for each read that runs or waits
+	calls *rate.Limiter
+	reads chan struct{} // holds a value for each read that runs
 }
 
 type knownToken struct {
@@ -238,7 +237,7 @@ func (a *API) boundsOf(id string) *bounds {
 	b := a.tokens.bounds[id]
 	if b == nil {
 		b = &bounds{rate.NewLimiter(rate.Limit(a.c.RatePerSecond), max(1, int(a.c.RatePerSecond))),
-			make(chan struct{}, maxTokenReads), make(chan struct{}, maxQueued)}
+			make(chan struct{}, maxTokenReads)}
 		a.tokens.bounds[id] = b
 	}
 	return b
