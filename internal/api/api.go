@@ -102,7 +102,6 @@ type API struct {
 	patience  time.Duration // readPatience; tests shorten it
 	guesses   *guesses
 	ends      *guesses // counts the ends of sign-ins that began here
-	ending    chan struct{}
 	stopping  context.Context
 	stop      context.CancelFunc
 }
@@ -117,7 +116,7 @@ func New(c Config, routes []Route) (*API, error) {
 	maps.Copy(tags, c.Tags)
 	c.Tags = tags
 	a := &API{c: c, mux: http.NewServeMux(), patience: readPatience, guesses: newGuesses(guessRate, allGuessRate),
-		ends: newGuesses(endRate, rate.Inf), ending: make(chan struct{}, endsMost)}
+		ends: newGuesses(endRate, rate.Inf)}
 	a.stopping, a.stop = context.WithCancel(context.Background())
 	a.tokens.known, a.tokens.bounds = map[[sha256.Size]byte]knownToken{}, map[string]*bounds{}
 	a.registry = huma.NewMapRegistry("#/components/schemas/", schemaName)

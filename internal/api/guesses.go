@@ -31,24 +31,9 @@ var errGuesses = func() error {
 	return p
 }()
 
-const (
-	endRate  = 10 // ends of sign-ins that began here, a second, from one address
-	endsMost = 32 // at once, of all addresses
-)
-
-// admitEnd waits until the end of a sign-in may ask the provider. It is called only for callers with the sealed state
-// of a sign-in that began here, so strangers cannot delay them. The caller must call done.
-func (c *Call) admitEnd() (done func(), err error) {
-	if now, from := c.a.c.Now(), guesser(c.R); !c.a.ends.take(from, now) {
-		return nil, errGuesses
-	}
-	select {
-	case c.a.ending <- struct{}{}:
-		return func() { <-c.a.ending }, nil
-	case <-c.R.Context().Done():
-		return nil, c.R.Context().Err()
-	}
-}
+// endRate is how many ends of sign-ins that began here one address may send a second. They are counted apart from
+// guesses, so strangers cannot delay them.
+const endRate = 10
 
 // guesses counts requests without a valid token, by address and in total. If there are too many, the database is not
 // asked about tokens that cannot be valid.

@@ -115,11 +115,9 @@ func (k *Tokens) finishProvider(c *Call, _ None, in client.ProviderReturn) (out 
 		}
 		return out, errSignInOld
 	}
-	done, err := c.admitEnd()
-	if err != nil {
-		return out, err
+	if !c.a.ends.take(guesser(c.R), c.a.c.Now()) {
+		return out, errGuesses
 	}
-	defer done()
 	once := "provider " + s.State[:22]
 	if ended, err := k.d.SessionEnded(ctx, once); err != nil || ended {
 		return out, cmp.Or(err, error(errSignInOld))
