@@ -2,14 +2,15 @@ package api
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"mime"
+	"net"
 	"net/http"
 	"reflect"
-	"regexp"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -21,6 +22,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 	"countersign/internal/web"
 )
 
@@ -68,8 +70,6 @@ func (c *Call) Concerns(merchant string) {
 		c.merchant = "several"
 	}
 }
-
-var idText = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
 
 // Vote returns what the caller says now about a thing: the reason of an approval, or a note.
 func (c *Call) Vote(text string) db.Vote {
@@ -344,3 +344,63 @@ func (w *Recorder) Write(b []byte) (int, error) {
 
 // Unwrap lets http.ResponseController reach the connection.
 func (w *Recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// Sees reports whether the caller may know of the merchant. A token that is bound to others must not learn that it
+// exists.
+func (c *Call) Sees(merchant string) bool { return c.Token.Sees(merchant) }
+
+// acting returns the context of a call whose token is known. With it the audit log names who acted.
+func (c *Call) acting() context.Context { return journal.By(c.R.Context(), c.actor()) }
+
+// actor returns the holder of the call's token, with the caller's address.
+func (c *Call) actor() journal.Actor {
+	address, _, err := net.SplitHostPort(c.R.RemoteAddr)
+	if err != nil {
+		address = c.R.RemoteAddr
+	}
+	a := actorOf(c.Token)
+	a.Address = address
+	return a
+}
+
+const (
+	// maxTokenReads is how many reads of one token run at once. It is less than the connections that the lists of an
+	// end have together (db.DB.ForLists), so that callers who read in a loop leave some to the others.
+	maxTokenReads = 3
+	readPatience  = 2 * time.Second // how long a read waits at most
+	readTimeout   = 10 * time.Second
+)
+
+// errReads is the problem of a read that waited too long.
+var errReads = busy("too many reads at once; repeat the request later")
+
+// beginRead waits until a call may read, and limits the time of the read. A call that changes something does not
+// wait.
+func (c *Call) beginRead() error {
+	if c.rt.open() || c.R.Method != http.MethodGet {
+		return nil
+	}
+	reads, whole := c.a.boundsOf(c.Token.ID).reads, c.R
+	patience, enough := context.WithTimeoutCause(whole.Context(), c.a.patience, errReads)
+	defer enough()
+	select {
+	case reads <- struct{}{}:
+	case <-patience.Done():
+		return context.Cause(patience)
+	}
+	ctx, cancel := context.WithTimeout(whole.Context(), readTimeout)
+	c.R = whole.WithContext(ctx)
+	c.endRead = func() {
+		cancel()
+		<-reads
+		c.R, c.endRead = whole, nil
+	}
+	return nil
+}
+
+// stopRead ends the turn that beginRead began.
+func (c *Call) stopRead() {
+	if c.endRead != nil {
+		c.endRead()
+	}
+}

@@ -127,30 +127,12 @@ func findChange(ctx context.Context, q db.Querier, id string) (c Change, err err
 	return list[0], nil
 }
 
-// Find returns a change. It returns db.ErrNotFound if there is none that the token by may see.
-func (k *Changes) Find(ctx context.Context, id string, by Token) (Change, error) {
-	c, err := findChange(ctx, k.c.DB, id)
-	if err == nil && !c.visible(by) {
-		return Change{}, db.ErrNotFound
-	}
-	return c, err
-}
+const changesWaitSQL = `SELECT 1 FROM tokens WHERE approver = 1 AND id <> $1 LIMIT 1`
 
-// List returns changes in the given state that the token by may see, the newest first and only those before cursor.
-// An empty merchant means all merchants.
-func (k *Changes) List(ctx context.Context, state client.TaskState, merchant string, by Token, cursor string,
-	limit int) ([]Change, error) {
-	var where db.Conditions
-	where.Add("state = ?", string(state))
-	if of := by.BoundTo(); of != nil {
-		where.Add("merchant {in}?{end}", k.c.DB.Dialect().List(of))
-	}
-	if merchant != "" {
-		where.Add("merchant = ?", merchant)
-	}
-	if cursor != "" {
-		where.Add("id < ?", cursor)
-	}
-	order := ` ORDER BY id DESC LIMIT CAST(` + where.Arg(limit) + ` AS BIGINT)`
-	return readChanges(ctx, k.c.DB, where.Where()+order, where.Args...)
+// ChangesWait reports whether changes wait for an approver. They do once a token or a person other than except had
+// the role approver. They still wait after that token expires or is revoked, since one person could otherwise decide
+// alone. Only EndApprovers ends the waiting.
+func ChangesWait(ctx context.Context, q db.Querier, except string) (bool, error) {
+	var one int
+	return db.One(ctx, q, changesWaitSQL, []any{except}, &one)
 }

@@ -444,3 +444,31 @@ func (k *Changes) announce(ctx context.Context, t *db.Tx, c *Change, now db.Mill
 	return db.RaiseAlarms(ctx, t, []client.Alarm{{Merchant: c.Merchant, Kind: client.AlarmControlChanged,
 		Subject: c.ID + " " + what, First: now}})
 }
+
+// Find returns a change. It returns db.ErrNotFound if there is none that the token by may see.
+func (k *Changes) Find(ctx context.Context, id string, by Token) (Change, error) {
+	c, err := findChange(ctx, k.c.DB, id)
+	if err == nil && !c.visible(by) {
+		return Change{}, db.ErrNotFound
+	}
+	return c, err
+}
+
+// List returns changes in the given state that the token by may see, the newest first and only those before cursor.
+// An empty merchant means all merchants.
+func (k *Changes) List(ctx context.Context, state client.TaskState, merchant string, by Token, cursor string,
+	limit int) ([]Change, error) {
+	var where db.Conditions
+	where.Add("state = ?", string(state))
+	if of := by.BoundTo(); of != nil {
+		where.Add("merchant {in}?{end}", k.c.DB.Dialect().List(of))
+	}
+	if merchant != "" {
+		where.Add("merchant = ?", merchant)
+	}
+	if cursor != "" {
+		where.Add("id < ?", cursor)
+	}
+	order := ` ORDER BY id DESC LIMIT CAST(` + where.Arg(limit) + ` AS BIGINT)`
+	return readChanges(ctx, k.c.DB, where.Where()+order, where.Args...)
+}

@@ -3,12 +3,14 @@ package api
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
 
 	"countersign/client"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 )
 
 // Common holds what the routes of both ends need from an end. The zero value makes a table for Operations, which only
@@ -77,22 +79,6 @@ func (o Common) Routes() []Route {
 		{get, "/healthz", "healthz", Open, Whole, 200, o.Healthz, "Say that the process runs", nil},
 		{get, "/readyz", "readyz", Open, Whole, 200, o.Readyz, "Say whether " + o.End + " can work", []int{503}},
 		{get, "/openapi.json", "openapi", Open, Whole, 200, Handle(document), "Show this document", nil},
-	}
-}
-
-// commonTags returns the texts of the collections that both ends have. An end's own text takes precedence.
-func commonTags(end string) map[string]string {
-	return map[string]string{
-		"alarms":    "Alarms, for a person to look at",
-		"audit":     "The audit log: what happened, who did it, and proofs that nothing of it was changed",
-		"stats":     "Numbers",
-		"search":    "One search over everything",
-		"nodes":     "The processes of " + end,
-		"epoch":     "Since which restore from a backup the database is what it is",
-		"signin":    "Signing in with the company's identity provider",
-		"tokens":    "The tokens of this API",
-		"tasks":     "What waits for persons, and their answers",
-		"operation": "Probes, metrics and this document",
 	}
 }
 
@@ -190,4 +176,41 @@ func inexact(f client.Found) int {
 		return 0
 	}
 	return 1
+}
+
+// auditFeed selects a part of the log.
+type auditFeed struct {
+	After int64 `query:"after" minimum:"0" default:"0" doc:"seq of the last record that the reader has; 0: none"`
+	Limit int   `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"most records to answer, 1 to 1,000; also no more than some 4 MB of them"`
+}
+
+// auditFrom names an earlier checkpoint.
+type auditFrom struct {
+	From int64 `query:"from" minimum:"0" default:"0" doc:"number of records of an earlier checkpoint, to prove that its log is the beginning of this one; 0: none"`
+}
+
+// auditID names what records are about.
+type auditID struct {
+	ID     string `query:"id" required:"true" minLength:"1" maxLength:"2048" doc:"id of a withdrawal, a callback, a merchant, a token; of the gateway, the callBackId of an order or deposit: and its number; 1 to 2,048 characters"`
+	Before int64  `query:"before" minimum:"0" default:"0" doc:"records before this number; 0: the newest"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"most records to answer, 1 to 1,000"`
+}
+
+// auditPage returns a part of the log.
+func (o Common) auditPage(c *Call, q auditFeed, _ None) (client.AuditPage, error) {
+	return o.Audit.Page(c.R.Context(), q.After, q.Limit)
+}
+
+// auditAbout returns the newest records about an id.
+func (o Common) auditAbout(c *Call, q auditID, _ None) (client.List[client.AuditEntry], error) {
+	return o.Audit.About(c.R.Context(), q.ID, q.Before, q.Limit)
+}
+
+// auditCheckpoint signs the log in its present state.
+func (o Common) auditCheckpoint(c *Call, q auditFrom, _ None) (client.AuditProof, error) {
+	p, err := o.Audit.Checkpoint(c.R.Context(), q.From)
+	if errors.Is(err, journal.ErrFrom) {
+		err = Invalid(At("query.from", "is above the number of records in the log: the checkpoint is of another log, or this one was set back"))
+	}
+	return p, err
 }

@@ -1,8 +1,6 @@
 package api
 
 import (
-	"context"
-	"crypto/sha256"
 	"hash/maphash"
 	"net/http"
 	"net/netip"
@@ -31,7 +29,7 @@ var errGuesses = func() error {
 	return p
 }()
 
-// endRate is how many ends of sign-ins that began here one address may send a second. They are counted apart from
+// endRate is how many ends of sign-ins that began here one address may send a second. They are counted beside
 // guesses, so strangers cannot delay them.
 const endRate = 10
 
@@ -83,25 +81,4 @@ func guesser(r *http.Request) netip.Addr {
 		a = p.Addr()
 	}
 	return a
-}
-
-// mayBeValid reports whether a token with this hash may have been valid within tokenTTL. It reads the tokens at most
-// once in tokenTTL, however many guesses arrive.
-func (a *API) mayBeValid(r *http.Request, hash [sha256.Size]byte, now time.Time) (bool, error) {
-	g := a.guesses
-	g.validMu.Lock()
-	defer g.validMu.Unlock()
-	if g.valid == nil || now.Sub(g.asked) >= tokenTTL || now.Before(g.asked) {
-		ctx, cancel := context.WithTimeout(r.Context(), readTimeout)
-		defer cancel()
-		list, err := a.c.Tokens.List(ctx)
-		if err != nil {
-			return false, err
-		}
-		g.valid, g.asked = map[string]bool{}, now
-		for _, t := range list {
-			g.valid[t.Fingerprint] = g.valid[t.Fingerprint] || t.Revoked == 0
-		}
-	}
-	return g.valid[fingerprintOf(hash[:])], nil
 }

@@ -328,3 +328,39 @@ func (o *identities) claims(ctx context.Context, p *oidc.Provider, token *oauth2
 	}
 	return claims, sub, nil
 }
+
+// personOf returns the person whom the claims describe. It returns errNoRole if no group has a role here; the
+// person's other members are set even then.
+func (o *identities) personOf(sub string, claims map[string]json.RawMessage) (person, error) {
+	if !subjectText.MatchString(sub) {
+		return person{}, fmt.Errorf("%w: its subject is empty, longer than 255 characters or not printable", errRefused)
+	}
+	p := person{Subject: o.c.Issuer + " " + sub}
+	text := func(claim string) (s string) {
+		_ = json.Unmarshal(claims[claim], &s)
+		return cleanName(s)
+	}
+	name, login := text("name"), text("preferred_username")
+	if login == "" {
+		login = text("email")
+	}
+	switch {
+	case name == "" || name == login:
+		p.Name = login
+	case login == "":
+		p.Name = name
+	default:
+		p.Name = name + " (" + login + ")"
+	}
+	if p.Name == "" {
+		p.Name = cleanName(sub)
+	}
+	groups := claimAt(claims, o.c.Claim)
+	switch p.Role, p.Merchants, p.Group = roleOf(o.groups, groupsOf(groups)); {
+	case p.Role != "":
+		return p, nil
+	case groups == nil && leftOut(claims):
+		return p, errLeftOut
+	}
+	return p, errNoRole
+}

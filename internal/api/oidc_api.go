@@ -2,7 +2,6 @@ package api
 
 import (
 	"cmp"
-	"context"
 	"crypto/subtle"
 	"errors"
 	"fmt"
@@ -12,9 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/oauth2"
-
 	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
 
 	"countersign/client"
 	"countersign/internal/db"
@@ -170,16 +168,4 @@ func (k *Tokens) refused(c *Call, who person, err error) error {
 		return errNotSigned
 	}
 	return away(err)
-}
-
-// roleless ends the sessions and the rights of a person who has no role any more, by the provider's groups.
-func (k *Tokens) roleless(ctx context.Context, who person, now db.Millis) error {
-	of, _, err := personRow(ctx, k.d, who)
-	if errors.Is(err, db.ErrNotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return k.endSession(ctx, of, everySession, errNoRole.Error(), now)
 }

@@ -30,16 +30,6 @@ func (p person) root() string {
 	return "oidc_" + base64.RawURLEncoding.EncodeToString(sum[:15])
 }
 
-// shownSubject returns the person of a token as the API and the audit log show it. It returns "" for a token that no
-// sign-in made, which a program has, or somebody to whom it was given.
-func (t Token) shownSubject() string {
-	_, sub, _ := strings.Cut(t.Subject, " ")
-	if sub == "" {
-		return ""
-	}
-	return "oidc:" + sub
-}
-
 // groupRow is a row of the table that maps groups to roles.
 type groupRow struct {
 	group     string
@@ -158,42 +148,6 @@ func leftOut(claims map[string]json.RawMessage) bool {
 
 // subjectText matches the id of a person: printable ASCII, by OpenID Connect.
 var subjectText = regexp.MustCompile(`^[!-~]{1,255}$`)
-
-// personOf returns the person whom the claims describe. It returns errNoRole if no group has a role here; the
-// person's other members are set even then.
-func (o *identities) personOf(sub string, claims map[string]json.RawMessage) (person, error) {
-	if !subjectText.MatchString(sub) {
-		return person{}, fmt.Errorf("%w: its subject is empty, longer than 255 characters or not printable", errRefused)
-	}
-	p := person{Subject: o.c.Issuer + " " + sub}
-	text := func(claim string) (s string) {
-		_ = json.Unmarshal(claims[claim], &s)
-		return cleanName(s)
-	}
-	name, login := text("name"), text("preferred_username")
-	if login == "" {
-		login = text("email")
-	}
-	switch {
-	case name == "" || name == login:
-		p.Name = login
-	case login == "":
-		p.Name = name
-	default:
-		p.Name = name + " (" + login + ")"
-	}
-	if p.Name == "" {
-		p.Name = cleanName(sub)
-	}
-	groups := claimAt(claims, o.c.Claim)
-	switch p.Role, p.Merchants, p.Group = roleOf(o.groups, groupsOf(groups)); {
-	case p.Role != "":
-		return p, nil
-	case groups == nil && leftOut(claims):
-		return p, errLeftOut
-	}
-	return p, errNoRole
-}
 
 // maxPersonName is the longest part of a person's name, in characters.
 const maxPersonName = 90

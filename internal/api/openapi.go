@@ -66,26 +66,6 @@ var ownMember = regexp.MustCompile(`,"patternDescription":"([^"\\]|\\.)*"`)
 // document's security.
 var anybody = []map[string][]string{}
 
-// tagOf returns the tag of a path: its collection, or "operation" outside /v1.
-func tagOf(path string) string {
-	if rest, ok := strings.CutPrefix(path, "/v1/"); ok {
-		collection, _, _ := strings.Cut(rest, "/")
-		return collection
-	}
-	return "operation"
-}
-
-// oneOf returns the name of one thing of a collection.
-func oneOf(collection string) string {
-	switch collection {
-	case "addresses":
-		return "address"
-	case "refused":
-		return "refused callback"
-	}
-	return strings.TrimSuffix(collection, "s")
-}
-
 // meanings describes the error statuses in the document.
 var meanings = map[int]string{
 	http.StatusBadRequest:            "the body is not JSON, or could not be read",
@@ -102,8 +82,6 @@ var meanings = map[int]string{
 	http.StatusServiceUnavailable:    "this end cannot work at the moment; repeat the request later",
 	http.StatusInsufficientStorage:   "the disk of this end's database is full; nothing was changed; repeat the request when it has room",
 }
-
-var pathMember = regexp.MustCompile(`\{(\w+)\}`)
 
 // Operation describes the route in the document.
 func (rt *Endpoint) Operation() *huma.Operation {
@@ -153,4 +131,20 @@ func (rt *Endpoint) Operation() *huma.Operation {
 		}
 	}
 	return op
+}
+
+// commonTags returns the texts of the collections that both ends have. An end's own text takes precedence.
+func commonTags(end string) map[string]string {
+	return map[string]string{
+		"alarms":    "Alarms, for a person to look at",
+		"audit":     "The audit log: what happened, who did it, and proofs that nothing of it was changed",
+		"stats":     "Numbers",
+		"search":    "One search over everything",
+		"nodes":     "The processes of " + end,
+		"epoch":     "Since which restore from a backup the database is what it is",
+		"signin":    "Signing in with the company's identity provider",
+		"tokens":    "The tokens of this API",
+		"tasks":     "What waits for persons, and their answers",
+		"operation": "Probes, metrics and this document",
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -51,6 +52,8 @@ func (f Faults) Err() error {
 // not logged as a failure.
 var ErrStopping = errors.New("stopping")
 
+const typeProblem = "application/problem+json"
+
 const noSuchThing = "there is no such thing"
 
 // statuses maps errors to statuses. The first row that matches decides. A row without a detail shows the error's own
@@ -74,9 +77,8 @@ var statuses = []struct {
 	{context.DeadlineExceeded, http.StatusServiceUnavailable, "END is too busy"},
 }
 
-// ProblemOf returns the Problem that the caller sees for err. An error that is not in the table becomes a 500 without
-// its cause, which only the log has.
-func (a *API) ProblemOf(err error) *client.Problem {
+// problemOf is API.ProblemOf of the end that is called self. own maps the end's own errors and may be nil.
+func problemOf(err error, self string, own func(error) *client.Problem) *client.Problem {
 	var p *client.Problem
 	if errors.As(err, &p) {
 		return p
@@ -86,8 +88,8 @@ func (a *API) ProblemOf(err error) *client.Problem {
 		return NewProblem(http.StatusRequestEntityTooLarge, "",
 			At("body", fmt.Sprintf("is longer than %d bytes", tooLarge.Limit)))
 	}
-	if a.c.ProblemOf != nil {
-		if p := a.c.ProblemOf(err); p != nil {
+	if own != nil {
+		if p := own(err); p != nil {
 			return p
 		}
 	}
@@ -95,7 +97,7 @@ func (a *API) ProblemOf(err error) *client.Problem {
 		if !errors.Is(err, row.is) {
 			continue
 		}
-		p := NewProblem(row.status, strings.Replace(row.detail, "END", a.c.Self, 1))
+		p := NewProblem(row.status, strings.Replace(row.detail, "END", self, 1))
 		if errors.Is(err, context.DeadlineExceeded) {
 			p.RetryAfter = time.Second
 		}
@@ -117,7 +119,7 @@ func (a *API) ProblemOf(err error) *client.Problem {
 		}
 		return p
 	}
-	return NewProblem(http.StatusInternalServerError, a.c.Self+" failed; its log says why")
+	return NewProblem(http.StatusInternalServerError, self+" failed; its log says why")
 }
 
 // WriteProblem answers with p.
@@ -148,4 +150,13 @@ func EncodeJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	return e.Encode(v)
+}
+
+var idText = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
+
+// busy returns a 503 for a cause that may pass within a second.
+func busy(detail string) *client.Problem {
+	p := NewProblem(http.StatusServiceUnavailable, detail)
+	p.RetryAfter = time.Second
+	return p
 }

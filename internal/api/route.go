@@ -4,7 +4,9 @@ import (
 	"context"
 	"net/http"
 	"reflect"
+	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -13,9 +15,8 @@ import (
 
 // Media types of requests and answers.
 const (
-	TypeJSON    = "application/json"
-	TypeMerge   = "application/merge-patch+json"
-	typeProblem = "application/problem+json"
+	TypeJSON  = "application/json"
+	TypeMerge = "application/merge-patch+json"
 )
 
 // Route is one row of a table of routes.
@@ -203,4 +204,48 @@ func some(t reflect.Type) reflect.Type {
 		return nil
 	}
 	return t
+}
+
+func (rt *Endpoint) open() bool { return slices.Contains(rt.Roles, anyone) }
+
+// Scope says how a route limits a token that is bound to merchants.
+type Scope int
+
+const (
+	// Whole: the route concerns all merchants. A bound token may not call it.
+	Whole Scope = iota
+	// ByPath: the path names the merchant, see Config.Concerns. For a bound token, other merchants do not exist.
+	ByPath
+	// ByHandler: the handler calls Call.Sees.
+	ByHandler
+)
+
+// tagOf returns the tag of a path: its collection, or "operation" outside /v1.
+func tagOf(path string) string {
+	if rest, ok := strings.CutPrefix(path, "/v1/"); ok {
+		collection, _, _ := strings.Cut(rest, "/")
+		return collection
+	}
+	return "operation"
+}
+
+// oneOf returns the name of one thing of a collection.
+func oneOf(collection string) string {
+	switch collection {
+	case "addresses":
+		return "address"
+	case "refused":
+		return "refused callback"
+	}
+	return strings.TrimSuffix(collection, "s")
+}
+
+var pathMember = regexp.MustCompile(`\{(\w+)\}`)
+
+// Fresh marks an act that moves money or decides on it. A person must have signed in within the last five minutes, so
+// a browser that was left open or a stolen session is not enough. A token has no sign-in and passes. Every such act
+// has Fresh in the tables of routes.
+func Fresh(h Handler) Handler {
+	h.fresh = true
+	return h
 }

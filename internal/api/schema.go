@@ -12,13 +12,6 @@ import (
 	"countersign/internal/strictjson"
 )
 
-// The formats that checkText and checkNumber know.
-const (
-	formatTime     = "date-time"   // checked by time.Parse; years 1971 to 9999
-	formatDecimal  = "decimal"     // checked by countersign.ParseAmount
-	FormatDuration = "go-duration" // checked by time.ParseDuration
-)
-
 // MaxFaults is the most faults that one answer lists.
 const MaxFaults = 20
 

@@ -137,3 +137,10 @@ func listed(values []any) string {
 	}
 	return strings.Join(texts, ", ")
 }
+
+// The formats that checkText and checkNumber know.
+const (
+	formatTime     = "date-time"   // checked by time.Parse; years 1971 to 9999
+	formatDecimal  = "decimal"     // checked by countersign.ParseAmount
+	FormatDuration = "go-duration" // checked by time.ParseDuration
+)

@@ -2,13 +2,12 @@ package api
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,36 +24,6 @@ type TokenStore interface {
 	ByHash(ctx context.Context, hash [sha256.Size]byte) (Token, error)
 	BySession(ctx context.Context, secret string) (Token, error)
 	List(ctx context.Context) ([]Token, error)
-}
-
-const tokenPrefix = "cst_"
-
-// MintToken returns a new secret for its owner, and the hash that the database stores.
-func MintToken() (secret client.Secret, hash [sha256.Size]byte) {
-	text := tokenPrefix + RandomText(32)
-	return client.Secret(text), HashToken(text)
-}
-
-// IsToken reports whether secret has the form of a token.
-func IsToken(secret string) bool {
-	return strings.HasPrefix(secret, tokenPrefix) && len(secret) >= len(tokenPrefix)+32
-}
-
-// HashToken returns the hash under which a token is stored.
-func HashToken(secret string) [sha256.Size]byte { return sha256.Sum256([]byte(secret)) }
-
-// NewStoreToken returns the record of a token that no other token made, with a new id. Store it with a hash from
-// MintToken.
-func NewStoreToken(name string, role client.Role, now db.Millis) Token {
-	id := "tok_" + RandomText(9)
-	return Token{ID: id, Name: name, Role: role, Created: now, Root: id}
-}
-
-// RandomText returns n random bytes in base64url. Reading them never fails.
-func RandomText(n int) string {
-	b := make([]byte, n)
-	_, _ = rand.Read(b)
-	return base64.RawURLEncoding.EncodeToString(b)
 }
 
 // tokenTTL is how long another node may still accept a revoked token. A session of the console ends at most a second
@@ -94,26 +63,6 @@ func (t *tokens) forget() {
 	defer t.mu.Unlock()
 	clear(t.known)
 	t.drops++
-}
-
-var (
-	errToken   = NewProblem(http.StatusUnauthorized, "a valid token is needed: Authorization: Bearer TOKEN")
-	errRevoked = NewProblem(http.StatusUnauthorized, "the token was revoked")
-	errExpired = NewProblem(http.StatusUnauthorized, "the token has expired")
-)
-
-// Valid reports whether the token is neither revoked nor expired.
-func (t Token) Valid(now db.Millis) bool { return t.ended(now) == nil }
-
-// ended returns why a known token is no longer valid. It returns nil if the token is valid.
-func (t *Token) ended(now db.Millis) *client.Problem {
-	switch {
-	case t.Revoked != 0:
-		return errRevoked
-	case t.Expires != 0 && now >= t.Expires:
-		return errExpired
-	}
-	return nil
 }
 
 // admit returns an error if the caller has no valid token, lacks a role that the route needs, or exceeds the rate
@@ -245,3 +194,59 @@ func (a *API) boundsOf(id string) *bounds {
 
 // ForgetTokens makes this node look up all tokens anew, so that a revocation takes effect at once.
 func (c *Call) ForgetTokens() { c.a.tokens.forget() }
+
+// mayCall returns an error if the role or the merchants of a valid token do not allow the route. merchant is the one
+// in the path.
+func (rt *Endpoint) mayCall(t Token, merchant string) error {
+	switch {
+	case !slices.Contains(rt.Roles, t.Role):
+		return NewProblem(http.StatusForbidden, fmt.Sprintf("the token has the role %s; this needs %s", t.Role,
+			wordsOf(rt.Roles, " or ")))
+	case t.Merchants == "":
+		return nil
+	case rt.Scope == Whole:
+		return NewProblem(http.StatusForbidden, "the token is bound to some merchants: this needs one for all of them")
+	case rt.Scope == ByPath && !t.Sees(merchant):
+		return db.ErrNotFound
+	}
+	return nil
+}
+
+// mayBeValid reports whether a token with this hash may have been valid within tokenTTL. It reads the tokens at most
+// once in tokenTTL, however many guesses arrive.
+func (a *API) mayBeValid(r *http.Request, hash [sha256.Size]byte, now time.Time) (bool, error) {
+	g := a.guesses
+	g.validMu.Lock()
+	defer g.validMu.Unlock()
+	if g.valid == nil || now.Sub(g.asked) >= tokenTTL || now.Before(g.asked) {
+		ctx, cancel := context.WithTimeout(r.Context(), readTimeout)
+		defer cancel()
+		list, err := a.c.Tokens.List(ctx)
+		if err != nil {
+			return false, err
+		}
+		g.valid, g.asked = map[string]bool{}, now
+		for _, t := range list {
+			g.valid[t.Fingerprint] = g.valid[t.Fingerprint] || t.Revoked == 0
+		}
+	}
+	return g.valid[fingerprintOf(hash[:])], nil
+}
+
+// freshFor is the greatest age of the last sign-in of a person who decides on money.
+const freshFor db.Millis = 5 * 60_000
+
+// errAgain asks the person to sign in again, in the form of RFC 9470.
+var errAgain = &client.Problem{Status: http.StatusUnauthorized, Title: http.StatusText(http.StatusUnauthorized),
+	Code: client.CodeSignInAgain, Detail: "you signed in more than five minutes ago: sign in again at the identity provider, then repeat this"}
+
+// CheckFresh makes the check of Fresh, for a handler that needs it only in some cases.
+func (c *Call) CheckFresh() error {
+	if t := c.Token; t.Subject == "" || c.Now >= t.signedIn-freshFor && c.Now < t.signedIn+freshFor {
+		return nil
+	}
+	if !c.W.Answered() {
+		c.W.Header().Set("WWW-Authenticate", `Bearer error="insufficient_user_authentication", max_age="300"`)
+	}
+	return errAgain
+}

@@ -95,37 +95,6 @@ func (k *Changes) createToken(known func(c *Call, id string) error) Handler {
 	})
 }
 
-// mayMake returns an error for a token whose effect nobody could undo or decide on. While changes do not wait, a
-// token is made at once and only an admin may make one. Otherwise an operator could make a token that does what an
-// operator may not.
-func (k *Changes) mayMake(ctx context.Context, c *Call, t Token) error {
-	any, err := k.mayMakeAny(ctx, c.Token)
-	if err != nil {
-		return err
-	}
-	if !any {
-		return NewProblem(http.StatusForbidden, "as long as there is no approver, only an admin's token can make tokens")
-	}
-	if t.Role == client.RoleApprover && t.Merchants != "" {
-		list, err := k.tokens.List(ctx)
-		if err == nil && !slices.ContainsFunc(list, func(t Token) bool {
-			return t.Role == client.RoleApprover && t.Valid(c.Now) && t.Merchants == ""
-		}) {
-			err = Invalid(At("body.merchants", "binds the first approver, and nobody could decide for the other merchants: make an approver for all of them first"))
-		}
-		return err
-	}
-	return nil
-}
-
-// mayMakeAny reports whether a token whose role can make tokens may do so now.
-func (k *Changes) mayMakeAny(ctx context.Context, t Token) (bool, error) {
-	if t.Role == client.RoleAdmin {
-		return true, nil
-	}
-	return ChangesWait(ctx, k.c.DB, "")
-}
-
 // tokenMembers describes a token for people.
 func tokenMembers(t Token) map[string]string {
 	m := map[string]string{"name": t.Name, "role": string(t.Role), "merchants": "all", "expires": "never"}
@@ -168,16 +137,6 @@ func (k *Changes) revokeToken() Handler {
 		}
 		return none, &client.Proposed{Task: change.TaskID()}, nil
 	})
-}
-
-const changesWaitSQL = `SELECT 1 FROM tokens WHERE approver = 1 AND id <> $1 LIMIT 1`
-
-// ChangesWait reports whether changes wait for an approver. They do once a token or a person other than except had
-// the role approver. They still wait after that token expires or is revoked, since one person could otherwise decide
-// alone. Only EndApprovers ends the waiting.
-func ChangesWait(ctx context.Context, q db.Querier, except string) (bool, error) {
-	var one int
-	return db.One(ctx, q, changesWaitSQL, []any{except}, &one)
 }
 
 const endApproversSQL = `

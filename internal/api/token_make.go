@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -54,13 +55,6 @@ func (c *Call) newToken(in client.NewToken, known func(c *Call, id string) error
 	return t, faults.Err()
 }
 
-// ShownToken returns a token as the API shows it.
-func ShownToken(t Token) client.Token {
-	return client.Token{ID: t.ID, Name: t.Name, Role: t.Role, Merchants: t.BoundTo(), MadeBy: t.Maker,
-		Fingerprint: t.Fingerprint, Created: TimeOf(t.Created), Expires: TimeOf(t.Expires), Revoked: TimeOf(t.Revoked),
-		Hourly: t.Hourly, Subject: t.shownSubject()}
-}
-
 // self returns the caller's token and the operations that it may call now.
 func (k *Changes) self(c *Call, _ None, _ None) (out client.Self, err error) {
 	out = client.Self{Token: ShownToken(c.Token), May: []string{}}
@@ -90,8 +84,33 @@ func (k *Changes) listTokens(c *Call, _ None, _ None) (client.List[client.Token]
 	return out, err
 }
 
-// Within reports whether t is bound only to merchants that other may see.
-func (t Token) Within(other Token) bool {
-	return other.Merchants == "" || t.Merchants != "" &&
-		!slices.ContainsFunc(t.BoundTo(), func(m string) bool { return !other.Sees(m) })
+// mayMake returns an error for a token whose effect nobody could undo or decide on. While changes do not wait, a
+// token is made at once and only an admin may make one. Otherwise an operator could make a token that does what an
+// operator may not.
+func (k *Changes) mayMake(ctx context.Context, c *Call, t Token) error {
+	any, err := k.mayMakeAny(ctx, c.Token)
+	if err != nil {
+		return err
+	}
+	if !any {
+		return NewProblem(http.StatusForbidden, "as long as there is no approver, only an admin's token can make tokens")
+	}
+	if t.Role == client.RoleApprover && t.Merchants != "" {
+		list, err := k.tokens.List(ctx)
+		if err == nil && !slices.ContainsFunc(list, func(t Token) bool {
+			return t.Role == client.RoleApprover && t.Valid(c.Now) && t.Merchants == ""
+		}) {
+			err = Invalid(At("body.merchants", "binds the first approver, and nobody could decide for the other merchants: make an approver for all of them first"))
+		}
+		return err
+	}
+	return nil
+}
+
+// mayMakeAny reports whether a token whose role can make tokens may do so now.
+func (k *Changes) mayMakeAny(ctx context.Context, t Token) (bool, error) {
+	if t.Role == client.RoleAdmin {
+		return true, nil
+	}
+	return ChangesWait(ctx, k.c.DB, "")
 }

@@ -3,8 +3,14 @@ package api
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"net/http"
+	"slices"
+	"strings"
 
 	"countersign/client"
 	"countersign/internal/db"
@@ -152,4 +158,115 @@ func revokeToken(ctx context.Context, t *db.Tx, id string, now db.Millis, guarde
 		return err
 	}
 	return journal.Add(ctx, t, journal.Record{Kind: recordTokenRevoked, At: now, About: []string{id}})
+}
+
+// The beginnings of the secrets of a token, and of a session of a person.
+const (
+	tokenPrefix    = "cst_"
+	providerPrefix = "cso_"
+)
+
+// MintToken returns a new secret for its owner, and the hash that the database stores.
+func MintToken() (secret client.Secret, hash [sha256.Size]byte) {
+	text := tokenPrefix + RandomText(32)
+	return client.Secret(text), HashToken(text)
+}
+
+// IsToken reports whether secret has the form of a token.
+func IsToken(secret string) bool {
+	return strings.HasPrefix(secret, tokenPrefix) && len(secret) >= len(tokenPrefix)+32
+}
+
+// HashToken returns the hash under which a token is stored.
+func HashToken(secret string) [sha256.Size]byte { return sha256.Sum256([]byte(secret)) }
+
+// NewStoreToken returns the record of a token that no other token made, with a new id. Store it with a hash from
+// MintToken.
+func NewStoreToken(name string, role client.Role, now db.Millis) Token {
+	id := "tok_" + RandomText(9)
+	return Token{ID: id, Name: name, Role: role, Created: now, Root: id}
+}
+
+// RandomText returns n random bytes in base64url. Reading them never fails.
+func RandomText(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b)
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// Valid reports whether the token is neither revoked nor expired.
+func (t Token) Valid(now db.Millis) bool { return t.ended(now) == nil }
+
+// ended returns why a known token is no longer valid. It returns nil if the token is valid.
+func (t *Token) ended(now db.Millis) *client.Problem {
+	switch {
+	case t.Revoked != 0:
+		return errRevoked
+	case t.Expires != 0 && now >= t.Expires:
+		return errExpired
+	}
+	return nil
+}
+
+var (
+	errToken   = NewProblem(http.StatusUnauthorized, "a valid token is needed: Authorization: Bearer TOKEN")
+	errRevoked = NewProblem(http.StatusUnauthorized, "the token was revoked")
+	errExpired = NewProblem(http.StatusUnauthorized, "the token has expired")
+)
+
+// Sees reports whether the token is bound to no merchant or to this one.
+func (t Token) Sees(merchant string) bool {
+	return t.Merchants == "" || slices.Contains(t.BoundTo(), merchant)
+}
+
+// BoundTo returns the ids of the merchants that the token is bound to. It returns nil if the token is not bound.
+func (t Token) BoundTo() []string {
+	if t.Merchants == "" {
+		return nil
+	}
+	return strings.Split(t.Merchants, " ")
+}
+
+// Within reports whether t is bound only to merchants that other may see.
+func (t Token) Within(other Token) bool {
+	return other.Merchants == "" || t.Merchants != "" &&
+		!slices.ContainsFunc(t.BoundTo(), func(m string) bool { return !other.Sees(m) })
+}
+
+// ShownToken returns a token as the API shows it.
+func ShownToken(t Token) client.Token {
+	return client.Token{ID: t.ID, Name: t.Name, Role: t.Role, Merchants: t.BoundTo(), MadeBy: t.Maker,
+		Fingerprint: t.Fingerprint, Created: TimeOf(t.Created), Expires: TimeOf(t.Expires), Revoked: TimeOf(t.Revoked),
+		Hourly: t.Hourly, Subject: t.shownSubject()}
+}
+
+// shownSubject returns the person of a token as the API and the audit log show it. It returns "" for a token that no
+// sign-in made, which a program has, or somebody to whom it was given.
+func (t Token) shownSubject() string {
+	_, sub, _ := strings.Cut(t.Subject, " ")
+	if sub == "" {
+		return ""
+	}
+	return "oidc:" + sub
+}
+
+// The kinds of records about tokens.
+const (
+	recordTokenCreated = "token.created"
+	recordTokenRevoked = "token.revoked"
+)
+
+// tokenRecord is the data of a record about a token.
+type tokenRecord struct {
+	Name      string      `json:"name,omitempty"`
+	Role      client.Role `json:"role,omitempty"`
+	Merchants []string    `json:"merchants,omitempty"`
+	Maker     string      `json:"maker,omitempty"`
+	Expires   int64       `json:"expires,omitempty"`
+	Hourly    int64       `json:"depositsPerHour,omitempty"`
+}
+
+// actorOf returns the holder of a token.
+func actorOf(t Token) journal.Actor {
+	return journal.Actor{Token: t.ID, Subject: t.shownSubject(), Name: t.Name, Role: string(t.Role)}
 }
