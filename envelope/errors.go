@@ -45,31 +45,15 @@ var (
 	ErrSeal = errors.New("sealing failed")
 )
 
-// The errors of ParseKey and GenerateKey, wrapped with advice what to try.
+// The errors of keys.
 var (
+	// ErrKey is wrapped by the errors of ParseKey and GenerateKey, ErrSigningKey by those of ParseSigningKey. They say
+	// what to try and never repeat the data.
+	ErrKey        = errors.New("not a usable RSA key")
+	ErrSigningKey = errors.New("not an Ed25519 key")
+
 	// ErrKeyMissing: a nil or zero Key was used.
 	ErrKeyMissing = errors.New("no key")
-
-	// ErrKeyFormat: the data is not one key in a form that ParseKey takes.
-	ErrKeyFormat = errors.New("not a key")
-
-	// ErrKeyType: the key is not an RSA key.
-	ErrKeyType = errors.New("not an RSA key")
-
-	// ErrKeyEncrypted: the key is encrypted with a passphrase.
-	ErrKeyEncrypted = errors.New("key is encrypted")
-
-	// ErrKeySize: the modulus is outside MinBits to MaxBits.
-	ErrKeySize = errors.New("key size not allowed")
-
-	// ErrKeyExponent: the public exponent is below 65537, even or above 2³¹−1.
-	ErrKeyExponent = errors.New("public exponent not allowed")
-
-	// ErrKeyInvalid: the numbers of the key do not fit together.
-	ErrKeyInvalid = errors.New("key is damaged")
-
-	// ErrKeyAmbiguous: the data holds keys of different pairs.
-	ErrKeyAmbiguous = errors.New("more than one key")
 )
 
 // BlockError says which block did not open with the public part, and why. Every holder of the public

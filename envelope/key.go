@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"math/big"
 
 	"filippo.io/bigmod"
@@ -63,14 +64,14 @@ type parts struct {
 
 // GenerateKey makes a pair with a modulus of that many bits and the public
 // exponent 65537. bits is a multiple of 8 from MinBits to MaxBits, else
-// ErrKeySize. 2048 is the size to choose; 1024 is for peers that demand it
+// ErrKey. 2048 is the size to choose; 1024 is for peers that demand it
 // (PROTOCOL.md, Keys).
 func GenerateKey(bits int) (*Key, error) {
 	if err := checkBits(bits); err != nil {
 		return nil, err
 	}
 	if bits%8 != 0 {
-		return nil, fmt.Errorf("%w: %d bits are not a whole number of bytes; use 2048", ErrKeySize, bits)
+		return nil, fmt.Errorf("%w: %d bits are not a whole number of bytes; use 2048", ErrKey, bits)
 	}
 	private, err := rsa.GenerateKey(rand.Reader, bits)
 	if err != nil {
@@ -87,7 +88,7 @@ func newKey(public *rsa.PublicKey, private *rsa.PrivateKey) (*Key, error) {
 	}
 	spki, err := x509.MarshalPKIXPublicKey(public)
 	if err != nil {
-		return nil, fmt.Errorf("%w: its public part does not encode", ErrKeyInvalid)
+		return nil, fmt.Errorf("%w: its public part does not encode", ErrKey)
 	}
 	digest := sha256.Sum256(spki)
 	p := &parts{
@@ -100,7 +101,7 @@ func newKey(public *rsa.PublicKey, private *rsa.PrivateKey) (*Key, error) {
 	}
 	if public.N.BitLen() <= bigmodBits {
 		if p.modulus, err = bigmod.NewModulus(p.n); err != nil {
-			return nil, fmt.Errorf("%w: its modulus does not work", ErrKeyInvalid)
+			return nil, fmt.Errorf("%w: its modulus does not work", ErrKey)
 		}
 	}
 	p.publicOnly = p.key()
@@ -140,7 +141,7 @@ func (p *parts) openPrivate(padding Padding, block []byte) ([]byte, error) {
 func checkBits(bits int) error {
 	if bits < MinBits || bits > MaxBits {
 		return fmt.Errorf("%w: %d bits; use %d to %d, and 2048 where the peer leaves the choice",
-			ErrKeySize, bits, MinBits, MaxBits)
+			ErrKey, bits, MinBits, MaxBits)
 	}
 	return nil
 }
@@ -149,16 +150,16 @@ func checkBits(bits int) error {
 // their size first, so that absurd numbers cost no computation.
 func checkPublic(n, e *big.Int) error {
 	if n.Sign() <= 0 {
-		return fmt.Errorf("%w: its modulus is not positive", ErrKeyInvalid)
+		return fmt.Errorf("%w: its modulus is not positive", ErrKey)
 	}
 	if err := checkBits(n.BitLen()); err != nil {
 		return err
 	}
 	if e.Cmp(big.NewInt(MinExponent)) < 0 || e.Cmp(big.NewInt(maxExponent)) > 0 || e.Bit(0) == 0 {
-		return fmt.Errorf("%w: it must be odd, from %d to %d; make a new pair", ErrKeyExponent, MinExponent, maxExponent)
+		return fmt.Errorf("%w: its public exponent must be odd, from %d to %d; make a new pair", ErrKey, MinExponent, maxExponent)
 	}
 	if n.Bit(0) == 0 {
-		return fmt.Errorf("%w: its modulus is even", ErrKeyInvalid)
+		return fmt.Errorf("%w: its modulus is even", ErrKey)
 	}
 	return nil
 }
@@ -225,7 +226,7 @@ func (k *Key) PublicPEM() []byte {
 	if !k.ready() {
 		return nil
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: labelSPKI, Bytes: k.p().spki})
+	return pem.EncodeToMemory(&pem.Block{Type: labelPublic, Bytes: k.p().spki})
 }
 
 // PrivatePEM returns both parts as a PEM "PRIVATE KEY" (PKCS#8, not encrypted). It fails with ErrDirection if k has no
@@ -239,7 +240,27 @@ func (k *Key) PrivatePEM() ([]byte, error) {
 	}
 	der, err := pkcs8(k.p().private)
 	if err != nil {
-		return nil, fmt.Errorf("%w: its private part does not encode", ErrKeyInvalid)
+		return nil, fmt.Errorf("%w: its private part does not encode", ErrKey)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: labelPKCS8, Bytes: der}), nil
+	return pem.EncodeToMemory(&pem.Block{Type: labelPrivate, Bytes: der}), nil
 }
+
+// String returns the size of k, its parts and the first 16 digits of its fingerprint, never its numbers.
+func (k Key) String() string {
+	p := k.p()
+	if p == nil {
+		return "RSA key (none)"
+	}
+	part := "public"
+	if p.private != nil {
+		part = "private"
+	}
+	return fmt.Sprintf("RSA-%d %s key, fingerprint %s…", p.public.N.BitLen(), part, p.fingerprint[:16])
+}
+
+// Format writes String for every verb and flag, so that no verb reaches the
+// numbers.
+func (k Key) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, k.String()) }
+
+// MarshalText is String, for every encoding that asks for text. Only ParseKey reads a Key.
+func (k Key) MarshalText() ([]byte, error) { return []byte(k.String()), nil }

@@ -145,30 +145,27 @@ func TargetURI(u *url.URL) string {
 	return scheme + "://" + host + u.RequestURI()
 }
 
-// component is one covered part of a message: a header, if its name does not begin with
-// @, or a derived one. Its Item has the name and the parameters.
-type component struct {
-	name   string
-	params []param
-}
-
-type param struct {
-	name  string
-	value any
-}
+// The covered parts of a message: headers, and derived ones, which begin with @. They are written as they stand in the
+// signature base.
+const (
+	partMethod  = `"@method"`
+	partTarget  = `"@target-uri"`
+	partStatus  = `"@status"`
+	partDigest  = `"content-digest"`
+	partType    = `"content-type"`
+	partRequest = `"signature";req;key="` + linkLabel + `"` // the signature of the request that is answered
+)
 
 var (
-	requestComponents = []component{{name: "@method"}, {name: "@target-uri"}, {name: "content-digest"},
-		{name: "content-type"}}
-	responseComponents = []component{{name: "@status"}, {name: "content-digest"}, {name: "content-type"},
-		{name: "signature", params: []param{{"req", true}, {"key", linkLabel}}}}
+	requestComponents  = []string{partMethod, partTarget, partDigest, partType}
+	responseComponents = []string{partStatus, partDigest, partType, partRequest}
 )
 
 func (r LinkRequest) component(name string) (string, error) {
 	switch name {
-	case "@method":
+	case partMethod:
 		return r.Method, nil
-	case "@target-uri":
+	case partTarget:
 		u, err := url.Parse(r.URL)
 		if err != nil || u.Host == "" {
 			return "", errors.New("the URL is not absolute")
@@ -180,9 +177,9 @@ func (r LinkRequest) component(name string) (string, error) {
 
 func (r LinkResponse) component(name string) (string, error) {
 	switch name {
-	case "@status":
+	case partStatus:
 		return strconv.Itoa(r.Status), nil
-	case "signature":
+	case partRequest:
 		m, err := labelled(r.Request, HeaderSignature)
 		if err != nil {
 			return "", errors.New("the request has no signature to answer")
@@ -197,6 +194,7 @@ func (r LinkResponse) component(name string) (string, error) {
 }
 
 func headerComponent(h http.Header, name string) (string, error) {
+	name = strings.Trim(name, `"`)
 	values := h.Values(name)
 	if len(values) == 0 {
 		return "", fmt.Errorf("there is no %s", http.CanonicalHeaderKey(name))
@@ -270,17 +268,17 @@ func checkDigest(h http.Header, body []byte) (opened []byte, err error) {
 }
 
 // base returns the signature base of RFC 9421, section 2.5.
-func base(covered []component, of func(name string) (string, error), params string) ([]byte, error) {
+func base(covered []string, of func(name string) (string, error), params string) ([]byte, error) {
 	var b bytes.Buffer
 	for _, c := range covered {
-		value, err := of(c.name)
+		value, err := of(c)
 		if err != nil {
 			return nil, err
 		}
 		// A line end in a value could forge another component. net/http lets none through, but a message that is
 		// verified again later comes from a file.
 		if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
-			return nil, fmt.Errorf("%s has a control character", c.name)
+			return nil, fmt.Errorf("%s has a control character", c)
 		}
 		fmt.Fprintf(&b, "%s: %s\n", c, value)
 	}
@@ -288,27 +286,14 @@ func base(covered []component, of func(name string) (string, error), params stri
 	return b.Bytes(), nil
 }
 
-// String returns the identifier of c as it stands in the signature base.
-func (c component) String() string {
-	s := strconv.Quote(c.name) // names are ASCII letters, - and @
-	for _, p := range c.params {
-		if p.value == true {
-			s += ";" + p.name
-		} else {
-			s += fmt.Sprintf(";%s=%q", p.name, p.value)
-		}
-	}
-	return s
-}
-
-func (k *SigningKey) sign(h http.Header, covered []component, tag string, now time.Time,
+func (k *SigningKey) sign(h http.Header, covered []string, tag string, now time.Time,
 	of func(string) (string, error)) error {
 	if !k.HasPrivate() {
 		return fmt.Errorf("signing: %w with a private part", ErrSigningKey)
 	}
 	var nonce [linkNonce]byte
 	_, _ = rand.Read(nonce[:]) // never fails
-	params := fmt.Sprintf("(%s);created=%d;nonce=%q;keyid=%q;alg=%q;tag=%q", names(covered), now.Unix(),
+	params := fmt.Sprintf("%s;created=%d;nonce=%q;keyid=%q;alg=%q;tag=%q", list(covered), now.Unix(),
 		base64.StdEncoding.EncodeToString(nonce[:]), k.Fingerprint(), linkAlg, tag)
 	text, err := base(covered, of, params)
 	if err != nil {
@@ -323,7 +308,7 @@ func (k *SigningKey) sign(h http.Header, covered []component, tag string, now ti
 	return nil
 }
 
-func verify(h http.Header, body []byte, covered []component, tag string, of func(string) (string, error),
+func verify(h http.Header, body []byte, covered []string, tag string, of func(string) (string, error),
 	keys []*SigningKey) (s LinkSignature, err error) {
 	wrong := func(format string, args ...any) (LinkSignature, error) {
 		return LinkSignature{}, fmt.Errorf("%w: %w", ErrSignature, fmt.Errorf(format, args...))
@@ -346,17 +331,18 @@ func verify(h http.Header, body []byte, covered []component, tag string, of func
 		linkLabel+"="+text) {
 		return wrong("Signature is not in the one form")
 	}
-	list, ok := input.(httpsfv.InnerList)
-	if !ok || !covers(list, covered) {
-		return wrong("it does not cover what it must, in this order: %s", names(covered))
+	parts, ok := input.(httpsfv.InnerList)
+	names, err := httpsfv.Marshal(httpsfv.InnerList{Items: parts.Items, Params: httpsfv.NewParams()})
+	if !ok || err != nil || names != list(covered) {
+		return wrong("it does not cover what it must, in this order: %s", list(covered))
 	}
-	if s, err = readParams(list.Params, tag, keys); err != nil {
+	if s, err = readParams(parts.Params, tag, keys); err != nil {
 		return wrong("%w", err)
 	}
 	if s.opened, err = checkDigest(h, body); err != nil {
 		return wrong("%w", err)
 	}
-	params, err := httpsfv.Marshal(list)
+	params, err := httpsfv.Marshal(parts)
 	if err != nil {
 		return wrong("Signature-Input does not write as it was read")
 	}
@@ -370,35 +356,8 @@ func verify(h http.Header, body []byte, covered []component, tag string, of func
 	return s, nil
 }
 
-func names(covered []component) string {
-	var b strings.Builder
-	for i, c := range covered {
-		if i > 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteString(c.String())
-	}
-	return b.String()
-}
-
-// covers reports whether list names exactly covered.
-func covers(list httpsfv.InnerList, covered []component) bool {
-	if len(list.Items) != len(covered) {
-		return false
-	}
-	for i, c := range covered {
-		item := list.Items[i]
-		if item.Value != c.name || len(item.Params.Names()) != len(c.params) {
-			return false
-		}
-		for n, p := range c.params {
-			if v, _ := item.Params.Get(p.name); v != p.value || item.Params.Names()[n] != p.name {
-				return false
-			}
-		}
-	}
-	return true
-}
+// list returns the inner list of components.
+func list(covered []string) string { return "(" + strings.Join(covered, " ") + ")" }
 
 // readParams reads the parameters of a signature: exactly the five of PROTOCOL.md, L2,
 // in any order.

@@ -53,7 +53,7 @@ func TestSigningKeyForms(t *testing.T) {
 			t.Errorf("%s: the error repeats the data", name)
 		}
 	}
-	if _, err := ParseKey([]byte(k.PublicBase64())); !errors.Is(err, ErrKeyType) {
+	if _, err := ParseKey([]byte(k.PublicBase64())); !errors.Is(err, ErrKey) {
 		t.Errorf("ParseKey takes an Ed25519 key: %v", err)
 	}
 }

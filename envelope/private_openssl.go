@@ -98,7 +98,7 @@ func newPrivate(p *parts, key *rsa.PrivateKey) (private, error) {
 	defer clear(der)
 	c := C.cs_parse((*C.uchar)(unsafe.SliceData(der)), C.long(len(der)))
 	if c == nil {
-		return nil, fmt.Errorf("%w: OpenSSL does not take its private part", ErrKeyInvalid)
+		return nil, fmt.Errorf("%w: OpenSSL does not take its private part", ErrKey)
 	}
 	k := &privatePart{key: c, parts: p}
 	runtime.AddCleanup(k, func(c *C.EVP_PKEY) { C.EVP_PKEY_free(c) }, c)

@@ -13,13 +13,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"strings"
 )
-
-// ErrSigningKey is wrapped by the errors of ParseSigningKey, which say what to try and
-// never repeat the data.
-var ErrSigningKey = errors.New("not an Ed25519 key")
 
 // SigningKey is the Ed25519 pair of one end of the signed link, or its public part
 // (PROTOCOL.md, L1). GenerateSigningKey and ParseSigningKey make it. The zero value has
@@ -64,40 +59,13 @@ func (k *SigningKey) parts() *signingParts {
 
 // ParseSigningKey reads one Ed25519 key: the public part as the Base64 of its DER
 // SubjectPublicKeyInfo or as a PEM "PUBLIC KEY", a pair as a PEM "PRIVATE KEY" (PKCS#8,
-// not encrypted). White space around it is ignored.
+// not encrypted). White space around it is ignored. Errors wrap ErrSigningKey.
 func ParseSigningKey(data []byte) (*SigningKey, error) {
-	text := trimSpace(data)
-	der := text
-	private := false
-	switch {
-	case len(text) == 0:
-		return nil, fmt.Errorf("%w: it is empty", ErrSigningKey)
-	case len(text) > maxKeyDER:
-		return nil, fmt.Errorf("%w: it is longer than %d bytes", ErrSigningKey, maxKeyDER)
-	case bytes.HasPrefix(text, []byte(byteOrderMark)):
-		return nil, fmt.Errorf("%w: it begins with a byte order mark (EF BB BF); save the file without it", ErrSigningKey)
-	case bytes.HasPrefix(text, []byte(pemStart)):
-		block, rest := pem.Decode(text)
-		if block == nil || len(trimSpace(rest)) > 0 {
-			return nil, fmt.Errorf("%w: the PEM is damaged, or there is more than one", ErrSigningKey)
-		}
-		switch block.Type {
-		case labelSPKI:
-		case labelPKCS8:
-			private = true
-		case labelEncrypted:
-			return nil, fmt.Errorf("%w: %s", ErrSigningKey, hintKeyPassphrase)
-		default:
-			return nil, fmt.Errorf("%w: the PEM must be a PUBLIC KEY or a PRIVATE KEY; make a pair with: openssl genpkey -algorithm ed25519", ErrSigningKey)
-		}
-		der = block.Bytes
-	default:
-		var err error
-		if der, err = base64.StdEncoding.Strict().DecodeString(string(text)); err != nil {
-			return nil, fmt.Errorf("%w: neither PEM nor standard Base64 in one line with padding", ErrSigningKey)
-		}
+	der, label, err := keyDER(data)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSigningKey, err)
 	}
-	if private {
+	if label == labelPrivate {
 		key, err := x509.ParsePKCS8PrivateKey(der)
 		pair, ok := key.(ed25519.PrivateKey)
 		if err != nil || !ok {
@@ -181,7 +149,7 @@ func (k *SigningKey) PrivatePEM() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: it does not encode", ErrSigningKey)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: labelPKCS8, Bytes: der}), nil
+	return pem.EncodeToMemory(&pem.Block{Type: labelPrivate, Bytes: der}), nil
 }
 
 // String returns the part that k has and the first 16 digits of its fingerprint.
@@ -196,14 +164,8 @@ func (k SigningKey) String() string {
 	return fmt.Sprintf("Ed25519 private key, fingerprint %s…", p.fingerprint[:16])
 }
 
-// GoString is String, for %#v.
-func (k SigningKey) GoString() string { return k.String() }
-
 // Format writes String for every verb.
 func (k SigningKey) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, k.String()) }
-
-// LogValue is String, for slog.
-func (k SigningKey) LogValue() slog.Value { return slog.StringValue(k.String()) }
 
 // MarshalText is String, for every encoder.
 func (k SigningKey) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
