@@ -20,7 +20,10 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign":                     {ours: []string{"countersign/internal/strictjson"}},
 	"countersign/internal/strictjson": {},
 	"countersign/internal/web":        {},
-	"countersign/envelope":            {others: []string{"filippo.io/bigmod", "github.com/dunglas/httpsfv"}},
+	"countersign/envelope": {
+		ours:   []string{"countersign/internal/strictjson"},
+		others: []string{"filippo.io/bigmod", "github.com/dunglas/httpsfv"},
+	},
 	"countersign/internal/db": {
 		ours:   []string{"countersign/client"},
 		others: []string{"github.com/jackc/pgx/v5", "modernc.org/sqlite", "golang.org/x/sys"},

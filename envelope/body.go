@@ -4,34 +4,20 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/url"
+
+	"countersign/internal/strictjson"
 )
 
-// BodyForm is what a body was wrapped in (PROTOCOL.md, Body forms).
-type BodyForm int
+// BodyForm is what a body was wrapped in (PROTOCOL.md, Body forms), in words.
+type BodyForm string
 
 const (
-	FormBare   BodyForm = iota // the Base64 itself, which is all that senders emit
-	FormField                  // the field data of an URL-encoded form
-	FormString                 // a JSON string
-	FormObject                 // the member data of a JSON object
+	FormBare   BodyForm = "bare Base64" // all that senders emit
+	FormField  BodyForm = "form field"  // the field data of an URL-encoded form
+	FormString BodyForm = "JSON string"
+	FormObject BodyForm = "JSON object" // the member data of it
 )
-
-// String returns the name of f for logs and explanations.
-func (f BodyForm) String() string {
-	switch f {
-	case FormBare:
-		return "bare Base64"
-	case FormField:
-		return "form field"
-	case FormString:
-		return "JSON string"
-	case FormObject:
-		return "JSON object"
-	}
-	return fmt.Sprintf("BodyForm(%d)", int(f))
-}
 
 // member is the field or member that carries the body in FormField and
 // FormObject, exactly so written, unless a caller names another.
@@ -76,7 +62,7 @@ func UnwrapField(body []byte, field string) (inner []byte, form BodyForm, err er
 		form = FormField
 		inner, err = unwrapField(text, field)
 	default:
-		inner = text
+		form, inner = FormBare, text
 	}
 	if err != nil {
 		return nil, form, fmt.Errorf("body: %w", err)
@@ -140,49 +126,19 @@ func unwrapString(text []byte) ([]byte, error) {
 	return []byte(s), nil
 }
 
-// unwrapObject reads the members itself, because encoding/json takes Data for data and the last of duplicates.
 func unwrapObject(text []byte, field string) ([]byte, error) {
-	broken := fmt.Errorf("%w: it begins like a JSON object and is not one", ErrBodyForm)
-	d := json.NewDecoder(bytes.NewReader(text))
-	if _, err := d.Token(); err != nil {
-		return nil, broken
+	obj, err := strictjson.ParseObject(text, MaxBody)
+	if err != nil {
+		return nil, fmt.Errorf("%w: it begins like a JSON object and is not one, or has a duplicate member", ErrBodyForm)
 	}
-	seen := map[string]bool{}
-	var inner []byte
-	for d.More() {
-		token, err := d.Token()
-		name, ok := token.(string)
-		if err != nil || !ok {
-			return nil, broken
-		}
-		if seen[name] {
-			return nil, fmt.Errorf("%w: it is a JSON object with a duplicate member", ErrBodyForm)
-		}
-		seen[name] = true
-		var value json.RawMessage
-		if d.Decode(&value) != nil {
-			return nil, broken
-		}
-		if name != field {
-			continue
-		}
-		if value[0] != '"' {
-			return nil, fmt.Errorf("%w: it is a JSON object whose member %s is not a string", ErrBodyForm, field)
-		}
-		if inner, err = unwrapString(value); err != nil {
-			return nil, err
-		}
-	}
-	if _, err := d.Token(); err != nil {
-		return nil, broken
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return nil, fmt.Errorf("%w: more follows its JSON object", ErrBodyForm)
-	}
-	if !seen[field] {
+	m, found := obj.Find(field)
+	switch {
+	case !found:
 		return nil, fmt.Errorf("%w: it is a JSON object without a member %s", ErrBodyField, field)
+	case text[m.Start] != '"':
+		return nil, fmt.Errorf("%w: it is a JSON object whose member %s is not a string", ErrBodyForm, field)
 	}
-	return inner, nil
+	return []byte(strictjson.Text(obj.Raw(m))), nil
 }
 
 // firstStranger returns the offset of the first byte that Base64 does not allow, or -1.
