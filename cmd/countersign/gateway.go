@@ -171,9 +171,9 @@ func (c *gatewayCmd) policy(log *slog.Logger) (*policy.Rules, error) {
 	if c.PolicyFile == "" {
 		return policy.ExactOrders(), nil
 	}
-	p, exposed, err := readPolicy(c.PolicyFile)
-	if err != nil {
-		return nil, fmt.Errorf("--policy: %w", err)
+	p, exposed := readPolicy(c.PolicyFile)
+	if p == nil {
+		return nil, fmt.Errorf("--policy: %w", exposed)
 	}
 	if exposed != nil {
 		log.Warn("others can read the limits in the policy file, or change them", "policy", exposed.Error())

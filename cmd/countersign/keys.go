@@ -111,11 +111,11 @@ func readKey(path string, std streams) (*envelope.Key, error) {
 // read or write it returns the key with an *daemon.ExposedError.
 func readSecretKey(path string, std streams) (key *envelope.Key, err error) {
 	var data []byte
-	var exposed *daemon.ExposedError
+	var exposed error
 	if path == "-" {
 		data, err = readAll(std.in, maxSecret, "key")
-	} else if data, exposed, err = daemon.ReadOwned(path, maxSecret); err != nil {
-		err = fmt.Errorf("reading the key: %w", err)
+	} else if data, exposed = daemon.ReadSecret(path, maxSecret); daemon.AllowExposed(exposed) != nil {
+		err = fmt.Errorf("reading the key: %w", exposed)
 	}
 	if err != nil {
 		return nil, err
@@ -123,8 +123,5 @@ func readSecretKey(path string, std streams) (key *envelope.Key, err error) {
 	if key, err = envelope.ParseKey(data); err != nil {
 		return nil, fmt.Errorf("reading the key from %s: %w", path, err)
 	}
-	if exposed != nil {
-		return key, exposed
-	}
-	return key, nil
+	return key, exposed
 }

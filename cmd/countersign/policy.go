@@ -20,16 +20,17 @@ type policyCmd struct {
 // maxPolicy bounds a policy file, in bytes.
 const maxPolicy = 1 << 20
 
-// readPolicy returns a non-nil exposed if others can read or write the file.
-func readPolicy(path string) (p *policy.Rules, exposed *daemon.ExposedError, err error) {
-	b, exposed, err := daemon.ReadOwned(path, maxPolicy)
+// readPolicy returns the policy with a *daemon.ExposedError if others can read or write the file.
+func readPolicy(path string) (*policy.Rules, error) {
+	b, exposed := daemon.ReadSecret(path, maxPolicy)
+	if err := daemon.AllowExposed(exposed); err != nil {
+		return nil, err
+	}
+	p, err := policy.Parse(b)
 	if err != nil {
-		return nil, nil, err
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	if p, err = policy.Parse(b); err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return p, exposed, nil
+	return p, exposed
 }
 
 type policyCheckCmd struct {
@@ -40,10 +41,10 @@ type policyCheckCmd struct {
 }
 
 func (c *policyCheckCmd) Run(std streams) error {
-	p, exposed, err := readPolicy(c.File)
+	p, exposed := readPolicy(c.File)
 	switch {
-	case err != nil:
-		return err
+	case p == nil:
+		return exposed
 	case c.Order != "":
 		return c.try(std, p)
 	case exposed != nil:

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"countersign/client"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -51,8 +52,11 @@ func (f connection) list(ctx context.Context, std streams, of end, operation, co
 		if err != nil {
 			return err
 		}
-		entries, next := entriesOf(answer)
-		for _, e := range entries {
+		var page client.List[json.RawMessage]
+		if err := json.Unmarshal(answer, &page); err != nil {
+			return err
+		}
+		for _, e := range page.Items {
 			if n++; paged && n > flags.Limit {
 				fmt.Fprintf(std.err, "countersign: there are more; raise --limit\n")
 				return writeTable(std.out, rows)
@@ -63,31 +67,11 @@ func (f connection) list(ctx context.Context, std streams, of end, operation, co
 				return err
 			}
 		}
-		if !paged || next == "" || len(entries) == 0 && next[0] != '"' {
+		if page.Next == nil {
 			return writeTable(std.out, rows)
 		}
-		name := "after" // of a feed
-		if next[0] == '"' {
-			name = "cursor"
-		}
-		r.query.Set(name, strings.Trim(next, `"`))
-		r.query.Del("reader")
+		r.query.Set("cursor", *page.Next)
 	}
-}
-
-// entriesOf returns the entries of a page, and its member next if it has one.
-func entriesOf(answer json.RawMessage) (entries []json.RawMessage, next string) {
-	var members map[string]json.RawMessage
-	_ = json.Unmarshal(answer, &members) // an answer that is no object has no entries
-	for name, raw := range members {
-		if name != "next" && bytes.HasPrefix(raw, []byte("[")) {
-			_ = json.Unmarshal(raw, &entries)
-		}
-	}
-	if next = string(members["next"]); next == "null" {
-		next = ""
-	}
-	return entries, next
 }
 
 // cells returns the row of an entry, or without one the titles.

@@ -32,8 +32,8 @@ type Address struct {
 
 // ReadAddress reads the file of a data directory. Its error wraps fs.ErrNotExist if no daemon has run.
 func ReadAddress(dir string) (a Address, err error) {
-	b, _, err := readOwnedOf(dir, AddressFile, 1<<20)
-	if err != nil {
+	b, err := ReadSecretOf(dir, AddressFile, 1<<20)
+	if err := AllowExposed(err); err != nil {
 		return a, err
 	}
 	if err := json.Unmarshal(b, &a); err != nil || a.URL == "" {

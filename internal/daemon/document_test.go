@@ -1,59 +1,30 @@
 package daemon
 
 import (
-	"bytes"
 	"encoding/json"
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 )
 
-// documents returns the OpenAPI documents of a service and of a gateway, indented.
-func documents(t *testing.T) map[string]string {
-	t.Helper()
+// TestDocuments: in the OpenAPI document of each end every reference leads somewhere, every member and parameter is
+// described, every type is JSON's, what is required is there, and every operation has a name of its own, a summary, a
+// described tag, its security and an answer of success. endtest.Document compares it with the routes.
+func TestDocuments(t *testing.T) {
 	b := startBoth(t, t.TempDir(), "", "")
 	defer b.stop()
-	list := map[string]string{}
-	for end, url := range map[string]string{"service": b.service.URL(), "gateway": b.gateway.URL()} {
-		_, body := get(t, url+"/openapi.json")
-		var indented bytes.Buffer
-		if err := json.Indent(&indented, []byte(body), "", "  "); err != nil {
+	for _, url := range []string{b.service.URL(), b.gateway.URL()} {
+		_, text := get(t, url+"/openapi.json")
+		i := inspection{t: t}
+		if err := json.Unmarshal([]byte(text), &i.doc); err != nil {
 			t.Fatal(err)
 		}
-		list[end] = indented.String()
-	}
-	return list
-}
-
-// TestDocumentStructure checks that both documents have the structure of OpenAPI 3.1
-// and what readers and code generators need beside it, and that the check finds faults.
-func TestDocumentStructure(t *testing.T) {
-	both := documents(t)
-	for end, text := range both {
-		if faults := documentFaults(t, []byte(text)); len(faults) > 0 {
-			t.Errorf("%s:\n%s", end, strings.Join(faults, "\n"))
+		if i.doc["openapi"] != "3.1.0" || len(listIn(i.doc, "servers")) == 0 {
+			i.t.Errorf("the document is of version %v, or has no servers", i.doc["openapi"])
 		}
-	}
-	good := both["service"]
-	for name, c := range map[string]struct{ old, new, want string }{
-		"reference to nothing":    {`"#/components/schemas/Fault"`, `"#/components/schemas/Gone"`, "leads nowhere"},
-		"no security":             {`"security": []`, `"x-security": []`, "has no security"},
-		"a name twice":            {`"operationId": "stats"`, `"operationId": "alarms"`, "twice"},
-		"a tag that is not there": {`"tags": [`, `"tags": [ "gone",`, "gone"},
-		"no description":          {`"description": "what the alarm is about",`, ``, "has no description"},
-		"unknown type":            {`"type": "boolean"`, `"type": "truth"`, "truth"},
-		"required and not there":  {`"required": [`, `"required": [ "gone",`, "gone"},
-		"path member not told":    {`"in": "path"`, `"in": "query"`, "in the path"},
-	} {
-		broken := strings.Replace(good, c.old, c.new, 1)
-		if broken == good {
-			t.Errorf("%s: the document has no %s", name, c.old)
-		}
-		if faults := strings.Join(documentFaults(t, []byte(broken)), "\n"); faults == "" || !strings.Contains(faults, c.want) {
-			t.Errorf("%s: faults %q, want %q", name, faults, c.want)
-		}
+		i.operations()
+		i.schemas("the document", i.doc)
 	}
 }
 
@@ -70,150 +41,89 @@ func listIn(o object, name string) []any {
 	return list
 }
 
-// inspection collects what is wrong with a document.
 type inspection struct {
-	doc    object
-	faults []string
+	t   *testing.T
+	doc object
 }
 
-func documentFaults(t *testing.T, b []byte) []string {
-	t.Helper()
-	i := &inspection{}
-	if err := json.Unmarshal(b, &i.doc); err != nil {
-		t.Fatal(err)
-	}
-	if i.doc["openapi"] != "3.1.0" || len(listIn(i.doc, "servers")) == 0 {
-		i.fault("the document", "is of version %v, or has no servers", i.doc["openapi"])
-	}
-	tags, ids := map[string]bool{}, map[string]bool{}
-	for _, v := range listIn(i.doc, "tags") {
-		i.said("a tag", v.(object), "name", "description")
-		tags[v.(object)["name"].(string)] = true
-	}
-	for path, item := range in(i.doc, "paths") {
-		for method, op := range item.(object) {
-			i.operation(strings.ToUpper(method)+" "+path, path, op.(object), tags, ids)
-		}
-	}
-	for name, s := range in(in(i.doc, "components"), "schemas") {
-		if s.(object)["type"] != "object" {
-			i.fault(name, "is no object")
-		}
-		i.schemas(name, s)
-	}
-	i.schemas("paths", i.doc["paths"])
-	return i.faults
-}
-
-func (i *inspection) fault(where, format string, args ...any) {
-	i.faults = append(i.faults, where+" "+fmt.Sprintf(format, args...))
-}
-
-// said checks that texts are not empty.
-func (i *inspection) said(where string, o object, names ...string) {
+// has checks that texts are not empty.
+func (i inspection) has(where string, o object, names ...string) {
 	for _, name := range names {
 		if text, _ := o[name].(string); strings.TrimSpace(text) == "" {
-			i.fault(where, "has no %s", name)
+			i.t.Errorf("%s has no %s", where, name)
 		}
 	}
 }
 
-func (i *inspection) operation(where, path string, op object, tags, ids map[string]bool) {
-	i.said(where, op, "operationId", "summary")
-	id, _ := op["operationId"].(string)
-	if ids[id] {
-		i.fault(where, "is named %s, as another is: it occurs twice", id)
+func (i inspection) operations() {
+	tags, ids := map[any]bool{}, map[any]bool{}
+	for _, v := range listIn(i.doc, "tags") {
+		i.has("a tag", v.(object), "name", "description")
+		tags[v.(object)["name"]] = true
 	}
-	ids[id] = true
-	if len(listIn(op, "tags")) == 0 {
-		i.fault(where, "has no tags")
-	}
-	for _, tag := range listIn(op, "tags") {
-		if !tags[tag.(string)] {
-			i.fault(where, "has the tag %s, which the document does not describe", tag)
-		}
-	}
-	// An operation without a token says so, and one with a token names the scheme.
-	list, there := op["security"].([]any)
-	switch open := !strings.HasPrefix(path, "/v1/") || strings.HasPrefix(path, "/v1/signin/provider"); {
-	case !there:
-		i.fault(where, "has no security")
-	case open != (len(list) == 0):
-		i.fault(where, "has the security %v", list)
-	}
-	for _, needs := range list {
-		for scheme := range needs.(object) {
-			if in(in(in(i.doc, "components"), "securitySchemes"), scheme) == nil {
-				i.fault(where, "needs the security scheme %s, which is not there", scheme)
+	for path, item := range in(i.doc, "paths") {
+		for method, v := range item.(object) {
+			where, op := method+" "+path, v.(object)
+			i.has(where, op, "operationId", "summary")
+			if id := op["operationId"]; ids[id] {
+				i.t.Errorf("%s is named as another is", where)
+			} else {
+				ids[id] = true
+			}
+			if list := listIn(op, "tags"); len(list) == 0 || slices.ContainsFunc(list, func(tag any) bool { return !tags[tag] }) {
+				i.t.Errorf("%s has the tags %v", where, list)
+			}
+			open := !strings.HasPrefix(path, "/v1/") || strings.HasPrefix(path, "/v1/signin/provider")
+			if list, is := op["security"].([]any); !is || open != (len(list) == 0) {
+				i.t.Errorf("%s has the security %v", where, op["security"])
+			}
+			inPath := map[any]bool{}
+			for _, p := range listIn(op, "parameters") {
+				i.has(where+": a parameter", p.(object), "name", "in", "description")
+				if p.(object)["in"] == "path" && p.(object)["required"] == true {
+					inPath[p.(object)["name"]] = true
+				}
+			}
+			named := regexp.MustCompile(`\{(\w+)\}`).FindAllStringSubmatch(path, -1)
+			if len(named) != len(inPath) || slices.ContainsFunc(named, func(m []string) bool { return !inPath[m[1]] }) {
+				i.t.Errorf("%s describes %v in the path", where, inPath)
+			}
+			succeeds := false
+			for status, r := range in(op, "responses") {
+				succeeds = succeeds || status[0] == '2'
+				i.has(where+" "+status, r.(object), "description")
+			}
+			if !succeeds {
+				i.t.Errorf("%s has no answer of success", where)
 			}
 		}
 	}
-	seen := map[string]bool{}
-	for _, v := range listIn(op, "parameters") {
-		p := v.(object)
-		name, _ := p["name"].(string)
-		i.said(where+" parameter "+name, p, "name", "in", "description")
-		if in(p, "schema") == nil || seen[name] {
-			i.fault(where, "has the parameter %s twice or without a schema", name)
-		}
-		seen[name] = p["in"] == "path" && p["required"] == true
-		if p["in"] == "path" && !strings.Contains(path, "{"+name+"}") {
-			i.fault(where, "has no %s in the path", name)
-		}
-	}
-	for _, m := range regexp.MustCompile(`\{(\w+)\}`).FindAllStringSubmatch(path, -1) {
-		if !seen[m[1]] {
-			i.fault(where, "has %s in the path and does not describe it", m[1])
-		}
-	}
-	succeeds := false
-	for status, r := range in(op, "responses") {
-		succeeds = succeeds || status[0] == '2'
-		i.said(where+" "+status, r.(object), "description")
-	}
-	if !succeeds {
-		i.fault(where, "has no answer of success")
-	}
 }
 
-// schemas checks each schema in v: references lead somewhere, members are described, types are JSON's, and patterns
-// compile.
-func (i *inspection) schemas(where string, v any) {
+// schemas checks every schema in v.
+func (i inspection) schemas(where string, v any) {
 	if list, is := v.([]any); is {
 		for _, item := range list {
 			i.schemas(where, item)
 		}
 	}
 	o, _ := v.(object)
-	if ref, there := o["$ref"].(string); there {
-		name, local := strings.CutPrefix(ref, "#/components/schemas/")
-		if !local || in(in(in(i.doc, "components"), "schemas"), name) == nil {
-			i.fault(where, "refers to %s, which leads nowhere", ref)
-		}
+	if ref, is := o["$ref"].(string); is && in(in(in(i.doc, "components"), "schemas"), strings.TrimPrefix(ref, "#/components/schemas/")) == nil {
+		i.t.Errorf("%s refers to %s, which leads nowhere", where, ref)
 	}
 	properties := in(o, "properties")
 	for name, p := range properties {
-		i.said(where+"."+name, p.(object), "description")
+		i.has(where+"."+name, p.(object), "description")
 	}
-	if required, is := o["required"].([]any); is {
-		for _, name := range required {
-			if _, ok := properties[name.(string)]; !ok {
-				i.fault(where, "requires %s, which it does not have", name)
-			}
+	for _, name := range listIn(o, "required") {
+		if properties[name.(string)] == nil {
+			i.t.Errorf("%s requires %s, which it does not have", where, name)
 		}
 	}
-	types, _ := o["type"].([]any)
-	if text, is := o["type"].(string); is {
-		types = []any{text}
-	}
-	for _, name := range types {
-		if !slices.Contains([]any{"string", "number", "integer", "boolean", "array", "object", "null"}, name) {
-			i.fault(where, "has the type %v", name)
-		}
-	}
-	if pattern, there := o["pattern"].(string); there {
-		if _, err := regexp.Compile(pattern); err != nil {
-			i.fault(where, "has a pattern that is none: %v", err)
+	for _, name := range append(listIn(o, "type"), o["type"]) {
+		if text, is := name.(string); is && !slices.Contains(
+			[]string{"string", "number", "integer", "boolean", "array", "object", "null", "http"}, text) {
+			i.t.Errorf("%s has the type %s", where, text)
 		}
 	}
 	for name, inner := range o {

@@ -95,11 +95,11 @@ func (s Storage) holdLast(ctx context.Context, d *db.DB, l *journal.Log) {
 
 // readJSON reads a file of the data directory into v. If the file is missing, v stays as it is.
 func (s Storage) readJSON(name string, v any) error {
-	b, _, err := readOwnedOf(s.Dir, name, 1<<24)
+	b, err := ReadSecretOf(s.Dir, name, 1<<24)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err == nil {
+	if err = AllowExposed(err); err == nil {
 		err = json.Unmarshal(b, v)
 	}
 	if err != nil {

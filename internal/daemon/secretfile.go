@@ -69,71 +69,64 @@ func (s Storage) private() error {
 
 func noFile(path string) error { return fmt.Errorf("%s is not a regular file: remove it", path) }
 
-// ReadSecret reads a file with a secret of at most most bytes. If others may read or write the file, it returns an
-// *ExposedError.
+// ReadSecret reads a file with a secret of at most most bytes. If others may read or write the file, it returns the
+// content with an *ExposedError. It checks only regular files: a pipe or a terminal comes from whoever starts the
+// program.
 func ReadSecret(path string, most int) ([]byte, error) {
-	return unexposed(ReadOwned(path, most))
-}
-
-func unexposed(b []byte, exposed *ExposedError, err error) ([]byte, error) {
-	if err == nil && exposed != nil {
-		return nil, exposed
-	}
-	return b, err
-}
-
-// ReadOwned reads a file of at most most bytes and reports whether others may read or write it. It checks only regular
-// files: a pipe or a terminal comes from whoever starts the program.
-func ReadOwned(path string, most int) ([]byte, *ExposedError, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return readOwned(f, path, most)
+	return readSecretFile(f, path, most)
 }
 
-// ReadSecretOf is ReadSecret for a file of a data directory; see readOwnedOf.
+// ReadSecretOf is ReadSecret for a file of a data directory. It follows no link out of the directory and refuses,
+// without waiting, anything but a regular file: the daemon may have put a link or a pipe there, and the reader may be
+// root.
 func ReadSecretOf(dir, name string, most int) ([]byte, error) {
-	return unexposed(readOwnedOf(dir, name, most))
-}
-
-// readOwnedOf is ReadOwned for a file of a data directory. It follows no link out of the directory and refuses, without
-// waiting, anything but a regular file: the daemon may have put a link or a pipe there, and the reader may be root.
-func readOwnedOf(dir, name string, most int) ([]byte, *ExposedError, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer root.Close()
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", dir, err)
+		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	path := filepath.Join(dir, name)
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, nil, errors.Join(cmp.Or(err, noFile(path)), f.Close())
+		return nil, errors.Join(cmp.Or(err, noFile(path)), f.Close())
 	}
-	return readOwned(f, path, most)
+	return readSecretFile(f, path, most)
 }
 
-func readOwned(f *os.File, path string, most int) (b []byte, exposed *ExposedError, err error) {
+// AllowExposed returns err, or nil if it is an *ExposedError, for a file that anybody may read.
+func AllowExposed(err error) error {
+	if errors.As(err, new(*ExposedError)) {
+		return nil
+	}
+	return err
+}
+
+func readSecretFile(f *os.File, path string, most int) ([]byte, error) {
 	defer f.Close()
 	info, err := f.Stat() // of the file that is read, whatever path names meanwhile
 	if err != nil {
-		return nil, nil, err
+		return nil, err
+	}
+	b, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
+	if err == nil && len(b) > most {
+		err = fmt.Errorf("%s is longer than %d bytes", path, most)
+	}
+	if err != nil {
+		return nil, err
 	}
 	others := fs.FileMode(0o077)
 	if dir := os.Getenv("CREDENTIALS_DIRECTORY"); dir != "" && filepath.Dir(filepath.Clean(path)) == filepath.Clean(dir) {
 		others = 0o007 // systemd lets this process read by an access control list, whose mask shows as the group's rights
 	}
 	if info.Mode().IsRegular() && info.Mode().Perm()&others != 0 {
-		exposed = &ExposedError{path, info.Mode()}
+		return b, &ExposedError{path, info.Mode()}
 	}
-	if b, err = io.ReadAll(io.LimitReader(f, int64(most)+1)); err != nil {
-		return nil, nil, err
-	}
-	if len(b) > most {
-		return nil, nil, fmt.Errorf("%s is longer than %d bytes", path, most)
-	}
-	return b, exposed, nil
+	return b, nil
 }
