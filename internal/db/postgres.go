@@ -82,13 +82,10 @@ func apply(list []string) func(context.Context, *pgx.Conn) error {
 // this package's rules for TLS, and its connections leave a server that died or was replaced. If the Links are
 // Several, their Watch must run.
 func PoolConfig(url string, log *slog.Logger) (*pgxpool.Config, *Links, error) {
-	c, err := pgxpool.ParseConfig(url)
+	c, err := parseConfig(url)
 	if err != nil || !isPostgres(url) {
 		// The cause may repeat the URL, which may hold a password.
 		return nil, nil, errors.New("the database URL is not valid: write postgres://user:password@host/database?option=value")
-	}
-	if !saysTLS(url) {
-		verifyRemote(c.ConnConfig)
 	}
 	if !strings.Contains(url, "pool_ping_timeout") {
 		c.PingTimeout = stalled // for a connection that was idle

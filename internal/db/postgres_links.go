@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // stalled is how long a server may take to answer. After that, the other hosts of the URL are asked whether one of
@@ -123,7 +123,7 @@ func (l *Links) connect(ctx context.Context, usedFirst bool) (*pgx.Conn, error) 
 // That would end a COMMIT's wait for the standby, and its transaction would become visible although no standby has
 // it. Other calls would answer from it, and a failover would undo it.
 func (l *Links) prepare(c *pgx.ConnConfig, usedFirst bool) {
-	hosts := append([]*pgconn.FallbackConfig{{Host: c.Host, Port: c.Port, TLSConfig: c.TLSConfig}}, c.Fallbacks...)
+	hosts := servers(c)
 	l.mu.Lock()
 	used := l.used
 	l.mu.Unlock()
@@ -304,44 +304,40 @@ func saysTLS(raw string) bool {
 	return err == nil && len(said) > 0 && !slices.Contains(said, "")
 }
 
-// verifyRemote makes every server of c that is not on this machine prove the name in the URL by a certificate, as
-// sslmode=verify-full does. pgx's own default falls back to no TLS at all, so an attacker on the network could read
-// everything and answer for the server.
-func verifyRemote(c *pgx.ConnConfig) {
-	hosts := append([]*pgconn.FallbackConfig{{Host: c.Host, Port: c.Port, TLSConfig: c.TLSConfig}}, c.Fallbacks...)
-	asked := &tls.Config{} // with the URL's authorities and certificates, the same for all hosts
-	for _, h := range hosts {
-		if h.TLSConfig != nil {
-			asked = h.TLSConfig
-			break
-		}
+// parseConfig parses a URL. If it does not set its use of TLS and names a server off this machine, every server must
+// prove the name in the URL by a certificate, as with sslmode=verify-full. pgx's own default falls back to no TLS at
+// all, so an attacker on the network could read everything and answer for the server.
+func parseConfig(raw string) (*pgxpool.Config, error) {
+	c, err := pgxpool.ParseConfig(raw)
+	if err != nil || saysTLS(raw) || onThisMachine(c.ConnConfig) {
+		return c, err
 	}
-	var kept []*pgconn.FallbackConfig
-	for _, h := range hosts {
-		if !onThisMachine(h) {
-			if slices.ContainsFunc(kept, func(k *pgconn.FallbackConfig) bool { return k.Host == h.Host && k.Port == h.Port }) {
-				continue // pgx lists a server twice, with TLS and without
-			}
-			t := asked.Clone()
-			t.InsecureSkipVerify, t.VerifyPeerCertificate, t.VerifyConnection = false, nil, nil
-			t.ServerName = h.Host
-			h = &pgconn.FallbackConfig{Host: h.Host, Port: h.Port, TLSConfig: t}
-		}
-		kept = append(kept, h)
+	text, _, _ := strings.Cut(raw, "#")
+	server, query, _ := strings.Cut(text, "?")
+	options, err := url.ParseQuery(query)
+	if err != nil {
+		return nil, err
 	}
-	c.Host, c.Port, c.TLSConfig, c.Fallbacks = kept[0].Host, kept[0].Port, kept[0].TLSConfig, kept[1:]
+	options.Set("sslmode", "verify-full")
+	return pgxpool.ParseConfig(server + "?" + options.Encode())
 }
 
-// onThisMachine reports whether h is reached by a socket or a loopback address.
-func onThisMachine(h *pgconn.FallbackConfig) bool {
-	if network, _ := pgconn.NetworkAddress(h.Host, h.Port); network == "unix" {
-		return true
-	}
-	ip, err := netip.ParseAddr(h.Host)
-	return err == nil && ip.Unmap().IsLoopback() || strings.EqualFold(h.Host, "localhost")
+// onThisMachine reports whether every server of c is reached by a socket or a loopback address.
+func onThisMachine(c *pgx.ConnConfig) bool {
+	return !slices.ContainsFunc(servers(c), func(h *pgconn.FallbackConfig) bool {
+		ip, err := netip.ParseAddr(h.Host)
+		network, _ := pgconn.NetworkAddress(h.Host, h.Port)
+		return network != "unix" && !strings.EqualFold(h.Host, "localhost") && (err != nil || !ip.Unmap().IsLoopback())
+	})
 }
 
-// explainTLS adds to err what to write in the URL, if verifyRemote is why a server cannot be reached.
+// servers returns the servers of c in the order in which they are tried.
+func servers(c *pgx.ConnConfig) []*pgconn.FallbackConfig {
+	first := &pgconn.FallbackConfig{Host: c.Host, Port: c.Port, TLSConfig: c.TLSConfig}
+	return append([]*pgconn.FallbackConfig{first}, c.Fallbacks...)
+}
+
+// explainTLS adds to err what to write in the URL, if parseConfig's rule is why a server cannot be reached.
 func explainTLS(err error) error {
 	// pgx has no type for a server that refuses TLS. Errors of package tls begin with these texts.
 	if text := err.Error(); !strings.Contains(text, "tls error") && !strings.Contains(text, "tls: ") {

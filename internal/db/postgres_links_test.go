@@ -35,7 +35,7 @@ func TestTimelines(t *testing.T) {
 		{"a name that is too short counts as the lowest", of("a", "00000002"), newTimeline("a", "0000"), true, false},
 		{"a name without digits likewise", of("a", "00000002"), newTimeline("a", "no digits at all"), true, false},
 	} {
-		l := newLinks(parseConfig(t, "postgres://u@db1,db2/x"), slog.New(slog.DiscardHandler))
+		l := newLinks(connConfig(t, "postgres://u@db1,db2/x"), slog.New(slog.DiscardHandler))
 		l.last = c.was
 		links := map[string]*serverLink{"old": {at: c.was}, "new": {}, "unknown": {}} // the last is dialled, and not known yet
 		for _, k := range links {
@@ -63,7 +63,7 @@ func TestTimelines(t *testing.T) {
 	}
 }
 
-func parseConfig(t *testing.T, url string) *pgx.ConnConfig {
+func connConfig(t *testing.T, url string) *pgx.ConnConfig {
 	t.Helper()
 	c := must(pgx.ParseConfig(url))(t)
 	return c
@@ -77,7 +77,7 @@ func TestSeveral(t *testing.T) {
 		"postgres://u@db1:5432,db1:5433/x":     true,
 		"postgres://u@db1,db1/x?sslmode=allow": false,
 	} {
-		c := parseConfig(t, url)
+		c := connConfig(t, url)
 		if got := newLinks(c, nil).Several(); got != several {
 			t.Errorf("%s: several %v", url, got)
 		}
@@ -100,7 +100,7 @@ func TestUsedServer(t *testing.T) {
 		"db2:5432":      {{"db2", "10.0.0.1", "10.0.0.3"}, {"10.0.0.1", "10.0.0.3", "db2"}},
 		"10.0.0.3:5433": {{"10.0.0.1", "db2", "10.0.0.3"}, {"10.0.0.1", "db2", "10.0.0.3"}}, // another port
 	} {
-		l := newLinks(parseConfig(t, "postgres://u@10.0.0.1,db2,10.0.0.3/x?sslmode=disable"), nil)
+		l := newLinks(connConfig(t, "postgres://u@10.0.0.1,db2,10.0.0.3/x?sslmode=disable"), nil)
 		l.used = used
 		for n, first := range []bool{true, false} {
 			conn := l.config.Copy()
@@ -122,7 +122,7 @@ func TestDials(t *testing.T) {
 	server := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer server.Close()
 	_, port, _ := net.SplitHostPort(server.Addr().String())
-	l := newLinks(parseConfig(t, "postgres://u@db/x"), nil)
+	l := newLinks(connConfig(t, "postgres://u@db/x"), nil)
 	conn := l.config.Copy()
 	conn.LookupFunc = func(context.Context, string) ([]string, error) { return []string{"127.0.0.1"}, nil }
 	l.prepare(conn, true)
@@ -154,7 +154,7 @@ func TestSilent(t *testing.T) {
 		{"asked long ago", long, false, true},
 		{"answered", long, true, false},
 	} {
-		l := newLinks(parseConfig(t, "postgres://u@db/x"), nil)
+		l := newLinks(connConfig(t, "postgres://u@db/x"), nil)
 		here, there := net.Pipe()
 		k := &serverLink{Conn: here, l: l}
 		l.open[k] = true
