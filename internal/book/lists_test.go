@@ -162,8 +162,6 @@ func checkKept(t testing.TB, d *db.DB) {
 	t.Helper()
 	want, got := map[string]int64{}, map[string]int64{}
 	err := db.Each(ctx, d, `SELECT 'forwards', COUNT(*) FROM forwards
-		UNION ALL SELECT 'alarms/' || kind, CAST(SUM(number) AS BIGINT) FROM alarms GROUP BY kind
-		UNION ALL SELECT 'alarms-open/' || kind, COUNT(*) FROM alarms WHERE acked = 0 AND ended = 0 GROUP BY kind
 		UNION ALL SELECT 'orders/' || state, COUNT(*) FROM orders GROUP BY state`, nil, func(r db.Rows) error {
 		var name string
 		var n int64

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -13,12 +12,6 @@ import (
 
 // AlarmCount says how often a kind of alarm was raised, and how many of its rows are open.
 type AlarmCount struct{ Raised, Open int64 }
-
-// The prefixes of the stored counts of alarms by kind; see Tx.Counted.
-const (
-	countRaised = "alarms/"
-	countOpen   = "alarms-open/"
-)
 
 // FeedOfAlarms is the feed that numbers the rows of alarms. A transaction raises and ends its alarms before it takes
 // numbers from the feeds that it writes at its end.
@@ -45,8 +38,7 @@ WHERE seq = $1 AND acked = 0 AND ended = 0`
 	// $6 is the number of one row, and $7 is how often it was raised. 0 for $6 means any row.
 	endAlarmSQL = `
 UPDATE alarms SET ended = $4, ended_text = $5, due = CASE WHEN due = 4611686018427387904 THEN $4 ELSE due END
-WHERE kind = $1 AND merchant = $2 AND subject = $3 AND ended = 0 AND (CAST($6 AS BIGINT) = 0 OR seq = $6 AND number = $7)
-RETURNING ` + alarmColumns
+WHERE kind = $1 AND merchant = $2 AND subject = $3 AND ended = 0 AND (CAST($6 AS BIGINT) = 0 OR seq = $6 AND number = $7)`
 
 	standingSQL = `SELECT ` + alarmColumns + ` FROM alarms WHERE kind {in}$1{end} AND ended = 0 ORDER BY seq`
 )
@@ -126,10 +118,8 @@ func RaiseAlarms(ctx context.Context, t *Tx, list []client.Alarm) error {
 	if err != nil {
 		return err
 	}
-	var more []Statement // changes of stored counts
 	for _, a := range together(list) {
 		row := rowOf(a)
-		more = t.Counted(more, countRaised+string(a.Kind), a.Number)
 		open, err := List(ctx, t, openAlarmSQL, row.args(), scanAlarm)
 		if err != nil {
 			return err
@@ -150,9 +140,8 @@ func RaiseAlarms(ctx context.Context, t *Tx, list []client.Alarm) error {
 			a.Number, jsonOf(a.Examples)); err != nil {
 			return err
 		}
-		more = t.Counted(more, countOpen+string(a.Kind), 1)
 	}
-	return t.Batch(ctx, append(more, EndFeed(FeedOfAlarms, seq)))
+	return t.Batch(ctx, []Statement{EndFeed(FeedOfAlarms, seq)})
 }
 
 func jsonOf(list []string) string {
@@ -211,17 +200,9 @@ func EndAlarms(ctx context.Context, t *Tx, list []client.Alarm) error {
 	if _, err := LockFeed(ctx, t, FeedOfAlarms); err != nil {
 		return err
 	}
-	var more []Statement
-	for _, a := range list {
-		ended, err := List(ctx, t, endAlarmSQL, rowOf(a).args(int64(a.Ended), a.Kind.Ended(), a.Seq, a.Number), scanAlarm)
-		if err != nil {
-			return err
-		}
-		for _, e := range ended {
-			if e.Acked == 0 {
-				more = t.Counted(more, countOpen+string(e.Kind), -1)
-			}
-		}
+	more := make([]Statement, len(list))
+	for i, a := range list {
+		more[i] = Statement{SQL: endAlarmSQL, Args: rowOf(a).args(int64(a.Ended), a.Kind.Ended(), a.Seq, a.Number)}
 	}
 	return t.Batch(ctx, more)
 }
@@ -292,15 +273,20 @@ func alarmConditions(d *Dialect, of []string, f client.AlarmFilter, before int64
 	return c
 }
 
+// Rows of alarms are few, so they are counted and not kept counted.
+const alarmCountsSQL = `
+SELECT kind, CAST(SUM(number) AS BIGINT), SUM(CASE WHEN acked = 0 AND ended = 0 THEN 1 ELSE 0 END) FROM alarms GROUP BY kind`
+
 // AlarmCounts returns the counts of alarms by kind.
 func (d *DB) AlarmCounts(ctx context.Context) (map[client.AlarmKind]AlarmCount, error) {
-	counts, err := Counts(ctx, d)
 	kinds := map[client.AlarmKind]AlarmCount{}
-	for name, n := range counts {
-		if kind, ok := strings.CutPrefix(name, countRaised); ok {
-			kinds[client.AlarmKind(kind)] = AlarmCount{n, counts[countOpen+kind]}
-		}
-	}
+	err := Each(ctx, d, alarmCountsSQL, nil, func(r Rows) error {
+		var kind client.AlarmKind
+		var n AlarmCount
+		err := r.Scan(&kind, &n.Raised, &n.Open)
+		kinds[kind] = n
+		return err
+	})
 	return kinds, err
 }
 
@@ -347,14 +333,9 @@ func (d *DB) AckAlarm(ctx context.Context, ack client.Alarm) (a client.Alarm, er
 			return err
 		}
 		if a = list[0]; d.end.Acked != nil {
-			if err := d.end.Acked(ctx, t, a); err != nil {
-				return err
-			}
+			return d.end.Acked(ctx, t, a)
 		}
-		if a.Ended != 0 { // it was not open
-			return nil
-		}
-		return t.Count(ctx, countOpen+string(a.Kind), -1)
+		return nil
 	})
 	return a, err
 }

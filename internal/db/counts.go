@@ -35,7 +35,10 @@ func (t *Tx) Counted(list []Statement, name string, n int64) []Statement {
 	case t.deferred:
 		return append(list, Statement{SQL: addCountSQL, Args: []any{name, n}})
 	}
-	t.count(name, n)
+	if t.counts == nil {
+		t.counts = map[string]int64{}
+	}
+	t.counts[name] += n
 	return list
 }
 
@@ -44,14 +47,7 @@ func (t *Tx) Count(ctx context.Context, name string, n int64) error {
 	return t.Batch(ctx, t.Counted(nil, name, n))
 }
 
-func (t *Tx) count(name string, n int64) {
-	if t.counts == nil {
-		t.counts = map[string]int64{}
-	}
-	t.counts[name] += n
-}
-
-// writeCounts writes the changes that count has added up.
+// writeCounts writes the changes that Counted has added up.
 func (t *Tx) writeCounts(ctx context.Context) error {
 	for _, name := range slices.Sorted(maps.Keys(t.counts)) {
 		if _, err := t.Exec(ctx, addCountSQL, name, t.counts[name]); err != nil {

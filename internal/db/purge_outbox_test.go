@@ -1,16 +1,12 @@
 package db_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -185,39 +181,6 @@ func TestRestoredIsNotPurged(t *testing.T) {
 		must(o.Reconcile(ctx, now))(t)
 		if n := purgeAll(t, p, now); n != 1 {
 			t.Errorf("purged %d", n)
-		}
-	})
-}
-
-// TestLongWalkHurries: a walk that lasts longer than a day makes shorter pauses, and the next
-// one is again as slow as it can be.
-func TestLongWalkHurries(t *testing.T) {
-	onEachDatabase(t, outbox.End(), func(t *testing.T, url string) {
-		o := newService(t, url)
-		settled(t, o, 20*db.LeastRows, numbered)
-		c := config(o.DB)
-		var log bytes.Buffer
-		c.Log = slog.New(slog.NewTextHandler(&log, nil))
-		p := must(outbox.NewPurger(c))(t)
-		now := start + 91*day
-		step := func(want time.Duration) {
-			t.Helper()
-			if done := must(p.Step(ctx, now))(t); done.Purged == 0 || done.Ended || db.Pauses(p, now) != want {
-				t.Errorf("%+v, pauses of %d", done, db.Pauses(p, now))
-			}
-		}
-		step(db.Calm)
-		now += day
-		step(db.Calm)
-		now += day / 24
-		step(db.Hurried)
-		if n := strings.Count(log.String(), "longer than a day"); n != 1 {
-			t.Errorf("told %d times:\n%s", n, log.String())
-		}
-		purgeAll(t, p, now+day/24)
-		now += 2 * day
-		if must(p.Step(ctx, now))(t); db.Pauses(p, now) != db.Calm {
-			t.Error("the next walk is a long one")
 		}
 	})
 }

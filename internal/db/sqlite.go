@@ -288,13 +288,16 @@ func (db *sqliteDB) copyLog() {
 	}
 }
 
-// writeGroup commits a group in one transaction. With a savepoint for each request, one request can fail without the
-// others, but SQLite then copies every page before it changes. So writeGroup first tries without savepoints. If a
-// request fails, it rolls back and runs the group again with savepoints.
+// writeGroup commits a group in one transaction. If a request fails, it is rolled back, and each half of the group is
+// written in its place, so that one request fails without the others. Savepoints would make SQLite copy every page
+// before it changes, in every group.
 func (db *sqliteDB) writeGroup(group []*writeRequest) {
-	errs, err := db.try(group, len(group) > 1, false)
+	errs, err := db.try(group)
 	if errors.Is(err, errSomeFailed) {
-		errs, err = db.try(group, true, true)
+		half := len(group) / 2
+		db.writeGroup(group[:half])
+		db.writeGroup(group[half:])
+		return
 	}
 	db.grew.Store(true)
 	for i, r := range group {
@@ -308,8 +311,8 @@ func (db *sqliteDB) writeGroup(group []*writeRequest) {
 var errSomeFailed = errors.New("some of a group have failed")
 
 // try returns the error of each request, and err if the whole transaction is lost. err is errSomeFailed if one of
-// several requests failed without savepoints.
-func (db *sqliteDB) try(group []*writeRequest, several, savepoints bool) (errs []error, err error) {
+// several requests failed.
+func (db *sqliteDB) try(group []*writeRequest) (errs []error, err error) {
 	ctx := context.Background() // a group is not interrupted for one caller
 	errs = make([]error, len(group))
 	all := &Tx{Querier: db.conn}
@@ -317,15 +320,12 @@ func (db *sqliteDB) try(group []*writeRequest, several, savepoints bool) (errs [
 		err = db.conn.control(ctx, "BEGIN IMMEDIATE")
 	}
 	for i := 0; i < len(group) && err == nil; i++ {
-		switch errs[i] = group[i].ctx.Err(); {
-		case errs[i] != nil: // its caller has given up
-		case savepoints:
-			err = db.savepoint(ctx, group[i], all, &errs[i])
-		default:
-			err = group[i].run(all)
-			if errs[i] = err; err != nil && several {
-				err = errSomeFailed
-			}
+		if errs[i] = group[i].ctx.Err(); errs[i] != nil {
+			continue // its caller has given up
+		}
+		err = group[i].run(all)
+		if errs[i] = err; err != nil && len(group) > 1 {
+			err = errSomeFailed
 		}
 	}
 	if err == nil {
@@ -359,27 +359,6 @@ func (db *sqliteDB) sync(ctx context.Context, group []*writeRequest) error {
 	}
 	db.unsynced.Store(unsynced)
 	return nil
-}
-
-// savepoint runs one request. It sets own to the request's error, and returns an error if the whole transaction is
-// lost.
-func (db *sqliteDB) savepoint(ctx context.Context, r *writeRequest, all *Tx, own *error) error {
-	if err := db.conn.control(ctx, "SAVEPOINT one"); err != nil {
-		return err
-	}
-	t := &Tx{Querier: db.conn}
-	if *own = r.run(t); *own != nil {
-		if err := db.conn.control(ctx, "ROLLBACK TO one"); err != nil {
-			return errors.Join(*own, err)
-		}
-	} else {
-		all.here |= t.here
-		all.records = append(all.records, t.records...)
-		for name, n := range t.counts {
-			all.count(name, n)
-		}
-	}
-	return db.conn.control(ctx, "RELEASE one")
 }
 
 // run runs the request's function with the values of its caller's context. The function is not interrupted, because

@@ -120,7 +120,7 @@ func (c *sqliteConn) stmt(ctx context.Context, text string) (*sql.Stmt, error) {
 	return s, nil
 }
 
-// control runs BEGIN, COMMIT, ROLLBACK and savepoints.
+// control runs BEGIN, COMMIT, ROLLBACK and pragmas.
 func (c *sqliteConn) control(ctx context.Context, text string) error {
 	_, err := c.Exec(ctx, text)
 	return err

@@ -34,14 +34,6 @@ func checkKept(t testing.TB, s *Outbox) {
 	count(`SELECT 'lane ' || CASE WHEN c.type = 2 THEN 1 ELSE 0 END || ' accepted', COUNT(*) FROM callbacks c
 		LEFT JOIN outbox o ON o.merchant = c.merchant AND o.id = c.id WHERE o.id IS NULL GROUP BY CASE WHEN c.type = 2 THEN 1 ELSE 0 END`)
 	count(`SELECT 'withdrawals ' || state, COUNT(*) FROM withdrawals GROUP BY state`)
-	count(`SELECT 'alarms ' || kind, CAST(SUM(number) AS BIGINT) FROM alarms GROUP BY kind`)
-	count(`SELECT 'open alarms ' || kind, COUNT(*) FROM alarms WHERE acked = 0 AND ended = 0 GROUP BY kind`)
-	for kind, n := range must(s.AlarmCounts(ctx))(t) {
-		got["alarms "+string(kind)] = n.Raised
-		if n.Open != 0 {
-			got["open alarms "+string(kind)] = n.Open
-		}
-	}
 	stats := must(s.Stats(ctx))(t)
 	for _, l := range stats.Lanes {
 		if l.Count != 0 {

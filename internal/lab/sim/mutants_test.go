@@ -47,7 +47,6 @@ var mutants = []mutant{
 	{"a deposit is acknowledged that was not kept", "internal/outbox/ingest.go",
 		"		return quota.spend(ctx, t, done, now)\n	})\n	if err != nil {", "		return quota.spend(ctx, t, done, now)\n	})\n	if err != nil && done[0].ID == \"\" {"},
 	{"a write is acknowledged before it is committed", "internal/db/sqlite.go",
-		"	\"sync/atomic\"\n", "	\"sync/atomic\"\n	\"time\"\n",
 		"	if err == nil {\n		err = db.conn.control(ctx, \"COMMIT\")\n", "	if err == nil {\n		for i, r := range group {\n			r.done <- errs[i]\n		}\n		time.Sleep(20 * time.Millisecond)\n		err = db.conn.control(ctx, \"COMMIT\")\n"},
 	{"what the application did not take is not sent again", "internal/gateway/forwarding.go",
 		"	if result == web.Posted {", "	if result == web.Posted || f.Attempts > 1 {"},
