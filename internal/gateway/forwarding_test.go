@@ -100,7 +100,7 @@ func TestForwarding(t *testing.T) {
 				switch {
 				case id == "deposit_1" && !mended.Load():
 					panic(http.ErrAbortHandler) // the connection breaks
-				case id == "deposit_2" && attempt < 3:
+				case id == "deposit_2" && attempt < 8:
 					return 422
 				case id == "deposit_3" && attempt < 2:
 					return 302 // a redirect is not followed
@@ -146,10 +146,12 @@ func TestForwarding(t *testing.T) {
 			if n, err := r.client.RetryForwards(t.Context()); err != nil || n.Retried != 3 {
 				t.Errorf("%+v retried, %v", n, err)
 			}
-			status("one failed again", func(f client.Forwarding) bool {
-				return len(f.Failed) == 1 && f.Failed[0].ID == "deposit_2" && f.Failed[0].Attempts == 2 && !f.Failed[0].Sending
-			})
-			r.clock.advance(time.Minute) // brings the next attempt
+			for attempt := 2; attempt < 8; attempt++ {
+				status("one failed again", func(f client.Forwarding) bool {
+					return len(f.Failed) == 1 && f.Failed[0].ID == "deposit_2" && f.Failed[0].Attempts == attempt && !f.Failed[0].Sending
+				})
+				r.clock.advance(24 * time.Hour) // brings the next attempt
+			}
 			status("nothing is left", func(f client.Forwarding) bool { return f.Waiting == 0 && f.Oldest == 0 })
 			wantRecords(t, r, "forwarding.begun", "forward.retried")
 			cancel()
