@@ -126,36 +126,3 @@ func TestExpireOrders(t *testing.T) {
 		}
 	})
 }
-
-// TestOtherOrderNamed: another order under a callBackId is refused with the member that differs and both
-// values.
-func TestOtherOrderNamed(t *testing.T) {
-	amountOf := func(text string) countersign.Amount {
-		a, err := countersign.ParseAmount(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return a
-	}
-	of := func(change func(*client.NewOrder)) client.NewOrder {
-		n := client.NewOrder{CallBackID: "o", TenantUserID: "7", Address: "TX", ChainName: "TRON", Symbol: "USDT", Amount: amountOf("2.5"),
-			Labels: map[string]string{"tier": "vip"}}
-		change(&n)
-		return n
-	}
-	o := Order{Order: client.Order{CallBackID: "o", TenantUserID: "7", Address: "TX", ChainName: "TRON", Symbol: "USDT", Amount: amountOf("2.5"),
-		Labels: map[string]string{"tier": "vip"}}}
-	for want, change := range map[string]func(*client.NewOrder){
-		"": func(n *client.NewOrder) { n.Amount = amountOf("2.50") },
-		`tenantUserId: "7" is known, and "8" came`:     func(n *client.NewOrder) { n.TenantUserID = "8" },
-		`amount: "2.5" is known, and "3" came`:         func(n *client.NewOrder) { n.Amount = amountOf("3") },
-		`address: "TX" is known, and "TY" came`:        func(n *client.NewOrder) { n.Address = "TY" },
-		`labels.tier: "vip" is known, and "low" came`:  func(n *client.NewOrder) { n.Labels = map[string]string{"tier": "low"} },
-		`labels.tier: "vip" is known, and "" came`:     func(n *client.NewOrder) { n.Labels = nil },
-		`labels.hours: "" is known, and "office" came`: func(n *client.NewOrder) { n.Labels = map[string]string{"tier": "vip", "hours": "office"} },
-	} {
-		if got := contentDiffers(o, of(change)); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
-}

@@ -152,10 +152,11 @@ func TestAddOrderAgain(t *testing.T) {
 		}
 		for member, change := range map[string][2]string{
 			"tenantUserId": {`"7"`, `"8"`}, "address": {"TX", "TY"}, "chainName": {"TRON", "ETH"}, "symbol": {"USDT", "USDC"},
-			"amount": {"2.50", "2.51"}, "expiresAt": {"2031", "2032"}, "labels": {`"1"`, `"3"`},
+			"amount": {"2.50", "2.51"}, "expiresAt": {"2031", "2032"}, "labels.a": {`"1"`, `"3"`}, "labels.b": {`,"b":"2"`, ``}, "labels.c": {`"a"`, `"c":"0","a"`},
 		} {
 			status, answer, _ := r.client.send(t, "POST", "/v1/orders", "application/json", strings.Replace(full, change[0], change[1], 1))
-			if status != 409 || !strings.Contains(answer, "body.callBackId") || !strings.Contains(answer, "another "+member) {
+			if status != 409 || !strings.Contains(answer, "body.callBackId") || !strings.Contains(answer, "another "+member) ||
+				!strings.Contains(answer, "is known, and ") {
 				t.Errorf("%s: %d %s", member, status, answer)
 			}
 		}

@@ -101,42 +101,22 @@ func TestSplicesInUsualOrder(t *testing.T) {
 		small.Amount, big.Amount = amount(t, "0.1"), amount(t, "900")
 		small.TenantUserID, big.TenantUserID = "65511", "65522"
 		small.TxID = "0x" + strings.Repeat("ab12", 16)
-		sealed := func(d *countersign.Deposit) []byte {
-			body, _, err := r.service.Body(d)
-			if err != nil {
-				t.Fatal(err)
+		const notify = merchant.DefaultNotifyPath
+		posts := func(what string, body []byte, want countersign.ErrCode) {
+			t.Helper()
+			if code := r.posted(notify, body); code != want {
+				t.Errorf("%s: errCode %d, want %d", what, code, want)
 			}
-			return body
 		}
-		post := func(body []byte) countersign.ErrCode {
-			resp, err := countersign.ParseResponse(r.service.Post(t.Context(), r.to, merchant.DefaultNotifyPath, body).Raw)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return resp.ErrCode
-		}
-		splice := func(head, tail []byte, blocks int) []byte {
-			body, err := countersigntest.Splice(head, tail, blocks, testPair().Size())
-			if err != nil {
-				t.Fatal(err)
-			}
-			return body
-		}
-		held, taken := sealed(&small), sealed(&big)
-		if code := post(taken); code != 0 {
-			t.Fatalf("errCode %d", code)
-		}
-		if code := post(splice(held, taken, 1)); code != countersign.CodeMalformed {
-			t.Errorf("with the requestUUID of the one that was taken: errCode %d", code)
-		}
+		held, taken := r.body(&small), r.body(&big)
+		posts("the honest one", taken, 0)
+		posts("with the requestUUID of the one that was taken", r.splice(held, taken, 1), countersign.CodeMalformed)
 		r.wantRefused(map[client.RefusalReason]int64{"spliced": 1})
 		r.wantAlarms(client.AlarmDepositRefused, client.AlarmRequestSuspect)
 		// The blocks in the middle are of the one that was taken. Its txId is cut.
-		middle := splice(splice(held, taken, 1), held, 3)
+		middle := r.splice(r.splice(held, taken, 1), held, 3)
 		for range 2 {
-			if code := post(middle); code != 0 {
-				t.Errorf("the blocks in the middle: errCode %d", code)
-			}
+			posts("the blocks in the middle", middle, 0)
 		}
 		list := r.allDeposits()
 		if len(list) != 2 || list[0].State != client.DepositTaken || list[1].State != client.DepositHeld || !list[1].Suspect || list[1].PossibleDuplicate {
@@ -146,21 +126,13 @@ func TestSplicesInUsualOrder(t *testing.T) {
 			t.Errorf("the log is %s", r.log)
 		}
 		// Both are repeated by their service, with requestUUIDs of their own.
-		if code := post(sealed(&big)); code != 0 {
-			t.Errorf("another attempt: errCode %d", code)
-		}
-		if code := post(sealed(&small)); code != countersign.CodeDetailsDiffer {
-			t.Errorf("what the join stands for: errCode %d", code)
-		}
+		posts("another attempt", r.body(&big), 0)
+		posts("what the join stands for", r.body(&small), countersign.CodeDetailsDiffer)
 		// One that comes after its join is held: it is not known which of the two is right.
 		small.TrackingID, big.TrackingID = "deposit-3", "deposit-4"
 		small.TxID, big.TxID = "0x"+strings.Repeat("cd34", 16), "0x"+strings.Repeat("ef56", 16)
-		if code := post(splice(splice(sealed(&small), sealed(&big), 1), sealed(&small), 3)); code != 0 {
-			t.Errorf("errCode %d", code)
-		}
-		if code := post(sealed(&big)); code != 0 {
-			t.Errorf("errCode %d", code)
-		}
+		posts("a join", r.splice(r.splice(r.body(&small), r.body(&big), 1), r.body(&small), 3), 0)
+		posts("what it was joined from", r.body(&big), 0)
 		if list := r.allDeposits(); len(list) != 4 || list[2].State != client.DepositTaken || !list[3].Suspect {
 			t.Errorf("the feed is %+v", list)
 		}

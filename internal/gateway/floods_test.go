@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"bytes"
-	"encoding/base64"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -18,27 +17,10 @@ import (
 	"countersign/merchant"
 )
 
-// joined is a body of blocks in any number and order of those of bodies.
-func joined(t testing.TB, r *rand.Rand, bodies ...[]byte) []byte {
-	t.Helper()
-	var blocks [][]byte
-	for _, body := range bodies {
-		b, err := base64.StdEncoding.DecodeString(string(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		blocks = slices.AppendSeq(blocks, slices.Chunk(b, testPair().Size()))
-	}
-	var out []byte
-	for range 3 + r.IntN(6) {
-		out = append(out, blocks[r.IntN(len(blocks))]...)
-	}
-	return base64.StdEncoding.AppendEncode(nil, out)
-}
-
-func (r *rig) splice(head, tail []byte) []byte {
+// splice joins the first blocks of head to the others of tail.
+func (r *rig) splice(head, tail []byte, blocks int) []byte {
 	r.t.Helper()
-	body, err := countersigntest.Splice(head, tail, 2, testPair().Size())
+	body, err := countersigntest.Splice(head, tail, blocks, testPair().Size())
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -99,40 +81,8 @@ func TestRepeatedQuestion(t *testing.T) {
 	})
 }
 
-// TestManyJoins: who posts what he joined from recorded callbacks fills neither the table nor the log,
-// takes the place of nothing that came before, and deposits go on.
-func TestManyJoins(t *testing.T) {
-	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{Unbound: true}), nil)
-	first := r.body(countersigntest.Deposit(1))
-	r.posted(merchant.DefaultNotifyPath, first)
-	other := *countersigntest.Deposit(1)
-	other.TenantUserID = "another"
-	r.deliver(&other)
-	random := rand.New(rand.NewPCG(1, 1))
-	for range book.MaxRefusedRows + 100 {
-		r.posted(merchant.DefaultNotifyPath, joined(t, random, first))
-	}
-	if code := r.deliver(countersigntest.Deposit(2)); code != countersign.CodeAccepted {
-		t.Errorf("errCode %d", code)
-	}
-	n, kept := 0, 0
-	for x, err := range client.All(t.Context(), r.client.Refused, client.RefusedFilter{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n++; x.Reason == "other_content" {
-			kept++
-		}
-	}
-	if n > book.MaxRefusedRows || kept != 1 {
-		t.Errorf("%d are kept, and %d of what was refused before", n, kept)
-	}
-	if lines := strings.Count(r.log.String(), "\n"); lines > 200 {
-		t.Errorf("%d lines are in the log", lines)
-	}
-}
-
-// TestJoinsOfRefused: a request that is joined from refused ones is not taken once the setting is
+// TestJoinsOfRefused: who posts what he joined from recorded callbacks fills neither the table nor the log, and deposits
+// go on. A request that is joined from refused ones is not taken once the setting is
 // right, and what it is joined from is; forty that were refused stay however many joins follow,
 // and "retry all" books them and nothing else.
 func TestJoinsOfRefused(t *testing.T) {
@@ -146,8 +96,21 @@ func TestJoinsOfRefused(t *testing.T) {
 	}
 	var joins [][]byte
 	for n := range 1080 {
-		joins = append(joins, strict.splice(bodies[n%honest], bodies[(n+1+n/honest)%honest]))
+		joins = append(joins, strict.splice(bodies[n%honest], bodies[(n+1+n/honest)%honest], 2))
 		strict.posted(merchant.DefaultNotifyPath, joins[n])
+	}
+	strict.posted(merchant.DefaultNotifyPath, strict.body(countersigntest.Withdrawal(1))) // refused for another reason
+	n, kept := 0, 0
+	for x, err := range client.All(t.Context(), strict.client.Refused, client.RefusedFilter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n++; x.Type == countersign.TypeRequestWithdraw {
+			kept++
+		}
+	}
+	if lines := strings.Count(strict.log.String(), "\n"); n > book.MaxRefusedRows || kept != 1 || lines > 200 {
+		t.Errorf("%d are kept, %d of another reason, and the log has %d lines", n, kept, lines)
 	}
 	right := map[string]string{}
 	for n := range honest {
@@ -197,8 +160,8 @@ func TestJoinsOfRefused(t *testing.T) {
 func TestForgerPoisonsNothing(t *testing.T) {
 	eachUnbound(t, func(c *Config) { c.Callbacks.Profile.Binding = merchant.BindingRequired }, func(t *testing.T, strict *rig) {
 		a, b := strict.body(countersigntest.Deposit(1)), strict.body(countersigntest.Deposit(2))
-		strict.posted(merchant.DefaultNotifyPath, strict.splice(a, b))
-		strict.posted(merchant.DefaultNotifyPath, strict.splice(b, a))
+		strict.posted(merchant.DefaultNotifyPath, strict.splice(a, b, 2))
+		strict.posted(merchant.DefaultNotifyPath, strict.splice(b, a, 2))
 		r := newRigOn(t, strict.db, strict.service, nil)
 		r.posted(merchant.DefaultNotifyPath, a) // of the same blocks as both joins
 		for x, err := range client.All(t.Context(), r.client.Refused, client.RefusedFilter{Reason: "spliced"}) {

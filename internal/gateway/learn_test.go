@@ -59,7 +59,7 @@ func TestLearn(t *testing.T) {
 			t.Errorf("%+v, %v", learned, err)
 		}
 		after := newRigOn(t, r.db, r.service, nil)
-		for i, body := range [][]byte{r.splice(bodies[0], bodies[1]), bodies[0], bodies[1]} {
+		for i, body := range [][]byte{r.splice(bodies[0], bodies[1], 2), bodies[0], bodies[1]} {
 			if code := after.posted(merchant.DefaultNotifyPath, body); (code == countersign.CodeAccepted) != (i > 0) {
 				t.Errorf("body %d: errCode %d", i, code)
 			}
