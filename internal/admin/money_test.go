@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -19,55 +18,6 @@ import (
 func onEachDatabase(t *testing.T, f func(t *testing.T, h *harness)) {
 	t.Run("sqlite", func(t *testing.T) { f(t, sqlite(t)) })
 	t.Run("postgres", func(t *testing.T) { f(t, newHarness(t, endtest.Postgres(outbox.End())(t))) })
-}
-
-// A reader that waits gets a decision when it falls, and an empty answer when
-// its wait is over or the service stops.
-func TestDecisionsWait(t *testing.T) {
-	h := sqlite(t)
-	h.merchant("acme")
-	w := acceptWithdrawal(h, newWithdrawal("acme", 1))
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	got := make(chan client.Decision)
-	ended := make(chan error, 1)
-	go func() {
-		for d, err := range client.Follow(ctx, h.client(client.RoleViewer).Decisions, 0) {
-			if err != nil {
-				ended <- err
-				return
-			}
-			got <- d
-		}
-		ended <- nil
-	}()
-	h.decide(w.ID, countersign.DecisionConfirmed)
-	if d := <-got; d.Seq != 1 || d.Withdrawal.ID != w.ID {
-		t.Errorf("%+v", d)
-	}
-	w2 := acceptWithdrawal(h, newWithdrawal("acme", 2))
-	must(h.client(client.RoleCore).CancelWithdrawal(t.Context(), w2.ID))(t)
-	if d := <-got; d.Seq != 2 || d.Withdrawal.State != "cancelled" {
-		t.Errorf("%+v", d)
-	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Errorf("following ended with %v", err)
-	}
-	if p, err := h.client(client.RoleViewer).Decisions(t.Context(), client.FeedOptions{After: 2, Wait: 20 * time.Millisecond}); err != nil || len(p.Items) != 0 || p.Next != 2 {
-		t.Errorf("%+v, %v", p, err)
-	}
-	// A stop answers those who wait: this would take a minute otherwise, and
-	// the server's end waits for it.
-	waiting := make(chan error)
-	go func() {
-		_, err := h.client(client.RoleViewer).Decisions(t.Context(), client.FeedOptions{After: 2, Wait: time.Minute})
-		waiting <- err
-	}()
-	h.server.Stop()
-	if err := <-waiting; err != nil {
-		t.Error(err)
-	}
 }
 
 // TestResend: a refused callback is sent again, and a pending one before it is due: one, all that match, or all of a

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"testing"
 
 	"countersign/client"
@@ -139,42 +138,6 @@ func testQuorumOfChanges(t *testing.T, d *db.DB) {
 	r.is(id, 330, client.TaskOpen, 2, "ann", "bob", "ann again", "by bob")
 	r.approve(id, ann, 330, client.TaskOpen)
 	r.approve(id, bob, 360, client.TaskDone)
-}
-
-// Three approvers on two nodes at the same time: two of them suffice, the change is made once, and
-// the third is told that it is applied.
-func TestQuorumOnTwoNodes(t *testing.T) {
-	nodes := twoNodes(t)
-	r := newQuorumRig(t, nodes[0], ChangesConfig{Approvals: 2})
-	at := [2]*Changes{r.k, must(NewChanges(ChangesConfig{DB: nodes[1], Approvals: 2}))(t)}
-	var people [3]Token
-	for i := range people {
-		people[i] = r.token(fmt.Sprint("approver ", i), client.RoleApprover, nil)
-	}
-	for round := range 15 {
-		id, token := r.propose(db.Millis(100 + round))
-		var errs [3]error
-		var all sync.WaitGroup
-		for i, who := range people {
-			all.Go(func() { _, errs[i] = at[i%2].Approve(t.Context(), id, who, "", 200) })
-		}
-		all.Wait()
-		refused := 0
-		for _, err := range errs {
-			if err != nil {
-				refused++
-				dbtest.Fails(0, err)(t, db.ErrConflict, "")
-			}
-		}
-		is, err := findChange(t.Context(), r.d, id)
-		if err != nil || is.State != client.TaskDone || refused != 1 {
-			t.Errorf("round %d: %s, %d of three were refused, %v", round, is.State, refused, err)
-		}
-		list, err := r.k.kept(t.Context(), r.d, &is)
-		if _, found := FindToken(t.Context(), r.d, token); err != nil || found != nil || len(list) != 2 {
-			t.Errorf("round %d: %d approvals, %v, %v", round, len(list), err, found)
-		}
-	}
 }
 
 // TestRevokedPersonComesAgain: what a thief did with a person's session is void for ever, also once

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -37,40 +36,46 @@ func TestChangesEnd(t *testing.T) {
 	}
 }
 
-// Approvers on two nodes who approve and reject one change at the same time: one of them
-// decides, and the change is made once or not at all.
+// Three approvers on two nodes decide on one change at the same time, and in every other round the third declines it.
+// Two approvals suffice. The change is made once or not at all, who comes later is told so, and nothing is left of what
+// was sealed.
 func TestDecisionsOnTwoNodes(t *testing.T) {
 	ctx, nodes := t.Context(), twoNodes(t)
-	r := newQuorumRig(t, nodes[0], ChangesConfig{})
-	other := must(NewChanges(ChangesConfig{DB: nodes[1]}))(t)
-	ann, bob := r.token("ann", client.RoleApprover, nil), r.token("bob", client.RoleApprover, nil)
-	approved := 0
+	r := newQuorumRig(t, nodes[0], ChangesConfig{Approvals: 2})
+	at := [2]*Changes{r.k, must(NewChanges(ChangesConfig{DB: nodes[1], Approvals: 2}))(t)}
+	people := [3]Token{r.token("ann", client.RoleApprover, nil), r.token("bob", client.RoleApprover, nil), r.token("carl", client.RoleApprover, nil)}
+	states := map[client.TaskState]int{}
 	for round := range 40 {
 		id, token := r.propose(db.Millis(100 + round))
-		var errs [2]error
-		var both sync.WaitGroup
-		both.Go(func() { _, errs[0] = r.k.Approve(ctx, id, ann, "", 200) })
-		both.Go(func() {
-			if round%2 == 1 {
-				_, errs[1] = other.Decline(ctx, id, bob, "no", 200)
-			} else {
-				_, errs[1] = other.Approve(ctx, id, bob, "", 200)
+		var errs [3]error
+		var all sync.WaitGroup
+		for i, who := range people {
+			all.Go(func() {
+				if i == 2 && round%2 == 1 {
+					_, errs[i] = at[i%2].Decline(ctx, id, who, "no", 200)
+				} else {
+					_, errs[i] = at[i%2].Approve(ctx, id, who, "", 200)
+				}
+			})
+		}
+		all.Wait()
+		refused := 0
+		for _, err := range errs {
+			if err != nil {
+				refused++
+				dbtest.Fails(0, err)(t, db.ErrConflict, "")
 			}
-		})
-		both.Wait()
-		if (errs[0] == nil) == (errs[1] == nil) || !errors.Is(errors.Join(errs[:]...), db.ErrConflict) {
-			t.Fatalf("round %d: %v and %v, want one done and one refused", round, errs[0], errs[1])
 		}
 		is := must(findChange(ctx, r.d, id))(t)
+		states[is.State]++
+		votes := must(r.k.kept(ctx, r.d, &is))(t)
 		_, err := FindToken(ctx, r.d, token)
-		if len(is.sealed)+len(is.dataKey) != 0 || (err == nil) != (is.State == client.TaskDone) {
-			t.Errorf("round %d: the change is %s with %d sealed bytes, the token %v", round, is.State, len(is.sealed)+len(is.dataKey), err)
-		}
-		if is.State == client.TaskDone {
-			approved++
+		made := is.State == client.TaskDone
+		if !made && (round%2 == 0 || is.State != client.TaskDeclined || errs[2] != nil) || made && (refused != 1 || len(votes) != 2) || len(is.sealed)+len(is.dataKey) != 0 || (err == nil) != made {
+			t.Errorf("round %d: %s with %d approvals, %d sealed bytes, and the token: %v; %v", round, is.State, len(votes), len(is.sealed)+len(is.dataKey), err, errs)
 		}
 	}
-	t.Logf("%d of 40 were approved", approved)
+	t.Log(states)
 }
 
 // hashText is a hash in JSON.
