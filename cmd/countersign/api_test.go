@@ -149,27 +149,3 @@ func TestAskingTheWrongOne(t *testing.T) {
 		}
 	}
 }
-
-// TestShellShowsFacts: what a merchant must mend is among what the shell shows of a callback.
-func TestShellShowsFacts(t *testing.T) {
-	t.Parallel()
-	run := func(in string, args ...string) string {
-		t.Helper()
-		status, out, errOut := shell(t, in, append(args, theService(t).flags...)...)
-		if status != exitDone {
-			t.Fatalf("%v: %s%s", args, out, errOut)
-		}
-		return out
-	}
-	run("", "merchants", "add", "silent", "key.bits=1024", "notifyUrl=http://127.0.0.1:1/n", "withdrawUrl=http://127.0.0.1:1/w")
-	run(`{"merchant":"silent","callBackId":"w-1","tenantUserId":"u-1"}`, "withdrawals", "add", "-")
-	var list struct{ ID string }
-	if err := json.Unmarshal([]byte(run("", "callbacks", "list", "merchant=silent", "--json")), &list); err != nil {
-		t.Fatal(err)
-	}
-	out := ""
-	waitUntil(t, "why nobody was reached", func() string { return out }, func() bool {
-		out = run("", "api", "callback", list.ID)
-		return strings.Contains(out, "connection refused")
-	})
-}

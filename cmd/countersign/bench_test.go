@@ -3,8 +3,6 @@ package main
 import (
 	"strings"
 	"testing"
-
-	"countersign/internal/lab/dbtest"
 )
 
 // TestBench runs one suite from the command line; package bench tests what is
@@ -16,20 +14,5 @@ func TestBench(t *testing.T) {
 	}
 	if errOut != "" {
 		t.Errorf("progress where there is no terminal: %q", errOut)
-	}
-}
-
-func TestBenchRefuses(t *testing.T) {
-	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
-	for args, want := range map[string]string{
-		"--only nothing":         "system",
-		"--bits 3072":            "--bits",
-		"--rate 0":               "--rate",
-		"--size-for=0":           "--size-for",
-		"--dir /nonexistent/dir": "nonexistent",
-	} {
-		if status, _, errOut := shell(t, "", append([]string{"bench", "--quick"}, strings.Fields(args)...)...); status == exitDone || !strings.Contains(errOut, want) {
-			t.Errorf("%s: exit status %d, %q", args, status, errOut)
-		}
 	}
 }

@@ -94,31 +94,3 @@ func TestMerchantsEdit(t *testing.T) {
 		t.Errorf("%d %s%s", status, out, errOut)
 	}
 }
-
-// TestFreezeFromTheShell: the whole service is frozen and thawed, and says so.
-func TestFreezeFromTheShell(t *testing.T) {
-	flags := []string{"--data", theService(t).data} // which says where the API is
-	frozen := func(args ...string) (f client.Freeze) {
-		t.Helper()
-		mustShell(t, &f, "", slices.Concat(args, flags)...)
-		return f
-	}
-	if f := frozen("freeze", "a token was lost"); !f.Frozen || f.Reason != "a token was lost" || f.By == "" {
-		t.Errorf("frozen: %+v", f)
-	}
-	if f := frozen("api", "frozen"); !f.Frozen {
-		t.Errorf("status: %+v", f)
-	}
-	if f := frozen("thaw"); f.Frozen {
-		t.Errorf("thawed: %+v", f)
-	}
-	if f := frozen("api", "frozen"); f.Frozen {
-		t.Errorf("status after the thaw: %+v", f)
-	}
-	if status, _, errOut := shell(t, "", slices.Concat([]string{"freeze"}, flags)...); status == exitDone || !strings.Contains(errOut, "expected \"<what>\"") {
-		t.Errorf("without a reason: %d %s", status, errOut)
-	}
-	if status, _, errOut := shell(t, "", slices.Concat([]string{"api", "blockWithdrawal", "shop/none", "reason=r"}, flags)...); status != exitFailed || !strings.Contains(errOut, "no such withdrawal") {
-		t.Errorf("blocking nothing: %d %s", status, errOut)
-	}
-}

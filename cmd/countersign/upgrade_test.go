@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/mod/semver"
 
@@ -213,11 +212,9 @@ func (c *installation) booked(id string) {
 
 func (c *installation) until(what string, is func() bool) {
 	c.t.Helper()
-	for end := time.Now().Add(wholeRun(c.t)); !is(); time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(end) {
-			c.t.Fatalf("not in time: %s\n%s\n%s", what, c.daemons["serve"].output, c.daemons["gateway"].output)
-		}
-	}
+	waitUntil(c.t, what, func() string {
+		return c.daemons["serve"].output.String() + c.daemons["gateway"].output.String()
+	}, is)
 }
 
 // files are what a fixture keeps of a data directory, beside the database.
@@ -234,7 +231,7 @@ func (c *installation) leave(to string) {
 			c.copy(filepath.Join(c.data(end), name), filepath.Join(to, end, name))
 		}
 		if c.url[end] == "" {
-			c.pack(filepath.Join(to, end, "db.gz"), c.read(filepath.Join(c.data(end), daemon.DatabaseFile)))
+			c.pack(filepath.Join(to, end, "db.gz"), must(os.ReadFile(filepath.Join(c.data(end), daemon.DatabaseFile))))
 			continue
 		}
 		tools, _ := filepath.Glob("/usr/lib/postgresql/*/bin/pg_dump")
@@ -270,15 +267,6 @@ func (c *installation) take(from string) {
 	}
 }
 
-func (c *installation) read(path string) []byte {
-	c.t.Helper()
-	b, err := os.ReadFile(path)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return b
-}
-
 func (c *installation) write(path string, b []byte) {
 	c.t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -291,7 +279,7 @@ func (c *installation) write(path string, b []byte) {
 
 func (c *installation) copy(from, to string) {
 	c.t.Helper()
-	c.write(to, c.read(from))
+	c.write(to, must(os.ReadFile(from)))
 }
 
 func (c *installation) pack(path string, b []byte) {
@@ -307,7 +295,7 @@ func (c *installation) pack(path string, b []byte) {
 
 func (c *installation) unpack(path string) []byte {
 	c.t.Helper()
-	r, err := gzip.NewReader(bytes.NewReader(c.read(path)))
+	r, err := gzip.NewReader(bytes.NewReader(must(os.ReadFile(path))))
 	if err != nil {
 		c.t.Fatal(err)
 	}

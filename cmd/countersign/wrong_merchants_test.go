@@ -194,18 +194,7 @@ func TestWrongMerchants(t *testing.T) {
 	}
 	await := func(what string, ok func() (bool, error)) {
 		t.Helper()
-		for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
-			done, err := ok()
-			if err != nil {
-				t.Fatalf("%s: %v", what, err)
-			}
-			if done {
-				return
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("%s: it does not happen", what)
-			}
-		}
+		waitUntil(t, what, log.String, func() bool { return must(ok()) })
 	}
 	page := signedIn(t, service.URL(), token)
 	for _, m := range wrongMerchants {
