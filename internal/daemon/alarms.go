@@ -56,31 +56,23 @@ type alarmPoster struct {
 	random  func() float64
 }
 
-// alarmPoster returns the poster of d's alarms, or nil if nothing is posted.
-func (s Storage) alarmPoster(c AlarmPosting, d *db.DB, l *journal.Log, now func() time.Time,
-	log *slog.Logger) (*alarmPoster, error) {
-	if c.URL == "" {
-		return nil, nil
-	}
-	var err error
-	if c.Secret, err = s.signingSecret(c.URL, c.Secret, AlarmSecretFile); err != nil {
+// alarmPoster returns the poster of e's alarms.
+func (e *end) alarmPoster() (*alarmPoster, error) {
+	c := e.c
+	secret, err := c.signingSecret(c.Alarms.URL, c.Alarms.Secret, AlarmSecretFile)
+	if err != nil {
 		return nil, err
 	}
-	p := &alarmPoster{db: d, journal: l, now: now, log: log, random: s.World.random}
-	p.to, err = web.NewPoster(web.PosterConfig{URL: c.URL, Secret: c.Secret, Agent: "countersign/" + Version, Now: now,
-		Dial: s.World.Dial})
+	to, err := web.NewPoster(web.PosterConfig{URL: c.Alarms.URL, Secret: secret, Agent: "countersign/" + Version,
+		Now: e.clock.Now, Dial: c.World.Dial})
 	if err != nil {
 		return nil, fmt.Errorf("the alarm URL or its secret: %w", err)
 	}
-	return p, nil
+	return &alarmPoster{db: e.db, to: to, journal: e.journal, now: e.clock.Now, log: c.Log, random: c.World.random}, nil
 }
 
 // Run posts until ctx ends.
 func (p *alarmPoster) Run(ctx context.Context) error {
-	if p == nil {
-		<-ctx.Done()
-		return nil
-	}
 	defer p.to.Close()
 	for {
 		var err error
@@ -143,14 +135,6 @@ func alarmMessage(end, checkpoint string, p db.AlarmPost) (id string, body []byt
 		id += "_ended"
 	}
 	return id, body, err
-}
-
-// tester returns the function that posts a test, or nil if nothing is posted.
-func (p *alarmPoster) tester() func(context.Context) (client.AlarmTest, error) {
-	if p == nil {
-		return nil
-	}
-	return p.test
 }
 
 // test posts one message that calls itself a test, and returns the result.

@@ -103,9 +103,14 @@ func (e *end) measure() (p api.Process, err error) {
 			return p, err
 		}
 	}
-	e.alarms, err = c.alarmPoster(c.Alarms, e.db, e.journal, e.clock.Now, c.Log)
-	return api.Process{Audit: e.journal, TestAlarm: e.alarms.tester(), Node: e.heart.node.ID,
-		Metrics: onAPI, Now: e.clock.Now, Log: c.Log, Bodies: e.held, Version: Version}, err
+	p = api.Process{Audit: e.journal, Node: e.heart.node.ID, Metrics: onAPI, Now: e.clock.Now, Log: c.Log, Bodies: e.held,
+		Version: Version}
+	if c.Alarms.URL != "" {
+		if e.alarms, err = e.alarmPoster(); err == nil {
+			p.TestAlarm = e.alarms.test
+		}
+	}
+	return p, err
 }
 
 // listen opens a listener of e.
@@ -161,7 +166,10 @@ func (e *end) run(ctx context.Context, leave func(), started any, parts ...Part)
 		return errors.Join(fmt.Errorf("audit log: %w", err), e.Close())
 	}
 	parts = append(parts, Part{"clock", e.clock.Run}, Part{"database", e.db.Run}, e.c.hold(e.db, e.journal),
-		Part{"alarms", e.alarms.Run}, e.heart.part(), Part{"retention", e.purger.Run})
+		repeated("nodes", e.db.Every(beatEvery), e.heart.beat), Part{"retention", e.purger.Run})
+	if e.alarms != nil {
+		parts = append(parts, Part{"alarms", e.alarms.Run})
+	}
 	for _, l := range e.listeners {
 		parts = append(parts, Part{l.name, l.Run})
 	}

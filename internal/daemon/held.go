@@ -45,24 +45,11 @@ func (s Storage) checkHeld(ctx context.Context, d *db.DB) error {
 // hold returns the part of a daemon that keeps the file up to date and tells Ready whether it can. The part fails with
 // ErrOlder if the database goes back while in use: this process would act on what it knew before.
 func (s Storage) hold(d *db.DB, l *journal.Log) Part {
-	return Part{"checkpoint", func(ctx context.Context) error {
-		h, err := s.held()
-		if err != nil {
-			return err
-		}
-		tick := time.NewTicker(d.Every(holdEvery))
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-tick.C:
-			}
-			if h, err = s.holdOnce(ctx, d, l, h); err != nil {
-				return err
-			}
-		}
-	}}
+	h := journal.Held{} // what the file holds is not known: the first look writes it anew
+	return repeated("checkpoint", d.Every(holdEvery), func(ctx context.Context) (err error) {
+		h, err = s.holdOnce(ctx, d, l, h)
+		return err
+	})
 }
 
 // holdOnce writes the file if the log has grown since h, and returns what the file holds. It returns ErrOlder if the

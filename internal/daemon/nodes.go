@@ -23,26 +23,7 @@ func newHeart(d *db.DB, name string, now func() time.Time) *heart {
 	return &heart{d, now, db.Node{ID: rand.Text(), Name: name, Version: ThisBuild().String(), Started: db.MillisOf(now())}}
 }
 
-// part beats regularly until its context ends or the master key is replaced. An unreachable database is reported by
-// other parts.
-func (h *heart) part() Part {
-	return Part{"nodes", func(ctx context.Context) error {
-		tick := time.NewTicker(h.d.Every(beatEvery))
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-tick.C:
-			}
-			if err := h.beat(ctx); err != nil {
-				return err
-			}
-		}
-	}}
-}
-
-// beat returns an error only if the master key was replaced.
+// beat returns an error only if the master key was replaced. An unreachable database is reported by other parts.
 func (h *heart) beat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

@@ -43,6 +43,24 @@ func RunParts(ctx context.Context, parts ...Part) error {
 	return errors.Join(errs...)
 }
 
+// repeated is a part that calls do regularly, until its context ends or do returns an error.
+func repeated(name string, every time.Duration, do func(context.Context) error) Part {
+	return Part{name, func(ctx context.Context) error {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-tick.C:
+			}
+			if err := do(ctx); err != nil {
+				return err
+			}
+		}
+	}}
+}
+
 // noticed returns a context that ends the time notice after ctx. It calls leave when ctx ends: whoever watches /readyz
 // then stops sending calls while they are still answered.
 func noticed(ctx context.Context, notice time.Duration, leave func()) (context.Context, context.CancelFunc) {
