@@ -73,24 +73,6 @@ func TestOrderRaces(t *testing.T) {
 	})
 }
 
-// TestRefuseUnknownRaces: an order that comes at the very moment in which it is
-// refused as unknown is either known or too late.
-func TestRefuseUnknownRaces(t *testing.T) {
-	eachBook(t, func(t *testing.T, end *Book) {
-		for round := range 20 {
-			id := fmt.Sprint("o", round)
-			var refused, added error
-			var work sync.WaitGroup
-			work.Go(func() { refused = end.RefuseUnknown(ctx, id, "7", 1) })
-			work.Go(func() { _, _, added = end.AddOrder(ctx, testOrder(id, "1"), "", 1) })
-			work.Wait()
-			if (refused == nil) == (added == nil) {
-				t.Fatalf("refused: %v, added: %v", refused, added)
-			}
-		}
-	})
-}
-
 // TestExpireOrders ends undecided ones at their time.
 func TestExpireOrders(t *testing.T) {
 	eachBook(t, func(t *testing.T, end *Book) {

@@ -2,19 +2,28 @@ package gateway
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"countersign"
 	"countersign/client"
+	"countersign/conformance"
 	"countersign/countersigntest"
+	"countersign/internal/api"
 	"countersign/internal/lab/endtest"
+	"countersign/merchant"
 )
 
 // user is somebody at the API: a client, and what it is made of.
@@ -262,4 +271,141 @@ func TestLists(t *testing.T) {
 			t.Errorf("the first of the transfer is %q, and before that %q", first, none)
 		}
 	})
+}
+
+// end is the gateway as the suite of both ends sees it. Its paths name what is not there.
+func (r *rig) end() endtest.End {
+	tokens := api.NewTokens(r.db)
+	return endtest.End{API: r.api.base, Pass: func() { r.clock.advance(2 * time.Second) },
+		Ask: func(secret, method, path, contentType, body string) endtest.Answer {
+			status, text, header := newUser(r.t, r.client.url, client.Secret(secret)).send(r.t, method, path, contentType, body)
+			return endtest.Answer{Status: status, Header: header, Body: text}
+		},
+		Keep: func(k api.Token) string {
+			secret, hash := api.MintToken()
+			if err := tokens.Create(r.t.Context(), k, hash); err != nil {
+				r.t.Fatal(err)
+			}
+			return secret.Reveal()
+		},
+		Revoke: func(id string) {
+			if err := tokens.Revoke(r.t.Context(), id, 5, nil); err != nil {
+				r.t.Fatal(err)
+			}
+		},
+		Path: func(rt *api.Endpoint) string { return regexp.MustCompile(`\{\w+\}`).ReplaceAllString(rt.Path, "77") }}
+}
+
+func TestOpenAPI(t *testing.T) {
+	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { c.Metrics = http.NotFoundHandler() })
+	endtest.Document(t, r.end(), reflect.TypeFor[*client.Gateway]())
+}
+
+// TestEveryWrongMember: nothing that is refused adds anything.
+func TestEveryWrongMember(t *testing.T) {
+	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), nil)
+	order := map[string]any{"callBackId": "c1", "tenantUserId": "7", "address": "TX", "chainName": "TRON", "symbol": "USDT", "amount": "2.50",
+		"expiresAt": "2031-01-01T00:00:00Z", "labels": map[string]any{"a": "b"}}
+	try := maps.Clone(order)
+	delete(try, "callBackId")
+	try["at"] = "2030-01-01T00:00:00Z"
+	endtest.WrongMembers(t, r.end(), r.client.token.Reveal(), map[string]any{"addOrder": order, "cancelOrder": map[string]any{"reason": "seen"},
+		"moveCursor": map[string]any{"deposits": 1, "events": 1}, "tryPolicy": try})
+	if s, err := r.client.Stats(t.Context()); err != nil || len(s.Orders) != 0 {
+		t.Fatalf("something was added: %+v, %v", s, err)
+	}
+}
+
+// TestSearch: one text finds whatever has it, each thing once.
+func TestSearch(t *testing.T) {
+	eachRig(t, func(c *Config) { c.Callbacks.Profile.Lenient = true }, func(t *testing.T, r *rig) {
+		ctx := t.Context()
+		deliver := func(cb countersign.Callback) {
+			t.Helper()
+			if code := r.deliver(cb); code != countersign.CodeAccepted {
+				t.Fatalf("errCode %d", code)
+			}
+		}
+		x := countersigntest.Deposit(1)
+		x.TrackingID, x.TxID, x.TenantUserID, x.ToAddress, x.Amount = "t-1", "0xt1", "u-1", "TOne", amount(t, "7.10")
+		deliver(x)
+		r.clock.advance(time.Minute)
+		if _, err := r.app.AddOrder(ctx, client.NewOrder{CallBackID: "o/1", TenantUserID: "u-1", Address: "TOut", ChainName: "TRON", Symbol: "USDT", Amount: amount(t, "7.1")}); err != nil {
+			t.Fatal(err)
+		}
+		r.clock.advance(time.Minute)
+		deliver(told("c1", "u-2", "TRON", "TOld", "TNew"))
+		refused := countersigntest.Deposit(1)
+		refused.TrackingID, refused.TxID = "t-1", "0xother" // other content
+		r.deliver(refused)
+		for _, c := range []struct {
+			text string
+			want []string
+		}{
+			{" t-1\t", []string{"refused 1 trackingId", "deposit 1 trackingId"}}, {"0xt1", []string{"deposit 1 txId"}}, {"TOne", []string{"deposit 1 address"}},
+			{"u-1", []string{"order o/1 tenantUserId", "deposit 1 tenantUserId"}}, {"o/1", []string{"order o/1 id"}}, {"TOut", []string{"order o/1 address"}},
+			{"07.1", nil}, {"TNew", []string{"address 1 address"}}, {"TOld", []string{"address 1 address"}},
+			{"1", []string{"refused 1 id", "address 1 id", "deposit 1 id"}}, {"01", nil}, {"+1", nil},
+			{"nothing", nil}, {"%", nil}, {"' OR 1=1 --", nil}, {strings.Repeat("ü", 512), nil}, {"99999999999999999999", nil},
+		} {
+			found, err := r.client.Search(ctx, c.text)
+			if err != nil {
+				t.Fatalf("%q: %v", c.text, err)
+			}
+			var got []string
+			for _, f := range found.Items {
+				got = append(got, fmt.Sprint(f.Kind, " ", f.ID, " ", f.Matched))
+			}
+			if want := c.want; !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {
+				t.Errorf("%q finds %q, want %q", c.text, got, want)
+			}
+		}
+	})
+}
+
+// TestConformance holds the gateway to every case that a merchant's endpoint
+// must pass, and to the feed's count of what was credited.
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	for i, d := range dialects { // countersigntest.CheckInbox has both kinds of services on both
+		unbound := i == 0
+		t.Run(fmt.Sprintf("%s, unbound %v", d.name, unbound), func(t *testing.T) {
+			t.Parallel()
+			service := newService(t, countersigntest.ServiceConfig{Unbound: unbound})
+			r := newRig(t, d.url(t), service, func(c *Config) {
+				c.Grace = -1
+				c.Callbacks.BodyTimeout = 3 * time.Second // also for a busy machine
+			})
+			r.order(1)
+			server := httptest.NewServer(r.Callbacks())
+			defer server.Close()
+			o := newOrder(1)
+			checker, err := conformance.New(conformance.Config{
+				NotifyURL: server.URL + merchant.DefaultNotifyPath, WithdrawURL: server.URL + merchant.DefaultWithdrawPath,
+				Key: testPair(), APIKey: service.APIKey(), CallbackAPIKey: service.CallbackAPIKey(), Unbound: unbound,
+				Order: &conformance.Order{CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, Address: o.Address, ChainName: o.ChainName,
+					Symbol: o.Symbol, Amount: o.Amount.String()},
+				Effects: func(context.Context, []string) (credits []conformance.Credit, _ error) {
+					for _, d := range r.allDeposits() {
+						if d.State == "taken" {
+							credits = append(credits, conformance.Credit{TrackingID: d.TrackingID, Amount: d.Amount.String()})
+						}
+					}
+					return credits, nil
+				},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			summary, err := checker.Run(t.Context(), func(res conformance.Result) {
+				if res.Ending == conformance.Fail {
+					t.Errorf("%s: %s", res.Name, res.Problem)
+				}
+			})
+			if err != nil || !summary.OK() {
+				t.Fatalf("%v, %v", summary, err)
+			}
+			t.Log(summary)
+		})
+	}
 }

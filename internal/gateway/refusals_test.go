@@ -16,38 +16,6 @@ import (
 	"countersign/merchant"
 )
 
-// TestNotBound: a service that does not bind is refused, and the operator can see
-// it: in the log, as an alarm that says what to do, and in the numbers.
-func TestNotBound(t *testing.T) {
-	eachUnbound(t, func(c *Config) { c.Callbacks.Profile.Binding = merchant.BindingRequired }, func(t *testing.T, r *rig) {
-		for n := range 3 {
-			if code := r.deliver(countersigntest.Deposit(n + 1)); code != countersign.CodeMalformed {
-				t.Fatalf("errCode %d", code)
-			}
-		}
-		r.wantRefused(map[client.RefusalReason]int64{"not_bound": 3})
-		r.wantAlarms(client.AlarmDepositRefused, client.AlarmRequestSuspect, client.AlarmAllRefused)
-		list, err := r.client.Alarms(t.Context(), client.AlarmFilter{}, client.PageOptions{})
-		if err != nil || list.Items[2].Subject != "not_bound" || list.Items[1].Subject != countersigntest.Deposit(3).TrackingID+" (not_bound)" || len(list.Items[1].Examples) != 3 || !strings.Contains(list.Items[1].Text, "--binding seen") {
-			t.Errorf("%+v, %v", list, err)
-		}
-		r.wantNumbers(3, 3, 1)
-		if log := r.log.String(); strings.Count(log, "advice=") != 1 || strings.Count(log, `setting="--provider other, or --binding seen`) != 3 {
-			t.Errorf("log:\n%s", log)
-		}
-
-		// The log tells of it once an hour.
-		r.deliver(countersigntest.Deposit(1))
-		r.wantRefused(map[client.RefusalReason]int64{"not_bound": 4})
-		r.wantNumbers(4, 4, 1)
-		r.clock.advance(2 * time.Hour)
-		r.deliver(countersigntest.Deposit(1))
-		r.wantRefused(map[client.RefusalReason]int64{"not_bound": 5})
-		r.wantAlarms(client.AlarmDepositRefused, client.AlarmRequestSuspect, client.AlarmAllRefused) // nothing else came in those hours
-		r.wantNumbers(5, 5, 2)
-	})
-}
-
 // TestRefusalsAlarm: spliced, broken and contradictory callbacks raise alarms that
 // name them. One row of each kind counts those that repeat.
 func TestRefusalsAlarm(t *testing.T) {
@@ -160,8 +128,22 @@ func TestAllRefused(t *testing.T) {
 		if a := list.Items[0]; err != nil || a.Subject != "not_bound" || !strings.Contains(a.Text, "--learn") {
 			t.Errorf("%+v, %v", a, err)
 		}
+		if a := list.Items[1]; a.Subject != countersigntest.Deposit(1).TrackingID+" (not_bound)" || !strings.Contains(a.Text, "--binding seen") {
+			t.Errorf("%+v", a)
+		}
 		keep(10 * time.Minute)
-		strict.wantAlarms(client.AlarmDepositRefused, client.AlarmRequestSuspect, client.AlarmAllRefused) // nothing came
+		strict.wantNumbers(4, 4, 1) // nothing came
+		// The log tells of it once an hour, and of each refusal with the setting.
+		for i, after := range []time.Duration{time.Second, time.Hour} {
+			for range 3 {
+				refuse()
+			}
+			keep(after)
+			strict.wantNumbers(4+3*int64(i+1), 4+3*int64(i+1), 2+int64(i))
+			if log := strict.log.String(); strings.Count(log, "advice=") != 1+i || !strings.Contains(log, `setting="--provider other, or --binding seen`) {
+				t.Errorf("log:\n%s", log)
+			}
+		}
 	})
 }
 

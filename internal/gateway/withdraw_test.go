@@ -3,7 +3,9 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,7 +13,9 @@ import (
 	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/internal/book"
+	"countersign/internal/db"
 	"countersign/internal/policy"
+	"countersign/merchant"
 )
 
 // wordPolicy decides by a single word, which tests change.
@@ -295,4 +299,290 @@ func TestNotices(t *testing.T) {
 		r.deliver(countersigntest.Notice(countersign.TypeInvalidAddress, 98)) // nothing was ordered
 		r.wantAlarms(alarms...)
 	})
+}
+
+// TestHoldWaits: with hold = "wait" a withdrawal is confirmed within one exchange,
+// where its order arrives, or a person approves it, after the question. What nobody
+// decides is told the provider's own code for a hold.
+func TestHoldWaits(t *testing.T) {
+	rules := &wordPolicy{}
+	eachRig(t, func(c *Config) {
+		rules.use(c)
+		c.Callbacks.Profile = merchant.Profile{Hold: merchant.HoldWait, Wait: 90 * time.Second, HoldCode: 42}
+	}, func(t *testing.T, r *rig) {
+		rules.effect = policy.Allow
+		// ask puts the question and gives what its answer was, once it is there.
+		ask := func(n int) chan countersign.ErrCode {
+			answer := make(chan countersign.ErrCode, 1)
+			go func() { answer <- r.deliver(countersigntest.Withdrawal(n)) }()
+			r.until("withdrawal "+countersigntest.Withdrawal(n).CallBackID+" is asked for", func() bool {
+				entries, _, err := r.book.Entries(t.Context(), client.InboxFilter{ID: countersigntest.Withdrawal(n).CallBackID}, 1, 0)
+				return err == nil && len(entries) == 1 && !entries[0].Settled
+			})
+			return answer
+		}
+
+		late := ask(1)
+		r.order(1)
+		if code := <-late; code != countersign.CodeAccepted {
+			t.Errorf("the order came later: errCode %d\n%s", code, r.log)
+		}
+
+		rules.effect = policy.Ask
+		r.order(2)
+		held := ask(2)
+		r.until("the order is held", func() bool {
+			asked, err := r.book.AskedFor(t.Context(), countersigntest.Withdrawal(2).CallBackID, 1)
+			return err == nil && asked.Order.State == client.OrderHeld
+		})
+		if _, err := r.client.ApproveOrder(t.Context(), countersigntest.Withdrawal(2).CallBackID, "looks right"); err != nil {
+			t.Fatal(err)
+		}
+		if code := <-held; code != countersign.CodeAccepted {
+			t.Errorf("approved: errCode %d\n%s", code, r.log)
+		}
+
+		r.order(3)
+		held = ask(3)
+		if _, err := r.client.DeclineOrder(t.Context(), countersigntest.Withdrawal(3).CallBackID, "no"); err != nil {
+			t.Fatal(err)
+		}
+		if code := <-held; code != countersign.CodeRefusedPerson {
+			t.Errorf("declined: errCode %d\n%s", code, r.log)
+		}
+
+		// Stopping answers what waits, and holds nothing open from then on.
+		waits := ask(4)
+		r.Stop()
+		if code := <-waits; code != 42 {
+			t.Errorf("stopped: errCode %d", code)
+		}
+		if code := <-ask(5); code != 42 {
+			t.Errorf("after the stop: errCode %d", code)
+		}
+	})
+}
+
+// until waits for is, as long as the test run may take.
+func (r *rig) until(what string, is func() bool) {
+	r.t.Helper()
+	for end, ok := r.deadline(); !is(); time.Sleep(time.Millisecond) {
+		if ok && time.Now().After(end) {
+			r.t.Errorf("in vain: %s\n%s", what, r.log)
+			return
+		}
+	}
+}
+
+// deadline is shortly before the end of the test run.
+func (r *rig) deadline() (time.Time, bool) {
+	t, ok := r.t.(*testing.T)
+	if !ok {
+		return time.Time{}, false
+	}
+	end, ok := t.Deadline()
+	return end.Add(-10 * time.Second), ok
+}
+
+// TestAskedAgain: what was confirmed is confirmed again while it stands. Once it has ended, the
+// service is told so, and a person hears of it once, also where a restore lost the answer.
+func TestAskedAgain(t *testing.T) {
+	eachRig(t, nil, func(t *testing.T, r *rig) {
+		for n, end := range []countersign.Type{countersign.TypeInvalidAddress, countersign.TypeWithdraw, countersign.TypeInvalidAddress, countersign.TypeWithdraw} {
+			r.order(n)
+			for range 2 {
+				r.confirmed(n)
+			}
+			r.deliver(countersigntest.Notice(end, n))
+			if n > 1 {
+				r.forgetAnswers()
+			}
+			for range 3 {
+				if got := r.deliver(countersigntest.Withdrawal(n)); got != countersign.CodeOrderCancelled {
+					t.Fatalf("%d: asked again after the end: errCode %d\n%s", n, got, r.log)
+				}
+			}
+			r.wantAlarms(slices.Repeat([]client.AlarmKind{client.AlarmEndedAgain}, n+1)...)
+			r.wantNumbers(slices.Repeat([]int64{1}, n+1)...)
+		}
+	})
+}
+
+// forgetAnswers loses what the service was told about withdrawals, as a restore can.
+func (r *rig) forgetAnswers() {
+	r.t.Helper()
+	if err := r.db.Write(r.t.Context(), func(ctx context.Context, x *db.Tx) error {
+		_, err := x.Exec(ctx, `DELETE FROM inbox WHERE type = 2`)
+		return err
+	}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// TestPaidCounts: what the service says that it executed counts for the limits and is told to the
+// application, with the details that it says, whatever became of the order, and a person hears of it.
+func TestPaidCounts(t *testing.T) {
+	asked := func(r *rig, n int) { r.order(n); r.deliver(countersigntest.Withdrawal(n)) }
+	cases := []struct {
+		before func(r *rig, n int)
+		change func(w *countersign.WithdrawalDone)
+		times  int64
+		own    bool // the order counts too
+		alarm  client.AlarmKind
+		cause  string
+	}{
+		{func(r *rig, n int) { asked(r, n); r.deliver(countersigntest.Notice(countersign.TypeInvalidAddress, n)) }, nil, 1, false,
+			client.AlarmExecutedTwice, "executed after its end"},
+		{func(r *rig, n int) { r.order(n); r.cancel(n) }, nil, 1, false, client.AlarmExecutedDiffers, "executed without confirmation"},
+		{func(*rig, int) {}, nil, 1, false, client.AlarmOrderUnknown, "never ordered"},
+		{asked, nil, 2, false, client.AlarmExecutedTwice, "a second transaction"},
+		{asked, nil, 1, false, client.AlarmExecutedDiffers, "executed with other details"},
+		{asked, func(w *countersign.WithdrawalDone) { w.Symbol = "USDC" }, 1, false, client.AlarmExecutedDiffers, "executed with other details"},
+		{asked, func(w *countersign.WithdrawalDone) { w.TenantUserID = "other" }, 1, true, client.AlarmOrderUnknown, "another tenantUserId"},
+	}
+	eachRig(t, nil, func(t *testing.T, r *rig) {
+		spent := func(symbol string) countersign.Sum {
+			t.Helper()
+			sum, err := r.book.Spent(t.Context(), symbol, "", 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return sum
+		}
+		for n, c := range cases {
+			w := countersigntest.Notice(countersign.TypeWithdraw, n).(*countersign.WithdrawalDone)
+			w.Amount, _ = countersign.ParseAmount("100")
+			if c.change != nil {
+				c.change(w)
+			}
+			before, tx := spent(w.Symbol), w.TxID
+			c.before(r, n)
+			want := before
+			if c.own {
+				want = want.Plus(newOrder(n).Amount.Sum())
+			}
+			for i := range c.times {
+				want = want.Plus(w.Amount.Sum())
+				w.TxID = fmt.Sprint(tx, i)
+				for _, again := range []string{"", "again"} { // under another trackingId it is no other payment
+					w.TrackingID = "tracked" + w.TxID + again
+					if got := r.deliver(w); got != countersign.CodeAccepted {
+						t.Fatalf("%s: errCode %d", c.cause, got)
+					}
+				}
+				page, err := r.app.Events(t.Context(), client.FeedOptions{Limit: 100})
+				if err != nil {
+					t.Fatal(err)
+				}
+				e := page.Items[len(page.Items)-1]
+				if e.Kind != client.EventOrderExecuted || e.TxID != w.TxID || e.TenantUserID != w.TenantUserID || e.Symbol != w.Symbol || e.Amount != w.Amount {
+					t.Errorf("%s: the application is told %+v", c.cause, e)
+				}
+			}
+			if got := spent(w.Symbol); got.Cmp(want) != 0 {
+				t.Errorf("%s: %s count, want %s", c.cause, got, want)
+			}
+			raised := fmt.Sprintf("%s %s (%s)", c.alarm, w.CallBackID, c.cause)
+			if all := alarms(r, func(a client.Alarm) string { return string(a.Kind) + " " + a.Subject }); !slices.Contains(all, raised) {
+				t.Errorf("%q is not among %q", raised, all)
+			}
+		}
+		// A second transaction under the trackingId of the first is refused, since the content differs, and yet it
+		// counts, once.
+		twice := func() (times int64) {
+			for _, n := range alarms(r, func(a client.Alarm) int64 { return map[bool]int64{true: a.Number}[a.Kind == client.AlarmExecutedTwice] }) {
+				times += n
+			}
+			return times
+		}
+		asked(r, 50)
+		w := countersigntest.Notice(countersign.TypeWithdraw, 50).(*countersign.WithdrawalDone)
+		want, first, times := spent(w.Symbol).Plus(w.Amount.Sum()), w.TxID, twice()
+		for _, tx := range []string{first, "another", "another", first} {
+			code := countersign.CodeAccepted
+			if w.TxID = tx; tx != first {
+				code = countersign.CodeDetailsDiffer
+			}
+			if got := r.deliver(w); got != code {
+				t.Fatalf("errCode %d of %s, want %d", got, tx, code)
+			}
+		}
+		if got := spent(w.Symbol); got.Cmp(want) != 0 || twice() != times+1 {
+			t.Errorf("%s count, want %s; %d alarms of a second transaction, before %d", got, want, twice(), times)
+		}
+	})
+}
+
+func (r *rig) cancel(n int) {
+	r.t.Helper()
+	if _, err := r.app.CancelOrder(r.t.Context(), countersigntest.Withdrawal(n).CallBackID, ""); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// twoNodes are two gateways on one PostgreSQL.
+func twoNodes(t *testing.T, service *countersigntest.Service, change func(*Config)) (a, b *rig) {
+	t.Helper()
+	url := dialects[1].url(t)
+	return newRig(t, url, service, change), newRig(t, url, service, change)
+}
+
+// TestTwoWorkOnOneQuestion: a lease on a question may end while it is worked on.
+// Whoever decides, at how many nodes at once, and whatever persons do meanwhile,
+// the answers agree with each other and with what became of the order.
+func TestTwoWorkOnOneQuestion(t *testing.T) {
+	for _, rules := range []*wordPolicy{{effect: policy.Allow}, {effect: policy.Deny}, {effect: policy.Ask}} {
+		a, b := twoNodes(t, newService(t, countersigntest.ServiceConfig{}), func(c *Config) {
+			c.lease, c.Grace = time.Nanosecond, -1
+			rules.use(c)
+		})
+		seen := map[countersign.ErrCode]int{}
+		for n := range 15 {
+			id := countersigntest.Withdrawal(n).CallBackID
+			if n%5 > 0 { // else it comes while it is asked for
+				a.order(n)
+			}
+			var work sync.WaitGroup
+			codes := make([]countersign.ErrCode, 6)
+			for i := range codes {
+				r := []*rig{a, b}[i%2]
+				w := *countersigntest.Withdrawal(n)
+				work.Go(func() { codes[i] = r.deliver(&w) })
+			}
+			decide := []func(context.Context, string, string) (client.Order, error){a.client.CancelOrder, b.client.DeclineOrder, b.client.ApproveOrder}[n%3]
+			work.Go(func() {
+				if n%5 == 0 {
+					_, _ = b.app.AddOrder(t.Context(), newOrder(n)) // may be too late
+				}
+				_, _ = decide(t.Context(), id, "") // may be too late
+			})
+			work.Wait()
+			for _, r := range []*rig{a, b} {
+				codes = append(codes, r.deliver(countersigntest.Withdrawal(n)))
+			}
+			final := codes[:0]
+			for _, code := range codes {
+				if class := code.Class(); class == countersign.ClassAccepted || class == countersign.ClassRefused {
+					final = append(final, code) // a busy database may also have answered "failed, ask again"
+				}
+			}
+			if len(final) == 0 {
+				continue
+			}
+			want := map[string]countersign.ErrCode{"confirmed": 0, "cancelled": countersign.CodeOrderCancelled, "unknown": countersign.CodeUnknownOrder}
+			o, err := a.client.Order(t.Context(), id)
+			is, known := want[string(o.State)]
+			if o.State == "declined" {
+				is, known = countersign.CodeRefusedPerson, true
+				if o.DecidedBy == byPolicy {
+					is = countersign.CodeRefusedPolicy
+				}
+			}
+			if err != nil || !known || slices.Min(final) != is || slices.Max(final) != is {
+				t.Fatalf("order %d is %s (%s): errCodes %v, %v\n%s%s", n, o.State, o.DecidedBy, codes, err, a.log, b.log)
+			}
+			seen[is]++
+		}
+		t.Logf("policy %v: by errCode %v", rules.effect, seen)
+	}
 }
