@@ -3,8 +3,7 @@ package admin
 import (
 	"countersign"
 	"fmt"
-	"net/http"
-	"time"
+	"sync"
 
 	"countersign/client"
 	"countersign/envelope"
@@ -18,7 +17,7 @@ const defaultBits = 2048
 // part, and answers need a pair of the service.
 type keyMaker struct {
 	scheme   client.Scheme
-	longWork func(func()) error // runs what takes long, or returns why it cannot
+	alone    *sync.Mutex // held while a key is made or checked, so that this takes one core at most
 	faults   *api.Faults
 	warnings []string
 
@@ -35,20 +34,8 @@ func apiKey(fresh bool, text client.Secret) (shown client.Secret, key countersig
 }
 
 // keyMaker returns the keyMaker of a call.
-func (s *Server) keyMaker(c *api.Call, scheme client.Scheme, faults *api.Faults) keyMaker {
-	return keyMaker{scheme: scheme, faults: faults, longWork: func(f func()) error {
-		if s.LongWork == nil {
-			f()
-			return nil
-		}
-		err := s.LongWork(c.R.Context(), f)
-		if err != nil {
-			p := api.NewProblem(http.StatusServiceUnavailable, err.Error())
-			p.RetryAfter = time.Minute
-			err = p
-		}
-		return err
-	}}
+func (s *Server) keyMaker(scheme client.Scheme, faults *api.Faults) keyMaker {
+	return keyMaker{scheme: scheme, faults: faults, alone: &s.keyWork}
 }
 
 // check reads the given keys and names their faults. It generates no key, so a wrong request costs little RSA work. all
@@ -90,14 +77,12 @@ func (k *keyMaker) read(location string, spec *client.KeySpec, ours, required bo
 	if ours {
 		member, text = ".privateKey", spec.PrivateKey.Reveal()
 	}
-	var refused error
-	switch err = k.longWork(func() {
-		key, refused = envelope.ParseKey([]byte(text))
-	}); { // a private part takes long: its numbers are checked
+	k.alone.Lock() // a private part takes long: its numbers are checked
+	key, err = envelope.ParseKey([]byte(text))
+	k.alone.Unlock()
+	switch {
 	case err != nil:
-		return nil, err
-	case refused != nil:
-		return fault(member, "is refused: %v", refused)
+		return fault(member, "is refused: %v", err)
 	case ours && !key.HasPrivate():
 		return fault(member, "is a public key")
 	case !ours && key.HasPrivate():
@@ -139,10 +124,9 @@ func (k *keyMaker) generate(spec *client.KeySpec) (key *envelope.Key, err error)
 	if spec != nil && spec.Bits != 0 {
 		bits = spec.Bits
 	}
-	if busy := k.longWork(func() { key, err = envelope.GenerateKey(bits) }); busy != nil {
-		return nil, busy
-	}
-	return key, err
+	k.alone.Lock()
+	defer k.alone.Unlock()
+	return envelope.GenerateKey(bits)
 }
 
 // publicParts returns the keys with which the merchant opens requests and seals answers, if the service has just made

@@ -37,7 +37,7 @@ func (s *Server) createMerchant(c *api.Call, _ api.None, in client.NewMerchant) 
 	m.Name = cmp.Or(m.Name, m.ID)
 	s.setDefaults(&m)
 	s.checkMerchant(&m, &faults)
-	k := s.keyMaker(c, m.Scheme, &faults)
+	k := s.keyMaker(m.Scheme, &faults)
 	if err := k.check(in.Key, in.ResponseKey, true); err != nil {
 		return client.CreatedMerchant{}, err
 	}

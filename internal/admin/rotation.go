@@ -52,7 +52,7 @@ func (s *Server) stageRotation(c *api.Call, id string,
 		return out, nil, outbox.ErrRotating // before keys are made for nothing
 	}
 	var faults api.Faults
-	k := s.keyMaker(c, m.Scheme, &faults)
+	k := s.keyMaker(m.Scheme, &faults)
 	if err := k.check(in.Key, in.ResponseKey, false); err != nil {
 		return out, nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 
 	"countersign/client"
 	"countersign/internal/api"
@@ -29,9 +30,6 @@ type Config struct {
 	// DefaultAllowPrivate is the default of a merchant's allowPrivate. If it is false, no call of the API can set
 	// allowPrivate to true.
 	DefaultAllowPrivate bool
-	// LongWork runs what keeps a core for long, such as making a key, behind the sending of callbacks. Its error is shown
-	// with status 503. Nil: it runs at once.
-	LongWork func(ctx context.Context, f func()) error
 	// MaxBody is the longest body in bytes. 0: 4 MiB, which holds 1,000 deposits of 4 KiB.
 	MaxBody int64
 	// RatePerSecond is how many requests a second one token may make, and how many at once. 0: 2,000.
@@ -47,7 +45,8 @@ const maxBatch = 1000
 // Server answers the API. Make it with New.
 type Server struct {
 	Config
-	api *api.API
+	api     *api.API
+	keyWork sync.Mutex // see keyMaker
 }
 
 // New checks c. It starts nothing.

@@ -111,7 +111,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	}
 	if s.server, err = admin.New(admin.Config{
 		Process: process, Outbox: s.outbox, SigningKey: signer.PublicBase64(), Lists: outbox.New(s.db.ForLists()),
-		Changes: s.changes, DefaultAllowPrivate: c.AllowPrivate, LongWork: s.sender.RunLong,
+		Changes: s.changes, DefaultAllowPrivate: c.AllowPrivate,
 		CheckURL: func(rawURL string, allowPrivate bool) error {
 			return dispatch.CheckURL(rawURL, c.targets(allowPrivate))
 		},

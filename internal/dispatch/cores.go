@@ -20,25 +20,15 @@ func newCores(n int) *cores {
 	return &cores{make(chan struct{}, n+1), make(chan struct{}, n+1)}
 }
 
-// acquire waits for a place of the lane. It fails only if ctx ends first.
-func (c *cores) acquire(ctx context.Context, lane countersign.Lane) error {
-	select {
-	case c[lane] <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (c *cores) release(lane countersign.Lane) { <-c[lane] }
-
 // each runs the RSA operations f(0) to f(n-1) of one message, one after the other, once its lane has a place. It
 // returns the time they took together. It fails only if ctx ends before the first operation.
 func (c *cores) each(ctx context.Context, lane countersign.Lane, n int, f func(int)) (took time.Duration, err error) {
-	if err := c.acquire(ctx, lane); err != nil {
-		return 0, err
+	select {
+	case c[lane] <- struct{}{}:
+	case <-ctx.Done():
+		return 0, ctx.Err()
 	}
-	defer c.release(lane)
+	defer func() { <-c[lane] }()
 	for i := range n {
 		// Everything else that is ready goes before a deposit's next block. The scheduler would interrupt it only after
 		// 10 ms.
@@ -50,22 +40,4 @@ func (c *cores) each(ctx context.Context, lane countersign.Lane, n int, f func(i
 		took += time.Since(start)
 	}
 	return took, nil
-}
-
-// RunLong runs f, which keeps a core for long, such as making a key, as one more message of the notify lane. So it
-// takes no core from withdrawals. One f runs at a time, so this work never has more than one core. An error is that of
-// ctx, and f did not run.
-func (d *Dispatcher) RunLong(ctx context.Context, f func()) error {
-	select {
-	case d.longWork <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	defer func() { <-d.longWork }()
-	if err := d.cores.acquire(ctx, countersign.LaneNotify); err != nil {
-		return err
-	}
-	defer d.cores.release(countersign.LaneNotify)
-	f()
-	return nil
 }

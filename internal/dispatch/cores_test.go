@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -59,52 +58,22 @@ func TestEachLaneHasItsOwnPlaces(t *testing.T) {
 	}
 }
 
-// TestRunLong: long work is done one at a time though cores are free, behind the deposits that came before and beside
-// the withdrawals. Neither it nor a message begins without a place, and neither ends in its middle.
-func TestRunLong(t *testing.T) {
+// TestEachGivesUpOnlyBeforeTheFirstBlock: a message does not begin without a place, and does not end in its middle.
+func TestEachGivesUpOnlyBeforeTheFirstBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &Dispatcher{cores: newCores(0), longWork: make(chan struct{}, 1)} // one place in each lane
-		var all sync.WaitGroup
-		began := time.Now()
-		ends := func(what string, after time.Duration, run func() error) {
-			all.Go(func() {
-				if err := run(); err != nil || time.Since(began) != after {
-					t.Errorf("%s ended after %v, %v", what, time.Since(began), err)
-				}
-			})
-			synctest.Wait()
+		c, ran := newCores(0), 0 // one place
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		c[countersign.LaneNotify] <- struct{}{}
+		if _, err := c.each(ctx, countersign.LaneNotify, 2, func(int) { ran++ }); err == nil || ran > 0 {
+			t.Errorf("ran %d times without a core, %v", ran, err)
 		}
-		long := func() error { return d.RunLong(t.Context(), func() { time.Sleep(time.Second) }) }
-		message := func(lane countersign.Lane) func() error {
-			return func() error {
-				_, err := d.cores.each(t.Context(), lane, 2, func(int) { time.Sleep(time.Second) })
-				return err
-			}
-		}
-		ends("a key", time.Second, long)
-		ends("a deposit that waits for it", 3*time.Second, message(countersign.LaneNotify))
-		ends("a withdrawal beside it", 2*time.Second, message(countersign.LaneWithdraw))
-		gone, leave := context.WithTimeout(t.Context(), time.Second/2)
-		defer leave()
-		for name, run := range map[string]func() error{
-			"a key": func() error { return d.RunLong(gone, func() { t.Error("it ran for nobody") }) },
-			"a message": func() error {
-				_, err := d.cores.each(gone, countersign.LaneNotify, 1, func(int) { t.Error("ran without a core") })
-				return err
-			},
-		} {
-			if err := run(); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("%s of who has left: %v", name, err)
-			}
-		}
-		all.Wait()
-		d.cores, began = newCores(8), time.Now()
-		for i := range 8 {
-			ends("one of eight", time.Duration(i+1)*time.Second, long)
-		}
-		all.Wait()
-		if len(d.cores[0]) != 0 || len(d.longWork) != 0 {
-			t.Errorf("%d cores and %d places are taken", len(d.cores[0]), len(d.longWork))
+		<-c[countersign.LaneNotify]
+		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := c.each(ctx, countersign.LaneNotify, 3, func(int) { ran++; time.Sleep(time.Second) })
+		if err != nil || ran != 3 {
+			t.Errorf("%d of 3 blocks ran, error %v", ran, err)
 		}
 	})
 }

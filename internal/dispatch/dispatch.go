@@ -23,7 +23,6 @@ type Dispatcher struct {
 	post      func(context.Context, request) Response // transport.post, except in tests without a network
 	merchants *cachedMerchants
 	cores     *cores
-	longWork  chan struct{} // held by the f of RunLong that runs
 	lanes     [2]*lane
 	ran       atomic.Bool
 }
@@ -38,7 +37,6 @@ func New(c Config) (*Dispatcher, error) {
 		transport: newTransport(c.TargetRules, c.Roots, c.Dial, c.Width),
 		merchants: &cachedMerchants{cfg: &c, entries: make(map[string]*merchantEntry)},
 		cores:     newCores(c.RSA),
-		longWork:  make(chan struct{}, 1),
 	}
 	d.post = d.transport.post
 	for i := range d.lanes {
