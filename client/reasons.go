@@ -9,7 +9,6 @@ const (
 	AttemptRefused  AttemptResult = "refused"
 	AttemptHold     AttemptResult = "hold"
 	AttemptRetry    AttemptResult = "retry"
-	AttemptLost     AttemptResult = "lost"
 )
 
 var attemptResults = words[AttemptResult]{
@@ -17,7 +16,6 @@ var attemptResults = words[AttemptResult]{
 	{is: AttemptRefused, means: "The merchant will never take it."},
 	{is: AttemptHold, means: "The merchant is asked again later; the schedule does not move on."},
 	{is: AttemptRetry, means: "It is tried again by the schedule."},
-	{is: AttemptLost, means: "Its node stopped before the end; it is tried again."},
 }
 
 // Values returns every result.

@@ -486,7 +486,7 @@ func (h *harness) decide(id string, d countersign.Decision) {
 	h.t.Helper()
 	ctx := context.Background()
 	now := db.MillisOf(h.now())
-	claimed := must(h.store.Claim(ctx, outbox.ClaimRequest{Lane: countersign.LaneWithdraw, Node: "test", Now: now, LeaseUntil: now + 45_000, Max: 100}))(h.t)
+	claimed := must(h.store.Claim(ctx, outbox.ClaimRequest{Lane: countersign.LaneWithdraw, Now: now, LeaseUntil: now + 45_000, Max: 100}))(h.t)
 	for _, c := range claimed {
 		if c.Withdrawal == nil || c.Withdrawal.ID != id {
 			continue

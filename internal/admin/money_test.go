@@ -30,7 +30,7 @@ func TestResend(t *testing.T) {
 	attempt := func(state client.CallbackState) (id string) {
 		t.Helper()
 		now := db.MillisOf(h.now())
-		claimed := must(h.store.Claim(ctx, outbox.ClaimRequest{Lane: countersign.LaneNotify, Node: "test", Now: now, LeaseUntil: now + 45_000, Max: 10}))(t)
+		claimed := must(h.store.Claim(ctx, outbox.ClaimRequest{Lane: countersign.LaneNotify, Now: now, LeaseUntil: now + 45_000, Max: 10}))(t)
 		if len(claimed) != 1 {
 			t.Fatalf("%d are due", len(claimed))
 		}

@@ -41,7 +41,7 @@ func TestSearch(t *testing.T) {
 		must(core.ReportOutcome(ctx, w.ID, client.Outcome{Permit: permit.Permit, Executed: &client.Executed{TxID: "0xdone", FromAddress: "TFrom"}}))(t)
 		// An attempt that failed.
 		now := db.MillisOf(h.now())
-		failed := must(h.store.Claim(ctx, outbox.ClaimRequest{Lane: countersign.LaneNotify, Node: "test", Now: now, LeaseUntil: now + 45_000, Max: 1}))(t)[0]
+		failed := must(h.store.Claim(ctx, outbox.ClaimRequest{Lane: countersign.LaneNotify, Now: now, LeaseUntil: now + 45_000, Max: 1}))(t)[0]
 		must(h.store.Settle(ctx, []outbox.Settlement{{Merchant: failed.Merchant, CallbackID: failed.ID, State: client.CallbackPending, Due: now + 1000, MerchantVersion: failed.MerchantVersion,
 			Attempt: outbox.Attempt{Attempt: client.Attempt{Number: 1, RequestUUID: "11111111-0000-8000-8000-00000000000f", Started: now, Result: "retry", Reason: "connect", Node: "test"}}}}, now))(t)
 		bound := h.bound(client.RoleViewer, "a")

@@ -146,7 +146,7 @@ var looks = map[string]string{
 	"proposed": "wait", "waiting": "wait", "hold": "wait",
 	"refused": "bad", "exhausted": "bad", "declined": "bad", "failed": "bad", "blocked": "bad", "frozen": "bad",
 	"paused": "bad", "rejected": "bad", "unknown": "bad", "silent": "bad",
-	"retry": "warn", "lost": "warn", "expired": "warn", "stale": "warn", "lapsed": "warn",
+	"retry": "warn", "expired": "warn", "stale": "warn", "lapsed": "warn",
 }
 
 // state returns a state as a word with a colour.

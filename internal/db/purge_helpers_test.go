@@ -159,7 +159,7 @@ func numbered(i int) outbox.NewCallback { return deposit(fmt.Sprint("d", i)) }
 // settle claims what is due in a lane and ends each attempt in the state that of gives. It returns how many.
 func settle(t testing.TB, o *outbox.Outbox, lane countersign.Lane, at db.Millis, of func(outbox.Claimed, *outbox.Settlement)) int {
 	t.Helper()
-	claimed := must(o.Claim(ctx, outbox.ClaimRequest{Lane: lane, Node: "n", Now: at, LeaseUntil: at + 1000, Max: 500}))(t)
+	claimed := must(o.Claim(ctx, outbox.ClaimRequest{Lane: lane, Now: at, LeaseUntil: at + 1000, Max: 500}))(t)
 	var list []outbox.Settlement
 	for _, c := range claimed {
 		s := outbox.Settlement{Merchant: c.Merchant, CallbackID: c.ID, State: client.CallbackAccepted, Reached: true,

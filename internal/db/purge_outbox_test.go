@@ -100,7 +100,7 @@ func TestServicePurgesOnlyWhatIsSettled(t *testing.T) {
 		ids["waits"] = ingest(t, o, deposit("waits"), at).ID
 		settle(t, o, countersign.LaneNotify, at, func(_ outbox.Claimed, s *outbox.Settlement) { s.State, s.Due = client.CallbackPending, at+200*day })
 		ids["sends"] = ingest(t, o, deposit("sends"), at).ID
-		must(o.Claim(ctx, outbox.ClaimRequest{Lane: countersign.LaneNotify, Node: "n", Now: at, LeaseUntil: at + 200*day, Max: 10}))(t)
+		must(o.Claim(ctx, outbox.ClaimRequest{Lane: countersign.LaneNotify, Now: at, LeaseUntil: at + 200*day, Max: 10}))(t)
 		later := at + 89*day
 		p := must(outbox.NewPurger(config(o.DB)))(t)
 		ids["young"] = ingest(t, o, deposit("young"), later).ID

@@ -70,7 +70,7 @@ func TestPurgeChangesNoAnswer(t *testing.T) {
 					}
 				case "settle":
 					for _, lane := range []countersign.Lane{countersign.LaneNotify, countersign.LaneWithdraw} {
-						claimed, err := o.Claim(ctx, outbox.ClaimRequest{Lane: lane, Node: "n", Now: now, LeaseUntil: now + 1000, Max: 100})
+						claimed, err := o.Claim(ctx, outbox.ClaimRequest{Lane: lane, Now: now, LeaseUntil: now + 1000, Max: 100})
 						if err != nil {
 							r.Fatal(err)
 						}

@@ -219,7 +219,7 @@ func (l *lane) claim(stop, work context.Context, most, share int) (int, error) {
 	defer cancel()
 	now := l.d.cfg.Now()
 	claimed, err := l.d.cfg.Outbox.Claim(ctx, outbox.ClaimRequest{
-		Lane: l.id, Node: l.d.cfg.Node, Now: db.MillisOf(now), LeaseUntil: db.MillisOf(now.Add(l.d.cfg.lease())), Max: most,
+		Lane: l.id, Now: db.MillisOf(now), LeaseUntil: db.MillisOf(now.Add(l.d.cfg.lease())), Max: most,
 		Share: share,
 	})
 	if err != nil {

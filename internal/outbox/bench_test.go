@@ -40,7 +40,7 @@ func fill(b *testing.B, s *Outbox, ids []string, label string, n int) {
 // work claims and settles one batch.
 func work(b *testing.B, s *Outbox, most int, now db.Millis) int {
 	b.Helper()
-	claimed, err := s.Claim(ctx, ClaimRequest{Node: "n1", Now: now, LeaseUntil: now + 60_000, Max: most})
+	claimed, err := s.Claim(ctx, ClaimRequest{Now: now, LeaseUntil: now + 60_000, Max: most})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -13,7 +13,6 @@ import (
 // ClaimRequest asks Claim for work.
 type ClaimRequest struct {
 	Lane       countersign.Lane
-	Node       string // the node that claims; recorded with lost leases
 	Now        db.Millis
 	LeaseUntil db.Millis
 	Max        int // the most callbacks to claim; above 0
@@ -132,8 +131,8 @@ FROM (
 CROSS JOIN {inner}callbacks i WHERE i.merchant || '' = o.merchant AND i.id = o.id{alone}`
 
 	markSQL = `
-UPDATE outbox SET state = 'sending', attempts = attempts + 1, lease_until = $1, node = $2, claimed = $3
-WHERE merchant = $4 AND id = $5`
+UPDATE outbox SET state = 'sending', attempts = attempts + 1, lease_until = $1
+WHERE merchant = $2 AND id = $3`
 )
 
 // claimFrom takes rows in rounds. In each round, every lane with free capacity gets an equal share of the rest. If
@@ -183,8 +182,7 @@ func (o *Outbox) claimFrom(ctx context.Context, t *db.Tx, r ClaimRequest,
 			l.taken += len(l.ids)
 			left += l.asked - len(l.ids)
 			for _, id := range l.ids {
-				marks = append(marks, db.Statement{SQL: markSQL, Args: []any{int64(r.LeaseUntil), r.Node, int64(r.Now),
-					l.Merchant, id}})
+				marks = append(marks, db.Statement{SQL: markSQL, Args: []any{int64(r.LeaseUntil), l.Merchant, id}})
 			}
 			if len(l.ids) == l.asked {
 				lanes = append(lanes, l) // it may have more

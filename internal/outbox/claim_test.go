@@ -31,7 +31,7 @@ func testClaim(t *testing.T, s *Outbox) {
 	if got := claim(t, s, countersign.LaneWithdraw, 50, 10); len(got) != 0 {
 		t.Errorf("claimed %d of the other lane", len(got))
 	}
-	got := must(s.Claim(ctx, ClaimRequest{Lane: countersign.LaneNotify, Node: "node-a", Now: 50, LeaseUntil: 1050, Max: 2}))(t)
+	got := must(s.Claim(ctx, ClaimRequest{Lane: countersign.LaneNotify, Now: 50, LeaseUntil: 1050, Max: 2}))(t)
 	if len(got) != 2 || got[0].EventID != "t1" || got[1].EventID != "t2" {
 		t.Fatalf("claimed %+v", got)
 	}

@@ -12,7 +12,7 @@ import (
 
 const (
 	lapsedSQL = `
-SELECT merchant, id, 0, 1, '', 0 FROM withdrawals WHERE state = 'confirmed' AND release_by <= $1 AND restored = 0 ORDER BY release_by LIMIT CAST($2 AS BIGINT)`
+SELECT merchant, id, 0, 1 FROM withdrawals WHERE state = 'confirmed' AND release_by <= $1 AND restored = 0 ORDER BY release_by LIMIT CAST($2 AS BIGINT)`
 
 	lapseSQL = `
 UPDATE withdrawals SET state = 'lapsed', ended = $3

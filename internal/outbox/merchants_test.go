@@ -230,7 +230,7 @@ func exec(t testing.TB, s *Outbox, text string, args ...any) int64 {
 // claim claims with a lease of 1,000 ms.
 func claim(t testing.TB, s *Outbox, lane countersign.Lane, now db.Millis, most int) []Claimed {
 	t.Helper()
-	return must(s.Claim(ctx, ClaimRequest{Lane: lane, Node: "n1", Now: now, LeaseUntil: now + 1000, Max: most}))(t)
+	return must(s.Claim(ctx, ClaimRequest{Lane: lane, Now: now, LeaseUntil: now + 1000, Max: most}))(t)
 }
 
 // testKeySince: a key has the time of its change, and no other change moves it.

@@ -19,7 +19,7 @@ func TestHotPlans(t *testing.T) {
 		{"pick", "(bigint, bigint, bigint, bigint, bigint)", pickLanesSQL, "lanes_ready | (lane = $1) AND (ready <= $2)"},
 		{"take", "(text, bigint, bigint, bigint)", takeSQL,
 			"outbox_due | ((merchant = $1) AND (lane = $2) AND (due <= $3)) & callbacks_recent | (id = o.id)"},
-		{"mark", "(bigint, text, bigint, text, text)", markSQL, "outbox_pkey | ((merchant = $4) AND (id = $5))"},
+		{"mark", "(bigint, text, text)", markSQL, "outbox_pkey | ((merchant = $2) AND (id = $3))"},
 		{"claim lane", "(bigint, bigint, bigint, float8, bigint, text, bigint)", claimLaneSQL + returningDueSQL,
 			"lanes_pkey | ((merchant = $6) AND (lane = $7)) & outbox_due | ((merchant = lanes.merchant) AND (lane = lanes.lane))"},
 		{"rest", "(bigint, text, bigint)", restLaneSQL + returningDueSQL, "lanes_pkey | ((merchant = $2) AND (lane = $3))"},

@@ -168,5 +168,5 @@ func (o *Outbox) matching(ctx context.Context, of []string, f client.CallbackFil
 			ls[i].Add("COALESCE(o.lane, 0) = 0 AND COALESCE(o.repeated, 0) = 0")
 		}
 	}
-	return readPage(ctx, o, `c.merchant, c.id, 0, COALESCE(o.lane, 0), '', 0`, ls, sweepMost, swept.callback, scanSwept)
+	return readPage(ctx, o, `c.merchant, c.id, 0, COALESCE(o.lane, 0)`, ls, sweepMost, swept.callback, scanSwept)
 }

@@ -19,16 +19,12 @@ const attemptParams = 18
 
 var insertAttempts = db.NewInsert(insertAttemptSQL, 100, 10)
 
-// A late result replaces only the record that its lease was lost.
-const keepLateAttemptSQL = insertAttemptSQL + `
-ON CONFLICT (merchant, callback, number) DO UPDATE SET request_uuid = $4, started = $5, duration = $6, http_status = $7,
-	err_code = $8, outcome = $9, reason = $10, node = $11, request_hash = $12, response_hash = $13, late = $14, settled = $16, facts = $18
-WHERE attempts.outcome = 'lost'`
+const keepLateAttemptSQL = insertAttemptSQL + ` ON CONFLICT (merchant, callback, number) DO NOTHING`
 
 // late is -1 if the callback is known and the attempt is not.
 const sameAttemptSQL = `
 SELECT COALESCE(a.request_uuid, ''), COALESCE(a.late, -1) FROM callbacks c
-	LEFT JOIN attempts a ON a.merchant = c.merchant AND a.callback = c.id AND a.number = $3 AND a.outcome <> 'lost'
+	LEFT JOIN attempts a ON a.merchant = c.merchant AND a.callback = c.id AND a.number = $3
 WHERE c.merchant = $1 AND c.id = $2`
 
 // settleAttempts records the attempts. It recognizes settlements that an earlier call had already applied.

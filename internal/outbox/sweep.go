@@ -24,22 +24,20 @@ type swept struct {
 	merchant, id string
 	number       int
 	lane         countersign.Lane
-	node         string
-	claimed      db.Millis
 }
 
 // callback returns the id of the callback. For type 2 it is also the withdrawal's id.
 func (f swept) callback() string { return joinID(f.merchant, f.id) }
 
 func scanSwept(r db.Rows) (f swept, err error) {
-	err = r.Scan(&f.merchant, &f.id, &f.number, &f.lane, &f.node, &f.claimed)
+	err = r.Scan(&f.merchant, &f.id, &f.number, &f.lane)
 	return f, err
 }
 
 // Sweep makes callbacks with lost leases pending again. It expires withdrawals past their deadline together with
 // their callbacks, lets confirmed ones lapse, and repairs lanes after a crash between two statements. One call does a
-// bounded amount of work. A lost lease does not count against the callback's schedule. Its attempt is recorded with
-// the reason "lost".
+// bounded amount of work. A lost lease does not count against the callback's schedule. Its attempt is recorded only if
+// its result comes late.
 func (o *Outbox) Sweep(ctx context.Context, now db.Millis) (done Swept, err error) {
 	// Expiry comes first, so that an expired callback does not become pending again.
 	for _, part := range []func(context.Context, db.Millis, *Swept) error{
@@ -93,7 +91,7 @@ func (o *Outbox) ReclaimAll(ctx context.Context, now db.Millis) (int, error) {
 }
 
 const lateWithdrawalsSQL = `
-SELECT merchant, id, 0, 1, '', 0 FROM withdrawals WHERE decision = '' AND deadline <= $1 AND restored = 0 ORDER BY deadline LIMIT CAST($2 AS BIGINT)`
+SELECT merchant, id, 0, 1 FROM withdrawals WHERE decision = '' AND deadline <= $1 AND restored = 0 ORDER BY deadline LIMIT CAST($2 AS BIGINT)`
 
 // overdueNow is the guard of an expiry.
 const overdueNow = "deadline <= $3 AND restored = 0"
@@ -153,7 +151,7 @@ func inOrder(list []swept) []swept {
 
 const (
 	lateCallbacksSQL = `
-SELECT merchant, id, 0, lane, '', 0 FROM outbox
+SELECT merchant, id, 0, lane FROM outbox
 WHERE state = 'pending' AND lane <> 1 AND deadline < 4611686018427387904 AND deadline <= $1 ORDER BY deadline LIMIT CAST($2 AS BIGINT)`
 
 	exhaustSQL = `
@@ -215,14 +213,12 @@ func (c laneChanges) freed(f swept, now db.Millis) {
 
 const (
 	lostLeasesSQL = `
-SELECT merchant, id, attempts, lane, node, claimed FROM outbox
+SELECT merchant, id, attempts, lane FROM outbox
 WHERE state = 'sending' AND lease_until > 0 AND lease_until <= $1 ORDER BY lease_until LIMIT CAST($2 AS BIGINT)`
 
 	loseLeaseSQL = `
-UPDATE outbox SET state = 'pending', due = $4, lease_until = 0, last_reason = 'lost'
+UPDATE outbox SET state = 'pending', due = $4, lease_until = 0, last_reason = '` + string(client.ReasonLost) + `'
 WHERE merchant = $1 AND id = $2 AND state = 'sending' AND attempts = $3 AND lease_until <= $5`
-
-	lostAttemptSQL = insertAttemptSQL + ` ON CONFLICT (merchant, callback, number) DO NOTHING`
 )
 
 func (o *Outbox) sweepLeases(ctx context.Context, now db.Millis, done *Swept) error {
@@ -241,9 +237,7 @@ func (o *Outbox) endLeases(ctx context.Context, until, now db.Millis, done *Swep
 			func(f swept) []any { return []any{f.merchant, f.id, f.number, int64(now), int64(until)} },
 			func(f swept, c laneChanges, _ *feedEntries) []db.Statement {
 				c.freed(f, now)
-				return []db.Statement{{SQL: lostAttemptSQL, Args: []any{f.merchant, f.id, f.number, "", int64(f.claimed),
-					0, 0, nil, string(client.AttemptLost), string(client.ReasonLost), f.node, []byte{}, []byte{}, 0, 0,
-					int64(now), 0, ""}}}
+				return nil
 			})
 		return err
 	})

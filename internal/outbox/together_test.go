@@ -135,7 +135,7 @@ func (w *together) step(t *testing.T, r *rand.Rand, node *Outbox, ids []string, 
 		}
 		return err
 	case k < 15:
-		claimed, err := node.Claim(ctx, ClaimRequest{Lane: countersign.Lane(r.IntN(2)), Node: name, Now: now, LeaseUntil: now + 60, Max: 1 + r.IntN(8)})
+		claimed, err := node.Claim(ctx, ClaimRequest{Lane: countersign.Lane(r.IntN(2)), Now: now, LeaseUntil: now + 60, Max: 1 + r.IntN(8)})
 		if err != nil {
 			return err
 		}

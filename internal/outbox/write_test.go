@@ -22,7 +22,7 @@ func TestSynced(t *testing.T) {
 	if got := synced("ingest", func() error { _, err := s.Ingest(ctx, []NewCallback{deposit("m0", "a", 1)}, 1); return err }); !got {
 		t.Error("ingest does not wait for the disk")
 	}
-	claim := ClaimRequest{Lane: countersign.LaneNotify, Node: "n", Now: 1, LeaseUntil: 60_001, Max: 5}
+	claim := ClaimRequest{Lane: countersign.LaneNotify, Now: 1, LeaseUntil: 60_001, Max: 5}
 	var claimed []Claimed
 	if got := synced("claim", func() (err error) { claimed, err = s.Claim(ctx, claim); return err }); got || len(claimed) != 1 {
 		t.Fatalf("a claim of the notify lane: %v, %v", got, claimed)

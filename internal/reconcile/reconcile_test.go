@@ -244,7 +244,7 @@ func answer(t *testing.T, o *outbox.Outbox, at db.Millis) {
 		return
 	}
 	must(o.Sweep(ctx, at))(t)
-	for _, c := range must(o.Claim(ctx, outbox.ClaimRequest{Lane: countersign.LaneWithdraw, Node: "n", Now: at, LeaseUntil: at + 1500, Max: 1}))(t) {
+	for _, c := range must(o.Claim(ctx, outbox.ClaimRequest{Lane: countersign.LaneWithdraw, Now: at, LeaseUntil: at + 1500, Max: 1}))(t) {
 		must(o.Settle(ctx, []outbox.Settlement{{Merchant: "shop", CallbackID: c.ID, State: client.CallbackAccepted, Reached: true,
 			Attempt:  outbox.Attempt{Attempt: client.Attempt{Number: c.Attempt, RequestUUID: fmt.Sprint("uuid", c.Attempt), Started: at, HTTPStatus: 200, Result: "accepted", Reason: "confirmed", Node: "n"}},
 			Decision: countersign.DecisionConfirmed, Details: details, MerchantVersion: c.MerchantVersion}}, at+100))(t)

@@ -53,7 +53,7 @@ var depositSteps = []struct {
 	{"the service claims it", func(c *chain) {
 		now := c.later()
 		must(c.outbox().Sweep(ctx, now))(c.t)
-		c.sent = append(c.sent, must(c.outbox().Claim(ctx, outbox.ClaimRequest{Lane: countersign.LaneNotify, Node: "n", Now: now, LeaseUntil: now + 5000, Max: 10}))(c.t)...)
+		c.sent = append(c.sent, must(c.outbox().Claim(ctx, outbox.ClaimRequest{Lane: countersign.LaneNotify, Now: now, LeaseUntil: now + 5000, Max: 10}))(c.t)...)
 	}},
 	{"the gateway takes it", func(c *chain) {
 		for range c.sent {

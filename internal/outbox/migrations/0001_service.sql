@@ -98,8 +98,6 @@ CREATE TABLE outbox (
   attempts    {int} NOT NULL DEFAULT 0, -- started; the current one's number while sending
   failed      {int} NOT NULL DEFAULT 0, -- that count against the schedule
   deadline    {int} NOT NULL,
-  node        TEXT NOT NULL DEFAULT '', -- who claimed it
-  claimed     {int} NOT NULL DEFAULT 0,
   last_reason TEXT NOT NULL DEFAULT '',
   settled     {int} NOT NULL DEFAULT 0,
   held        {int} NOT NULL DEFAULT 0, -- attempts that the merchant held since the schedule began
@@ -123,7 +121,7 @@ CREATE INDEX outbox_ended ON outbox (state, id, merchant) WHERE settled > 0;
 -- Expressions, because for the columns SQLite would take the primary key or outbox_ended.
 CREATE INDEX outbox_ended_of ON outbox ((merchant || ''), (state || ''), id) WHERE settled > 0;
 
--- Every attempt that was settled, lost or late. In SQLite by callback before merchant: what
+-- Every attempt that was settled, in time or late. In SQLite by callback before merchant: what
 -- is settled together is then kept together, in few pages.
 CREATE TABLE attempts (
   merchant      {text} NOT NULL,
