@@ -36,14 +36,14 @@ var tags = map[string]string{
 	"thaw":        "Its end",
 }
 
-// route is one row of the table of routes.
-type route api.Route
-
 const (
 	whole     = api.Whole
 	byPath    = api.ByPath
 	byHandler = api.ByHandler
 )
+
+// route is one row of the table of routes.
+type route api.Route
 
 // routes returns the routes that only the service has.
 func (s *Server) routes() []route {
@@ -129,7 +129,7 @@ func (s *Server) table() (all []api.Route) {
 	all = append(all, s.tasks().Routes()...)
 	return api.AtEnd(client.Role("").AtService(), append(all, api.Common{
 		Process: s.Process, End: "the service", Ack: api.Operators,
-		Rows: s.Outbox.DB, Lists: s.Lists.DB, Healthz: api.Say(api.Health{Status: "ok"}), Readyz: api.Handle(s.readyz),
+		Rows: s.Outbox.DB, Lists: s.Lists.DB, Frozen: s.isFrozen,
 		Changes: s.Changes, KnownMerchant: s.knownMerchant,
 		Search: func(c *api.Call, text string) ([]client.Found, error) {
 			return s.Lists.Search(c.R.Context(), seen(c, ""), text)

@@ -19,17 +19,9 @@ func (s *Server) stats(c *api.Call, _ api.None, _ api.None) (client.ServiceStats
 	return out, err
 }
 
-func (s *Server) readyz(c *api.Call, _ api.None, _ api.None) (api.Health, error) {
-	is := api.Health{Status: "ready"}
-	err := c.Ready(func(ctx context.Context) error {
-		if err := s.Outbox.Ready(ctx); err != nil {
-			return err
-		}
-		f, err := s.Outbox.Frozen(ctx)
-		is.Frozen = f.At != 0 // it is ready all the same: its API is needed to thaw it
-		return err
-	})
-	return is, err
+func (s *Server) isFrozen(ctx context.Context) (bool, error) {
+	f, err := s.Outbox.Frozen(ctx)
+	return f.At != 0, err
 }
 
 func (s *Server) decisions(c *api.Call, q api.Feed, _ api.None) (client.Feed[client.Decision], error) {

@@ -2,6 +2,7 @@ package api
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -23,9 +24,9 @@ type Common struct {
 	Ack Roles
 	// Rows is the end's database. Lists is the same database with the connections for lists. Required.
 	Rows, Lists *db.DB
-	// Healthz and Readyz answer the probes; see Say and Call.Ready. Required.
-	Healthz, Readyz Handler
-	Changes         *Changes
+	// Frozen reports whether a person has frozen the end. Nil: it cannot be frozen.
+	Frozen  func(context.Context) (bool, error)
+	Changes *Changes
 	// Search returns what has a text as an identifier, user, address or transaction and is visible to the call's
 	// token. The best matches come first. Required.
 	Search func(c *Call, text string) ([]client.Found, error)
@@ -76,14 +77,25 @@ func (o Common) Routes() []Route {
 		{post, "/v1/signin/out", "signOut", Everybody, ByHandler, 204, Handle(t.signOut),
 			"End the caller's session of the identity provider", []int{409}},
 
-		{get, "/healthz", "healthz", Open, Whole, 200, o.Healthz, "Say that the process runs", nil},
-		{get, "/readyz", "readyz", Open, Whole, 200, o.Readyz, "Say whether " + o.End + " can work", []int{503}},
+		{get, "/healthz", "healthz", Open, Whole, 200, Handle(o.healthz), "Say that the process runs", nil},
+		{get, "/readyz", "readyz", Open, Whole, 200, Handle(o.readyz), "Say whether " + o.End + " can work", []int{503}},
 		{get, "/openapi.json", "openapi", Open, Whole, 200, Handle(document), "Show this document", nil},
 	}
 }
 
-// Say returns a handler that always answers v.
-func Say[T any](v T) Handler { return Handle(func(*Call, None, None) (T, error) { return v, nil }) }
+func (Common) healthz(*Call, None, None) (Health, error) { return Health{Status: "ok"}, nil }
+
+func (o Common) readyz(c *Call, _ None, _ None) (Health, error) {
+	is := Health{Status: "ready"}
+	err := c.Ready(func(ctx context.Context) error {
+		err := o.Rows.Ready(ctx)
+		if err == nil && o.Frozen != nil {
+			is.Frozen, err = o.Frozen(ctx) // it is ready all the same: its API is needed to thaw it
+		}
+		return err
+	})
+	return is, err
+}
 
 func document(c *Call, _ None, _ None) (json.RawMessage, error) { return c.a.document() }
 

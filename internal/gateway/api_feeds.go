@@ -70,7 +70,3 @@ func (a *server) moveCursor(c *api.Call, _ api.None, in client.CursorMove) (clie
 func (a *server) stats(c *api.Call, _ api.None, _ api.None) (client.GatewayStats, error) {
 	return a.lists.Stats(c.R.Context())
 }
-
-func (a *server) readyz(c *api.Call, _ api.None, _ api.None) (api.Health, error) {
-	return api.Health{Status: "ready"}, c.Ready(a.book.Ready)
-}

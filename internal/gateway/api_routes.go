@@ -84,7 +84,7 @@ func (a *server) table() (rows []api.Route) {
 	rows = append(rows, a.tasks().Routes()...)
 	return api.AtEnd(client.Role("").AtGateway(), append(rows, api.Common{
 		Process: a.c.Process, End: "the gateway", Ack: api.Approvers,
-		Rows: a.book.DB, Lists: a.lists.DB, Healthz: api.Say(api.Health{Status: "ok"}), Readyz: api.Handle(a.readyz),
+		Rows: a.book.DB, Lists: a.lists.DB,
 		Changes: a.changes,
 		Search:  func(c *api.Call, text string) ([]client.Found, error) { return a.lists.Search(c.R.Context(), text) },
 	}.Routes()...))
