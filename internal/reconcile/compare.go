@@ -44,7 +44,6 @@ func (c Config) compare(ctx context.Context, s service) (ends *Index, err error)
 		}
 		return nil
 	})
-	ends.Sort()
 	return ends, err
 }
 

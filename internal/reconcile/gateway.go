@@ -117,7 +117,6 @@ func (c Config) said(x *Index) (book.Said, error) {
 		}
 		return nil
 	})
-	transfers.Sort()
 	return book.Said{
 		Booked: func(id string) bool { return x.Has("", id) },
 		Transfer: func(t, payment string, n int64) bool {

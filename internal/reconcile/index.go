@@ -163,14 +163,13 @@ func Lines(path string, fn func(Line) error) error {
 	return nil
 }
 
-// key is part of the digest of an identifier. A million keys fit in 24 MB, and two identifiers have the same one with a
-// probability below 10⁻²⁶.
+// key is part of the digest of an identifier. A million lines take some 60 MB, and two identifiers have the same key
+// with a probability below 10⁻²⁶.
 type key [16]byte
 
-// entry is one line in the index.
+// entry is what the lines with one identifier say.
 type entry struct {
-	key key
-	sum [7]byte // of the sum; zero: the line does not say it
+	sum [7]byte // of the sum; zero: the lines do not say it
 	is  flags
 }
 
@@ -187,7 +186,7 @@ const (
 
 // Index holds the identifiers of a file's lines, not the lines themselves.
 type Index struct {
-	entries []entry
+	entries map[key]entry
 	twice   int // lines that repeat the identifier of another
 }
 
@@ -205,47 +204,43 @@ func sumOf(text string) (s [7]byte) {
 	return s
 }
 
-// Add adds a line.
+// Add adds a line. Of several lines with one identifier, the first that says a sum counts.
 func (x *Index) Add(merchant, id, sum string, is flags) {
-	x.entries = append(x.entries, entry{keyOf(merchant, id), sumOf(sum), is})
-}
-
-// Sort must follow the last Add. It merges lines with the same identifier.
-func (x *Index) Sort() {
-	slices.SortFunc(x.entries, func(a, b entry) int {
-		return cmp.Or(slices.Compare(a.key[:], b.key[:]), slices.Compare(a.sum[:], b.sum[:]))
-	})
-	n := len(x.entries)
-	x.entries = slices.CompactFunc(x.entries, func(a, b entry) bool { return a.key == b.key })
-	x.twice = n - len(x.entries)
-}
-
-func (x *Index) find(k key) *entry {
-	i, found := slices.BinarySearchFunc(x.entries, k, func(e entry, k key) int { return slices.Compare(e.key[:], k[:]) })
-	if !found {
-		return nil
+	if x.entries == nil {
+		x.entries = map[key]entry{}
 	}
-	return &x.entries[i]
+	k := keyOf(merchant, id)
+	e, known := x.entries[k]
+	if known {
+		x.twice++
+	}
+	if e.sum == [7]byte{} {
+		e.sum = sumOf(sum)
+	}
+	e.is |= is
+	x.entries[k] = e
 }
 
 // Match looks up an item of the other side. It reports whether a line has it, the flags of the line, and whether the
 // two agree on the sum. They agree if either does not state it.
 func (x *Index) Match(merchant, id, sum string) (is flags, found, agrees bool) {
-	e := x.find(keyOf(merchant, id))
-	if e == nil {
+	k := keyOf(merchant, id)
+	e, found := x.entries[k]
+	if !found {
 		return 0, false, false
 	}
 	e.is |= hit
+	x.entries[k] = e
 	return e.is, true, sameSum(sumOf(sum), e.sum)
 }
 
 func sameSum(a, b [7]byte) bool { return a == b || a == [7]byte{} || b == [7]byte{} }
 
 // Matched reports whether the other side has the item of a line.
-func (x *Index) Matched(merchant, id string) bool {
-	e := x.find(keyOf(merchant, id))
-	return e != nil && e.is&hit != 0
-}
+func (x *Index) Matched(merchant, id string) bool { return x.entries[keyOf(merchant, id)].is&hit != 0 }
 
 // Has reports whether a line has the identifier.
-func (x *Index) Has(merchant, id string) bool { return x.find(keyOf(merchant, id)) != nil }
+func (x *Index) Has(merchant, id string) bool {
+	_, has := x.entries[keyOf(merchant, id)]
+	return has
+}

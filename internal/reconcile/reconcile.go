@@ -168,7 +168,6 @@ func (c Config) index(path string, id func(Line) (name string, other bool),
 		x.Add(c.merchant(l), name, sum, is)
 		return nil
 	})
-	x.Sort()
 	return x, err
 }
 

@@ -117,9 +117,6 @@ func (c Config) readExecuted(ctx context.Context, o *outbox.Outbox, open bool) (
 		}
 		return nil
 	})
-	for _, x := range s {
-		x.Sort()
-	}
 	if err != nil {
 		return nil, err
 	}

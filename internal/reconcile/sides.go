@@ -74,15 +74,7 @@ func (s local) repeat(ctx context.Context, id string, now db.Millis) error {
 type remote struct{ api *client.Service }
 
 func (s remote) deposits(ctx context.Context, merchant string, fn func(client.SentDeposit) error) error {
-	for d, err := range client.All(ctx, s.api.Deposits, client.DepositFilter{Merchant: merchant}) {
-		if err != nil {
-			return fmt.Errorf("deposits of the service: %w", err)
-		}
-		if err := fn(d); err != nil {
-			return err
-		}
-	}
-	return nil
+	return each(ctx, "deposits of the service", s.api.Deposits, client.DepositFilter{Merchant: merchant}, fn)
 }
 
 func (s remote) purged(context.Context, string, func(merchant, trackingID string) error) error {
@@ -90,11 +82,17 @@ func (s remote) purged(context.Context, string, func(merchant, trackingID string
 }
 
 func (s remote) withdrawals(ctx context.Context, merchant string, fn func(client.Withdrawal) error) error {
-	for w, err := range client.All(ctx, s.api.Withdrawals, client.WithdrawalFilter{Merchant: merchant}) {
+	return each(ctx, "withdrawals of the service", s.api.Withdrawals, client.WithdrawalFilter{Merchant: merchant}, fn)
+}
+
+// each calls fn for every item of a list of an API.
+func each[F, T any](ctx context.Context, name string, list func(context.Context, F, client.PageOptions) (client.List[T], error),
+	filter F, fn func(T) error) error {
+	for v, err := range client.All(ctx, list, filter) {
 		if err != nil {
-			return fmt.Errorf("withdrawals of the service: %w", err)
+			return fmt.Errorf("%s: %w", name, err)
 		}
-		if err := fn(w); err != nil {
+		if err := fn(v); err != nil {
 			return err
 		}
 	}
@@ -170,33 +168,19 @@ func (c Config) spool(ctx context.Context) (path string, err error) {
 	if err := eachDeposit(ctx, c.There, client.DepositSearch{}, put); err != nil {
 		return f.Name(), err
 	}
-	for o, err := range client.All(ctx, c.There.Orders, client.OrderFilter{}) {
-		if err != nil {
-			return f.Name(), fmt.Errorf("orders of the gateway: %w", err)
-		}
-		if err := put(lineOf(o)); err != nil {
-			return f.Name(), err
-		}
+	err = each(ctx, "orders of the gateway", c.There.Orders, client.OrderFilter{}, func(o client.Order) error {
+		return put(lineOf(o))
+	})
+	if err != nil {
+		return f.Name(), err
 	}
 	return f.Name(), w.Flush()
 }
 
 func eachDeposit(ctx context.Context, api *client.Gateway, f client.DepositSearch, put func(Line) error) error {
-	for o := (client.PageOptions{Limit: 1000}); ; {
-		page, err := api.SearchDeposits(ctx, f, o)
-		if err != nil {
-			return fmt.Errorf("deposits of the gateway: %w", err)
-		}
-		for _, d := range page.Items {
-			if err := put(Line{TrackingID: d.TrackingID, Symbol: d.Symbol, Amount: d.Amount, Is: waiting(d)}); err != nil {
-				return err
-			}
-		}
-		if page.Next == nil {
-			return nil
-		}
-		o.Cursor = *page.Next
-	}
+	return each(ctx, "deposits of the gateway", api.SearchDeposits, f, func(d client.DepositEntry) error {
+		return put(Line{TrackingID: d.TrackingID, Symbol: d.Symbol, Amount: d.Amount, Is: waiting(d)})
+	})
 }
 
 // waiting returns waits for a deposit that does not count, except one that reconcile decided on: the application booked
