@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
-	"slices"
 	"strings"
 )
 
@@ -44,13 +42,9 @@ func Move(ctx context.Context, from, to Config, end End) (m Moved, err error) {
 	if err != nil {
 		return m, err
 	}
-	seeded, err := seededTables(ends[1].dialect, end)
-	if err != nil {
-		return m, err
-	}
 	err = ends[1].Write(ctx, func(ctx context.Context, t *Tx) error {
 		m = Moved{}
-		return moveAll(ctx, ends[0], t, list, seeded, &m)
+		return moveAll(ctx, ends[0], t, list, &m)
 	})
 	return m, err
 }
@@ -93,42 +87,26 @@ func moveTables(ctx context.Context, from, to *DB) (list []movedTable, err error
 	return list, err
 }
 
-var insertInto = regexp.MustCompile(`INSERT INTO (\w+)`)
-
-// seededTables returns the tables that have rows in an empty database.
-func seededTables(d *Dialect, end End) ([]string, error) {
-	names := []string{"meta", "schema_version"}
-	list, err := steps(end.Migrations, d)
-	for _, s := range list {
-		for _, m := range insertInto.FindAllStringSubmatch(s.text, -1) {
-			names = append(names, m[1])
+func moveAll(ctx context.Context, from *DB, t *Tx, list []movedTable, m *Moved) error {
+	names := make([]string, len(list))
+	for i, table := range list {
+		names[i] = quoted(table.name)
+	}
+	all := strings.Join(names, ", ")
+	// Reading the file may take longer than other transactions do. A daemon that starts on the target meanwhile waits.
+	for _, text := range []string{`SET LOCAL idle_in_transaction_session_timeout = 0`, `LOCK TABLE ` + all + ` IN ACCESS EXCLUSIVE MODE`} {
+		if _, err := t.Exec(ctx, text); err != nil {
+			return err
 		}
 	}
-	return names, err
-}
-
-func moveAll(ctx context.Context, from *DB, t *Tx, list []movedTable, seeded []string, m *Moved) error {
-	// Reading the file may take longer than other transactions do.
-	if _, err := t.Exec(ctx, `SET LOCAL idle_in_transaction_session_timeout = 0`); err != nil {
+	key, err := KeyOf(ctx, t) // a database that was used or moved to has one
+	if err != nil {
 		return err
 	}
-	used := false
-	for _, table := range list { // a daemon that starts on the target meanwhile must wait
-		if _, err := t.Exec(ctx, `LOCK TABLE `+quoted(table.name)+` IN ACCESS EXCLUSIVE MODE`); err != nil {
-			return err
-		}
-		var one int
-		is, err := One(ctx, t, `SELECT 1 FROM `+quoted(table.name)+` LIMIT 1`, nil, &one)
-		if err != nil {
-			return err
-		}
-		used = used || is && !slices.Contains(seeded, table.name)
-	}
+	used := key != ""
 	if !used {
-		for _, name := range seeded {
-			if _, err := t.Exec(ctx, `DELETE FROM `+quoted(name)); err != nil {
-				return err
-			}
+		if _, err := t.Exec(ctx, `TRUNCATE `+all); err != nil { // of the rows that the schema comes with
+			return err
 		}
 		for _, table := range list {
 			if err := table.copy(ctx, from, t); err != nil {
@@ -136,7 +114,7 @@ func moveAll(ctx context.Context, from *DB, t *Tx, list []movedTable, seeded []s
 			}
 		}
 	}
-	var all tableSum
+	var sums tableSum
 	for _, table := range list {
 		here, err := table.sum(ctx, from)
 		if err != nil {
@@ -152,10 +130,10 @@ func moveAll(ctx context.Context, from *DB, t *Tx, list []movedTable, seeded []s
 			return fmt.Errorf("the copy of %s is not the same: %d rows and %d", table.name, there.rows, here.rows)
 		}
 		m.Tables++
-		all.add([]byte(table.name + "\x00" + here.text()))
+		sums.add([]byte(table.name + "\x00" + here.text()))
 		m.Rows += here.rows
 	}
-	m.Digest = all.text()
+	m.Digest = sums.text()
 	return nil
 }
 
