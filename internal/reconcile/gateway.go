@@ -162,18 +162,11 @@ func (c Config) lost(ctx context.Context, b *book.Book, x *Index) error {
 }
 
 // orders adopts what became of orders, and reports those of which no line says it. A file may have several lines for an
-// order, as the feed of events does: an end counts, and open counts only if no line says more. settled is false if a
+// order, as the feed of events does: an end counts before a confirmation, and that before open. settled is false if a
 // line is incomplete and could not be settled. The others are settled, and the epoch stays open until the line is
 // mended.
 func (c Config) orders(ctx context.Context, b *book.Book) (settled bool, err error) {
-	x, err := c.index(c.Booked, orderID, nil)
-	if err != nil {
-		return false, err
-	}
-	more, err := c.index(c.Booked, func(l Line) (string, bool) {
-		id, other := orderID(l)
-		return id, other || client.OrderState(l.State).Undecided()
-	}, nil)
+	x, err := c.index(c.Booked, orderID, func(l Line) (string, flags) { return "", l.orderState() })
 	if err != nil {
 		return false, err
 	}
@@ -182,25 +175,19 @@ func (c Config) orders(ctx context.Context, b *book.Book) (settled bool, err err
 		return false, err
 	}
 	settled = true
-	for _, undecided := range []bool{false, true} {
-		err := Lines(c.Booked, func(l Line) error {
-			state := client.OrderState(l.State)
-			if _, other := orderID(l); other || state == "" || state.Undecided() && more.Has("", l.CallBackID) {
-				return nil
-			}
-			if (state.Undecided() || state == client.OrderConfirmed) != undecided {
-				return nil
-			}
-			err := c.order(ctx, b, l, state, e.Open())
-			if errors.Is(err, db.ErrInvalid) {
-				settled = false
-				return c.Report(Finding{Finding: EndedThere, CallBackID: l.CallBackID, There: l.State, Reason: err.Error()})
-			}
-			return err
-		})
-		if err != nil {
-			return false, err
+	err = Lines(c.Booked, func(l Line) error {
+		if _, other := orderID(l); other || l.State == "" || l.orderState() < x.says("", l.CallBackID) {
+			return nil // of another thing, without a state, or another line says more
 		}
+		err := c.order(ctx, b, l, client.OrderState(l.State), e.Open())
+		if errors.Is(err, db.ErrInvalid) {
+			settled = false
+			return c.Report(Finding{Finding: EndedThere, CallBackID: l.CallBackID, There: l.State, Reason: err.Error()})
+		}
+		return err
+	})
+	if err != nil {
+		return false, err
 	}
 	return settled, b.EachRestored(ctx, func(o book.Order) error {
 		if !c.Settle && x.Has("", o.CallBackID) {
@@ -209,6 +196,17 @@ func (c Config) orders(ctx context.Context, b *book.Book) (settled bool, err err
 		return c.Report(Finding{Finding: NotSaid, CallBackID: o.CallBackID, State: string(o.State),
 			Here: book.SumOf(o.Symbol, o.Amount)})
 	})
+}
+
+// orderState returns what the line of an order says: ended, confirmed, or neither.
+func (l Line) orderState() flags {
+	switch state := client.OrderState(l.State); {
+	case state == client.OrderConfirmed:
+		return confirmed
+	case state == "" || state.Undecided():
+		return 0
+	}
+	return confirmed | ended
 }
 
 // order compares an order with what the application says of it.

@@ -237,7 +237,10 @@ func (x *Index) Match(merchant, id, sum string) (is flags, found, agrees bool) {
 func sameSum(a, b [7]byte) bool { return a == b || a == [7]byte{} || b == [7]byte{} }
 
 // Matched reports whether the other side has the item of a line.
-func (x *Index) Matched(merchant, id string) bool { return x.entries[keyOf(merchant, id)].is&hit != 0 }
+func (x *Index) Matched(merchant, id string) bool { return x.says(merchant, id)&hit != 0 }
+
+// says returns the flags of all lines with an identifier.
+func (x *Index) says(merchant, id string) flags { return x.entries[keyOf(merchant, id)].is }
 
 // Has reports whether a line has the identifier.
 func (x *Index) Has(merchant, id string) bool {

@@ -398,7 +398,7 @@ func TestOrderLinesThatLack(t *testing.T) {
 			t.Fatalf("an unknown state: %v, %v, and the other is %s", ended, err, stateOf(t, b, "declined"))
 		}
 		ended, found, err := settle(lost, good)
-		if ended || err != nil || len(found) != 2 || found[1].CallBackID != "lost" || !strings.Contains(found[1].Reason, "tenantUserId") || found[1].Settled {
+		if ended || err != nil || len(found) != 2 || found[0].CallBackID != "lost" || !strings.Contains(found[0].Reason, "tenantUserId") || found[0].Settled {
 			t.Fatalf("ended %v with %+v, %v", ended, found, err)
 		}
 		if got := stateOf(t, b, "declined"); got != client.OrderDeclined {
