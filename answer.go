@@ -5,8 +5,6 @@ import "fmt"
 // Answer is the plaintext of the data of a response (PROTOCOL.md, Answers): a
 // DepositAnswer, WithdrawalAnswer or NoticeAnswer. Callback.Accept makes it.
 type Answer interface {
-	// AnswerType returns the number in the member "type".
-	AnswerType() Type
 	// UUID returns the requestUUID of the attempt that is answered.
 	UUID() string
 	// Shortest returns the answer with only the members that the service needs. Use it if the full answer does not fit

@@ -108,7 +108,7 @@ func TestPropertyMarshalBlocks(t *testing.T) {
 		} else if string(b) != string(canonical) {
 			packed++
 		}
-		read, err := countersign.ParseWithdrawalAnswer(b)
+		read, err := parseWithdrawalAnswer(b)
 		if err != nil {
 			t.Fatalf("%q: %v", b, err)
 		}
@@ -169,7 +169,7 @@ func TestPropertyHalvesOfTwoAnswers(t *testing.T) {
 				for _, c := range append(slices.Clone(a[:cut]), b[from:]...) {
 					blocks, joined = append(blocks, len(c)), append(joined, c...)
 				}
-				said, err := countersign.ParseWithdrawalAnswer(joined)
+				said, err := parseWithdrawalAnswer(joined)
 				if err != nil || said.RequestUUID != answerUUID || said.CallBackID != id {
 					continue
 				}
@@ -202,7 +202,7 @@ func TestHalvesOfTwoAnswers(t *testing.T) {
 	later, earlier := write("2000", "1"+answerUUID[1:]), write("1999", answerUUID)
 	joined := []byte(later[:chunk] + earlier[chunk:])
 	blocks := layout(joined, chunk)
-	said, err := countersign.ParseWithdrawalAnswer(joined)
+	said, err := parseWithdrawalAnswer(joined)
 	if err != nil || said.Details.Amount.String() != "2999" || said.RequestUUID != answerUUID {
 		t.Fatalf("the pair shows nothing: %s, %v", joined, err)
 	}

@@ -29,10 +29,6 @@ func (d *Deposit) Content() []string {
 	return []string{d.TenantUserID, d.TxID, d.ChainName, d.Symbol, d.Amount.Canonical(), AddressKey(d.ToAddress)}
 }
 
-// CountingAddress returns the deposit address that counts: toAddress, whatever
-// newAddress holds (PROTOCOL.md, M8).
-func (d *Deposit) CountingAddress() string { return d.ToAddress }
-
 // Marshal returns the canonical bytes. It inverts ParseCallback.
 func (d *Deposit) Marshal() ([]byte, error) { return encode(d) }
 
@@ -106,9 +102,6 @@ type DepositAnswer struct {
 	Extra       Members
 }
 
-// AnswerType returns TypeDeposited.
-func (a DepositAnswer) AnswerType() Type { return TypeDeposited }
-
 // UUID returns the requestUUID.
 func (a DepositAnswer) UUID() string { return a.RequestUUID }
 
@@ -117,14 +110,8 @@ func (a DepositAnswer) Shortest() Answer {
 	return DepositAnswer{TxIndex: -1, RequestUUID: a.RequestUUID, AsSent: a.AsSent}
 }
 
-// Marshal returns the canonical bytes. It inverts ParseDepositAnswer.
+// Marshal returns the canonical bytes. It inverts ParseAnswer.
 func (a DepositAnswer) Marshal() ([]byte, error) { return encode(&a) }
-
-// ParseDepositAnswer reads the opened data of a response to a Deposit. Errors
-// are a *MemberError or wrap ErrMalformed.
-func ParseDepositAnswer(data []byte) (DepositAnswer, error) {
-	return parseAnswer[DepositAnswer](data, ParseOptions{})
-}
 
 func (a *DepositAnswer) members(c *codec) {
 	c.asSent = &a.AsSent

@@ -149,7 +149,7 @@ func TestUnreadableTexts(t *testing.T) {
 			}
 			text, _ := json.Marshal(map[string]any{"type": 2, "tenantUserId": "u", "callBackId": "c", "requestUUID": "r",
 				"address": d.Address, "chainName": d.ChainName, "symbol": d.Symbol, "amount": "5"})
-			if _, err := countersign.ParseWithdrawalAnswer(text); !errors.As(err, &at) || at.Member != member {
+			if _, err := parseWithdrawalAnswer(text); !errors.As(err, &at) || at.Member != member {
 				t.Errorf("an answer with %U in %s: %v", r, member, err)
 			}
 		}

@@ -75,9 +75,9 @@ func FuzzParseAnswers(f *testing.F) {
 	f.Add([]byte(`{"type":5,"requestUUID":"u","callBackId":"D"}`))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		answerRoundTrip(t, in, countersign.ParseResponse, countersign.Response.Marshal)
-		answerRoundTrip(t, in, countersign.ParseDepositAnswer, countersign.DepositAnswer.Marshal)
-		answerRoundTrip(t, in, countersign.ParseWithdrawalAnswer, countersign.WithdrawalAnswer.Marshal)
-		answerRoundTrip(t, in, countersign.ParseNoticeAnswer, countersign.NoticeAnswer.Marshal)
+		answerRoundTrip(t, in, parseDepositAnswer, countersign.DepositAnswer.Marshal)
+		answerRoundTrip(t, in, parseWithdrawalAnswer, countersign.WithdrawalAnswer.Marshal)
+		answerRoundTrip(t, in, parseNoticeAnswer, countersign.NoticeAnswer.Marshal)
 	})
 }
 

@@ -239,9 +239,6 @@ func (n *WithdrawalNotice) Differs(answer Answer) string {
 	return e.differs
 }
 
-// AnswerType returns Type.
-func (a NoticeAnswer) AnswerType() Type { return a.Type }
-
 // UUID returns the requestUUID.
 func (a NoticeAnswer) UUID() string { return a.RequestUUID }
 
@@ -250,14 +247,8 @@ func (a NoticeAnswer) Shortest() Answer {
 	return NoticeAnswer{Type: a.Type, RequestUUID: a.RequestUUID, AsSent: a.AsSent}
 }
 
-// Marshal returns the canonical bytes. It inverts ParseNoticeAnswer.
+// Marshal returns the canonical bytes. It inverts ParseAnswer.
 func (a NoticeAnswer) Marshal() ([]byte, error) { return encode(&a) }
-
-// ParseNoticeAnswer reads the opened data of a response to a notice. Errors are a
-// *MemberError or wrap ErrMalformed.
-func ParseNoticeAnswer(data []byte) (NoticeAnswer, error) {
-	return parseAnswer[NoticeAnswer](data, ParseOptions{})
-}
 
 func (a *NoticeAnswer) members(c *codec) {
 	c.asSent = &a.AsSent

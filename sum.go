@@ -8,19 +8,14 @@ import (
 
 // Sum is an exact decimal number of any sign and any number of digits. A sum of Amounts can have more digits than an
 // Amount may have, and a limit must not fail because of that. The zero Sum is 0. Compare Sums with Cmp, not with ==.
-type Sum struct {
-	digits big.Int // the number times ten to the power of scale; never changed
-	scale  int
-}
+type Sum struct{ number big.Rat } // never changed
 
 // ParseSum is the inverse of Sum.String. It takes any number of digits, so use it only for texts that
 // this program wrote.
 func ParseSum(text string) (s Sum, err error) {
-	whole, fraction, _ := strings.Cut(text, ".")
-	if _, ok := s.digits.SetString(whole+fraction, 10); !ok {
+	if _, ok := s.number.SetString(text); !ok || strings.Trim(text, "-.0123456789") != "" {
 		return Sum{}, fmt.Errorf("%q is not a decimal number", text)
 	}
-	s.scale = len(fraction)
 	return s, nil
 }
 
@@ -32,44 +27,23 @@ func (a Amount) Sum() Sum {
 
 // Negative returns -s.
 func (s Sum) Negative() (n Sum) {
-	n.scale = s.scale
-	n.digits.Neg(&s.digits)
+	n.number.Neg(&s.number)
 	return n
 }
 
 // Plus returns s+t.
 func (s Sum) Plus(t Sum) (sum Sum) {
-	sum.scale = max(s.scale, t.scale)
-	sum.digits.Add(s.scaled(sum.scale), t.scaled(sum.scale))
+	sum.number.Add(&s.number, &t.number)
 	return sum
 }
 
 // Cmp compares by value: -1 if s < t, 0 if they are equal, 1 if s > t.
-func (s Sum) Cmp(t Sum) int {
-	scale := max(s.scale, t.scale)
-	return s.scaled(scale).Cmp(t.scaled(scale))
-}
-
-func (s Sum) scaled(scale int) *big.Int {
-	if scale == s.scale {
-		return &s.digits
-	}
-	power := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(scale-s.scale)), nil)
-	return power.Mul(power, &s.digits)
-}
+func (s Sum) Cmp(t Sum) int { return s.number.Cmp(&t.number) }
 
 // String writes all digits, without zeros at the end of the fraction.
 func (s Sum) String() string {
-	text, sign := s.digits.String(), ""
-	if strings.HasPrefix(text, "-") {
-		text, sign = text[1:], "-"
-	}
-	if s.scale > 0 {
-		text = strings.Repeat("0", max(0, s.scale+1-len(text))) + text
-		point := len(text) - s.scale
-		text = strings.TrimRight(text[:point]+"."+text[point:], "0")
-	}
-	return sign + strings.TrimSuffix(text, ".")
+	digits, _ := s.number.FloatPrec()
+	return s.number.FloatString(digits)
 }
 
 // MarshalText is String.

@@ -114,7 +114,7 @@ func checkVector(t *testing.T, keys map[string]*rsa.PrivateKey, v vector) {
 		if countersign.DetailsBound(plain, blocks) {
 			got = "bound"
 		}
-		if _, err := countersign.ParseWithdrawalAnswer(plain); err != nil || got != v.Details {
+		if _, err := parseWithdrawalAnswer(plain); err != nil || got != v.Details {
 			t.Errorf("details %s (%v), want %s", got, err, v.Details)
 		}
 	}

@@ -104,7 +104,8 @@ func (d Details) Differs(order Details) string {
 }
 
 // WithdrawalAnswer is the plaintext of the data of a response to a
-// WithdrawalRequest (PROTOCOL.md, Answers). Every member must be there.
+// WithdrawalRequest (PROTOCOL.md, Answers). Every member must be there. A parsed answer is complete but
+// decides nothing: see Decision.
 type WithdrawalAnswer struct {
 	TenantUserID string
 	CallBackID   string // unchanged from the request
@@ -114,24 +115,14 @@ type WithdrawalAnswer struct {
 	Extra       Members
 }
 
-// AnswerType returns TypeRequestWithdraw.
-func (a WithdrawalAnswer) AnswerType() Type { return TypeRequestWithdraw }
-
 // UUID returns the requestUUID.
 func (a WithdrawalAnswer) UUID() string { return a.RequestUUID }
 
 // Shortest returns a itself: the service needs all of it.
 func (a WithdrawalAnswer) Shortest() Answer { return a }
 
-// Marshal returns the canonical bytes. It inverts ParseWithdrawalAnswer.
+// Marshal returns the canonical bytes. It inverts ParseAnswer.
 func (a WithdrawalAnswer) Marshal() ([]byte, error) { return encode(&a) }
-
-// ParseWithdrawalAnswer reads the opened data of a response to a
-// WithdrawalRequest. Errors are a *MemberError or wrap ErrMalformed. A parsed
-// answer is complete but decides nothing: see Decision.
-func ParseWithdrawalAnswer(data []byte) (WithdrawalAnswer, error) {
-	return parseAnswer[WithdrawalAnswer](data, ParseOptions{})
-}
 
 func (a *WithdrawalAnswer) members(c *codec) {
 	c.asSent = &a.AsSent

@@ -264,7 +264,7 @@ func TestPropertyJoinedBlocksConfirmNothingElse(t *testing.T) {
 			r := response(string(testKey), "sealed", 0)
 			v := Judge(q, r, opened(chunks...))
 			if v.Reason == client.ReasonAnswerUnbound && !isHonest {
-				if a, err := countersign.ParseWithdrawalAnswer(bytes.Join(chunks, nil)); err == nil && a.Details.Differs(said) != "" {
+				if a, err := countersign.ParseAnswer(countersign.TypeRequestWithdraw, bytes.Join(chunks, nil)); err == nil && a.(countersign.WithdrawalAnswer).Details.Differs(said) != "" {
 					unboundOther++ // what would have moved money
 				}
 			}
