@@ -6,6 +6,8 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
+	"math/big"
+	"slices"
 	"strings"
 )
 
@@ -193,27 +195,19 @@ func base58(s, letters string) (b []byte, ok bool) {
 	if len(s) < 25 || len(s) > maxAddress {
 		return nil, false
 	}
-	for i := range len(s) { // b is little-endian
-		carry := strings.IndexByte(letters, s[i])
-		if carry < 0 {
+	var number big.Int
+	for i := range len(s) {
+		digit := strings.IndexByte(letters, s[i])
+		if digit < 0 {
 			return nil, false
 		}
-		for j := range b {
-			carry += int(b[j]) * 58
-			b[j], carry = byte(carry), carry>>8
-		}
-		if carry > 0 {
-			b = append(b, byte(carry))
-		}
+		number.Mul(&number, fiftyEight).Add(&number, big.NewInt(int64(digit)))
 	}
-	for i := 0; i < len(s) && s[i] == letters[0]; i++ {
-		b = append(b, 0)
-	}
-	for i, j := 0, len(b)-1; i < j; i, j = i+1, j-1 {
-		b[i], b[j] = b[j], b[i]
-	}
-	return b, true
+	zeros := len(s) - len(strings.TrimLeft(s, letters[:1]))
+	return append(make([]byte, zeros), number.Bytes()...), true
 }
+
+var fiftyEight = big.NewInt(58)
 
 // checked reports whether b ends with the checksum of Base58Check.
 func checked(b []byte) bool {
@@ -230,25 +224,17 @@ func base58Sum(payload []byte) []byte {
 // base58Check writes payload as Base58Check.
 func base58Check(payload []byte) string {
 	b := append(payload[:len(payload):len(payload)], base58Sum(payload)...)
-	var digits []byte // little-endian
-	for _, v := range b {
-		carry := int(v)
-		for j := range digits {
-			carry += int(digits[j]) << 8
-			digits[j], carry = byte(carry%58), carry/58
-		}
-		for ; carry > 0; carry /= 58 {
-			digits = append(digits, byte(carry%58))
-		}
+	var text []byte
+	number, digit := new(big.Int).SetBytes(b), new(big.Int)
+	for number.Sign() > 0 {
+		number.DivMod(number, fiftyEight, digit)
+		text = append(text, base58Letters[digit.Int64()])
 	}
-	var text strings.Builder
 	for i := 0; i < len(b) && b[i] == 0; i++ {
-		text.WriteByte(base58Letters[0])
+		text = append(text, base58Letters[0])
 	}
-	for i := len(digits) - 1; i >= 0; i-- {
-		text.WriteByte(base58Letters[digits[i]])
-	}
-	return text.String()
+	slices.Reverse(text)
+	return string(text)
 }
 
 // tonAddress reads TON's friendly forms, whose first byte only says how to send, and its raw form (workchain and hash),

@@ -11,29 +11,16 @@ import (
 )
 
 // Dialect is the kind of a database.
-type Dialect int
+type Dialect string
 
 // The dialects. The zero Dialect is none.
 const (
-	PostgreSQL Dialect = iota + 1 // 12 or later
-	MySQL                         // MySQL 8 or later, MariaDB 10.5 or later
-	SQLite                        // 3.35 or later
+	PostgreSQL Dialect = "postgres" // 12 or later
+	MySQL      Dialect = "mysql"    // MySQL 8 or later, MariaDB 10.5 or later
+	SQLite     Dialect = "sqlite"   // 3.35 or later
 )
 
-// String names d.
-func (d Dialect) String() string {
-	switch d {
-	case PostgreSQL:
-		return "PostgreSQL"
-	case MySQL:
-		return "MySQL"
-	case SQLite:
-		return "SQLite"
-	}
-	return fmt.Sprintf("Dialect(%d)", int(d))
-}
-
-func (d Dialect) known() bool { return d >= PostgreSQL && d <= SQLite }
+func (d Dialect) known() bool { return DDL(d) != "" }
 
 //go:embed ddl
 var ddl embed.FS
@@ -42,8 +29,7 @@ var ddl embed.FS
 // semicolon at the end of a line. They may run again and then change nothing.
 // It is empty for an unknown d.
 func DDL(d Dialect) string {
-	name := map[Dialect]string{PostgreSQL: "postgres", MySQL: "mysql", SQLite: "sqlite"}[d]
-	text, err := ddl.ReadFile("ddl/" + name + ".sql")
+	text, err := ddl.ReadFile("ddl/" + string(d) + ".sql")
 	if err != nil {
 		return ""
 	}
@@ -54,7 +40,7 @@ func DDL(d Dialect) string {
 // several processes at once.
 func Create(ctx context.Context, db *sql.DB, d Dialect) error {
 	if !d.known() {
-		return fmt.Errorf("sqlinbox: %v is not a known dialect", d)
+		return fmt.Errorf("sqlinbox: %q is not a known dialect", d)
 	}
 	for _, text := range strings.SplitAfter(DDL(d), ";\n") {
 		if strings.TrimSpace(text) == "" {

@@ -50,7 +50,7 @@ func TestNewRefuses(t *testing.T) {
 			t.Errorf("New gave %v, want %q", err, name)
 		}
 	}
-	if err := sqlinbox.Create(ctx, db, 0); err == nil {
+	if err := sqlinbox.Create(ctx, db, ""); err == nil {
 		t.Error("tables of no dialect were made")
 	}
 	db.SetMaxOpenConns(1) // another connection would have another database

@@ -3,7 +3,6 @@ package sqlinbox
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"countersign"
 	"countersign/merchant"
@@ -20,8 +19,6 @@ type storedReply struct {
 	Amount       string `json:"amount,omitempty"`
 }
 
-// formatReply writes r as JSON of ASCII alone, so that no character set of a column or
-// a connection changes it.
 func formatReply(r merchant.Reply) string {
 	d := r.Details
 	text, err := json.Marshal(storedReply{int64(r.Code), r.Message, r.TenantUserID, d.Address, d.ChainName, d.Symbol,
@@ -29,19 +26,7 @@ func formatReply(r merchant.Reply) string {
 	if err != nil {
 		panic(err) // a struct of texts and a number
 	}
-	var b strings.Builder
-	for _, c := range string(text) {
-		switch {
-		case c < 0x80:
-			b.WriteRune(c)
-		case c < 0x10000:
-			fmt.Fprintf(&b, `\u%04x`, c)
-		default:
-			c -= 0x10000
-			fmt.Fprintf(&b, `\u%04x\u%04x`, 0xd800+c>>10, 0xdc00+c&0x3ff)
-		}
-	}
-	return b.String()
+	return string(text)
 }
 
 func parseReply(text []byte) (r merchant.Reply, err error) {
