@@ -3,7 +3,6 @@ package countersign
 import (
 	"crypto/subtle"
 	"fmt"
-	"log/slog"
 	"strconv"
 
 	"countersign/internal/strictjson"
@@ -30,10 +29,7 @@ func (k APIKey) String() string { return hiddenAPIKey }
 // Format hides the key from every fmt verb.
 func (k APIKey) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(hiddenAPIKey)) }
 
-// LogValue hides the key from slog.
-func (k APIKey) LogValue() slog.Value { return slog.StringValue(hiddenAPIKey) }
-
-// MarshalText hides the key from encoders. Only Response.Marshal writes it.
+// MarshalText hides the key from encoders and slog. Only Response.Marshal writes it.
 func (k APIKey) MarshalText() ([]byte, error) { return []byte(hiddenAPIKey), nil }
 
 // Response is the JSON object that a merchant returns for every callback

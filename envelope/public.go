@@ -3,7 +3,6 @@ package envelope
 import (
 	"bytes"
 	"math/big"
-	"math/bits"
 
 	"filippo.io/bigmod"
 )
@@ -43,24 +42,7 @@ func (op *publicOperation) raise(block []byte) []byte {
 		panic("envelope: block out of range reached the exponentiation")
 	}
 	op.b.ExpShortVarTime(op.a, uint(op.p.public.E), op.p.modulus)
-	putWords(op.plain, op.b.Bits())
-	return op.plain
-}
-
-// putWords writes a number into dst, big-endian. words holds it, the lowest word first.
-func putWords(dst []byte, words []uint) {
-	clear(dst)
-	i := len(dst)
-	for _, w := range words {
-		for range bits.UintSize / 8 {
-			if i == 0 {
-				return // the rest of the highest word is zero
-			}
-			i--
-			dst[i] = byte(w)
-			w >>= 8
-		}
-	}
+	return op.b.Bytes(op.p.modulus)
 }
 
 // type1Data returns the data of an encoded block of type 1, or the reason why it

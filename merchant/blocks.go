@@ -3,6 +3,7 @@ package merchant
 import (
 	"context"
 	"crypto/sha256"
+	"regexp"
 	"strings"
 
 	"countersign"
@@ -190,8 +191,8 @@ type cutValue struct {
 func newCutValue(plaintext []byte, span [2]int) cutValue {
 	v := cutValue{text: string(plaintext[span[0]:span[1]]), start: span[0], end: span[1], digits: span[0] + 1}
 	text := strings.Trim(v.text, `"`)
-	v.random = isRandomUUID(text) || isHash(text)
-	if !isRandomUUID(text) && hasHexPrefix(text) {
+	v.random = randomUUID.MatchString(text) || hashText.MatchString(text)
+	if strings.HasPrefix(text, "0x") || strings.HasPrefix(text, "0X") { // a UUID has no x
 		v.digits += len("0x")
 	}
 	return v
@@ -220,40 +221,12 @@ func (v cutValue) digitsIn(start, end int) (n int) {
 	return n
 }
 
-// isRandomUUID reports whether text is a UUID of version 4, with hyphens or without.
-func isRandomUUID(text string) bool {
-	if len(text) == 36 {
-		for _, at := range [...]int{8, 13, 18, 23} {
-			if text[at] != '-' {
-				return false
-			}
-		}
-		text = strings.ReplaceAll(text, "-", "")
-	}
-	return len(text) == 32 && isHex(text) && text[12] == '4' && strings.IndexByte("89abAB", text[16]) >= 0
-}
-
-// isHash reports whether text is 64 hexadecimal digits, as transactions are named on
-// most chains.
-func isHash(text string) bool {
-	if hasHexPrefix(text) {
-		text = text[2:]
-	}
-	return len(text) == 64 && isHex(text)
-}
-
-func hasHexPrefix(text string) bool {
-	return len(text) >= 2 && text[0] == '0' && (text[1] == 'x' || text[1] == 'X')
-}
-
-func isHex(text string) bool {
-	for i := range len(text) {
-		if !isHexDigit(text[i]) {
-			return false
-		}
-	}
-	return true
-}
+// The texts with random digits: a UUID of version 4, with hyphens or without, and 64 hexadecimal digits, as transactions
+// are named on most chains.
+var (
+	randomUUID = regexp.MustCompile(`^(?i:[0-9a-f]{8}(-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-|[0-9a-f]{4}4[0-9a-f]{3}[89ab][0-9a-f]{3})[0-9a-f]{12})$`)
+	hashText   = regexp.MustCompile(`^(?i:(0x)?[0-9a-f]{64})$`)
+)
 
 func isHexDigit(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'

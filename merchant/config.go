@@ -15,15 +15,12 @@ import (
 	"countersign/internal/web"
 )
 
-// The values of Config.NotifyPath, WithdrawPath, Timeout, BodyTimeout and
-// MaxWaitingBlocks if they are zero.
+// The values of Config.NotifyPath, WithdrawPath, Timeout and BodyTimeout if they are zero.
 const (
 	DefaultNotifyPath   = "/callbacks/notify"
 	DefaultWithdrawPath = "/callbacks/withdraw"
 	DefaultTimeout      = 10 * time.Second
 	DefaultBodyTimeout  = 5 * time.Second
-
-	DefaultMaxWaitingBlocks = 4096
 )
 
 // Binding says which bindings of requests a Handler accepts (PROTOCOL.md,
@@ -272,7 +269,7 @@ func (c *Config) complete() error {
 	setDefault(&c.MaxBody, envelope.MaxBody)
 	setDefault(&c.MaxBodies, web.DefaultBudget)
 	setDefault(&c.MaxOpening, runtime.GOMAXPROCS(0))
-	setDefault(&c.MaxWaitingBlocks, DefaultMaxWaitingBlocks)
+	setDefault(&c.MaxWaitingBlocks, 4096)
 	setDefault(&c.NotifyPath, DefaultNotifyPath)
 	setDefault(&c.WithdrawPath, DefaultWithdrawPath)
 	for name, path := range map[string]string{"NotifyPath": c.NotifyPath, "WithdrawPath": c.WithdrawPath} {

@@ -10,11 +10,7 @@ func (h *Handler) Occupy() (release func()) {
 }
 
 // Waiting is how many blocks wait to be opened.
-func (h *Handler) Waiting() int {
-	h.opening.mu.Lock()
-	defer h.opening.mu.Unlock()
-	return h.opening.waiting
-}
+func (h *Handler) Waiting() int { return int(h.opening.waiting.Held()) }
 
 // HeldBodies is how many bytes of bodies h holds.
 func HeldBodies(h *Handler) int64 { return h.bodies.Held() }

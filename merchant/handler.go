@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"sync"
 	"time"
@@ -74,9 +73,6 @@ func (h *Handler) String() string {
 // Format is String for every verb.
 func (h *Handler) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(h.String())) }
 
-// LogValue is String for slog.
-func (h *Handler) LogValue() slog.Value { return slog.StringValue(h.String()) }
-
 // ServeHTTP routes by the exact paths of Config; any other is 404.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
@@ -104,22 +100,35 @@ func (h *Handler) WithdrawHandler() http.Handler {
 // returned, or until ctx ends. After http.Server.Shutdown no request is left, but a function that
 // ignored the end of its context may still run.
 func (h *Handler) Wait(ctx context.Context) error {
+	h.proofs.end()
 	for {
-		var running *call
-		h.mu.Lock()
-		for _, running = range h.calls {
-			break
-		}
-		h.mu.Unlock()
+		running := h.running()
 		if running == nil {
-			return h.proofs.wait(ctx)
+			return nil
 		}
 		select {
-		case <-running.done:
+		case <-running:
 		case <-ctx.Done():
 			return fmt.Errorf("waiting for the merchant's functions: %w", ctx.Err())
 		}
 	}
+}
+
+// running is closed when one of the functions that run has ended; nil if none runs.
+func (h *Handler) running() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, c := range h.calls {
+		return c.done
+	}
+	h.proofs.mu.Lock()
+	defer h.proofs.mu.Unlock()
+	for _, c := range h.proofs.by {
+		if !c.ended() {
+			return c.done
+		}
+	}
+	return nil
 }
 
 // keyCheck returns the check of the values of Profile.Header. The check

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"sync"
 	"time"
 
 	"countersign"
+	"countersign/internal/web"
 )
 
 // retryAfter is the Retry-After of a request that waited or would wait too long
@@ -25,10 +25,7 @@ type openings struct {
 	size     int           // of the shortest key, in bytes
 	slots    chan struct{} // holds a value for each that is being opened
 	patience time.Duration // how long a request waits
-
-	mu      sync.Mutex
-	waiting int // blocks, of requests that wait
-	most    int // of waiting
+	waiting  *web.Budget   // of blocks of requests that wait
 }
 
 // newOpenings returns nil where the public part opens. c is complete.
@@ -40,7 +37,8 @@ func newOpenings(c *Config) *openings {
 	if c.NextKey != nil {
 		size = min(size, c.NextKey.Size())
 	}
-	return &openings{size: size, slots: make(chan struct{}, c.MaxOpening), patience: c.Timeout, most: c.MaxWaitingBlocks}
+	return &openings{size: size, slots: make(chan struct{}, c.MaxOpening), patience: c.Timeout,
+		waiting: web.NewBudget(int64(c.MaxWaitingBlocks))}
 }
 
 // enter waits until a request with a body of size bytes may be opened. It fails if too
@@ -57,10 +55,10 @@ func (o *openings) enter(ctx context.Context, size int) (leave func(), err error
 	default:
 	}
 	blocks := size/4*3/o.size + 1
-	if !o.queue(blocks) {
+	if !o.waiting.Take(blocks) {
 		return nil, errOpenings
 	}
-	defer o.queue(-blocks)
+	defer o.waiting.Give(blocks)
 	timer := time.NewTimer(o.patience)
 	defer timer.Stop()
 	select {
@@ -71,18 +69,6 @@ func (o *openings) enter(ctx context.Context, size int) (leave func(), err error
 	case <-timer.C:
 		return nil, errOpenings
 	}
-}
-
-// queue adds blocks to those that wait. It returns false and adds nothing if that would be
-// too many.
-func (o *openings) queue(blocks int) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.waiting+blocks > o.most {
-		return false
-	}
-	o.waiting += blocks
-	return true
 }
 
 func overloaded(cause error) *reply {

@@ -46,12 +46,10 @@ func OtherProvider() Profile {
 	return Profile{Binding: BindingWhenPresent, Lenient: true, Hold: HoldWait}
 }
 
-// The values of Profile.Header, BodyField, Wait and MaxWaiting if they are zero.
+// The values of Profile.Header and BodyField if they are zero.
 const (
-	DefaultHeader     = "X-API-KEY"
-	DefaultBodyField  = "data"
-	DefaultWait       = 8 * time.Second
-	DefaultMaxWaiting = 64
+	DefaultHeader    = "X-API-KEY"
+	DefaultBodyField = "data"
 )
 
 // maxWait bounds Profile.Wait. The listeners of the gateway end a response after
@@ -101,8 +99,8 @@ func (p *Profile) complete() error {
 	}
 	setDefault(&p.Header, DefaultHeader)
 	setDefault(&p.BodyField, DefaultBodyField)
-	setDefault(&p.Wait, DefaultWait)
-	setDefault(&p.MaxWaiting, DefaultMaxWaiting)
+	setDefault(&p.Wait, 8*time.Second)
+	setDefault(&p.MaxWaiting, 64)
 	return nil
 }
 

@@ -79,7 +79,6 @@ func (h *Handler) transactor(t countersign.Type) Transactor {
 type acted struct {
 	claimed Claimed
 	verdict verdict
-	err     error
 }
 
 // act calls Act in a goroutine of its own, so that a function that ignores its
@@ -111,7 +110,7 @@ func (h *Handler) callAct(ctx context.Context, inbox Transactor, e Entry) acted 
 	})
 	switch {
 	case err != nil:
-		return acted{err: err, verdict: failed(ReasonInbox, err)}
+		return acted{verdict: failed(ReasonInbox, err)}
 	case c.State == StateTaken:
 		v.Reply = c.Reply
 		v.doubt(c)

@@ -33,13 +33,6 @@ func ParseVerdict(s string) (Verdict, error) {
 	return Verdict(v), err
 }
 
-// The values of Config.VerifyWait, VerifyTimeout and VerifyFor if they are zero.
-const (
-	DefaultVerifyWait    = 1500 * time.Millisecond
-	DefaultVerifyTimeout = time.Minute
-	DefaultVerifyFor     = 24 * time.Hour
-)
-
 const (
 	// maxProofs bounds the calls of Verify that run at once.
 	maxProofs = 64
@@ -54,9 +47,9 @@ func (c *Config) completeVerify() error {
 	if c.VerifyWait < 0 || c.VerifyTimeout < 0 || c.VerifyFor < 0 {
 		return configError("VerifyWait, VerifyTimeout or VerifyFor is negative")
 	}
-	setDefault(&c.VerifyWait, min(DefaultVerifyWait, c.Timeout))
-	setDefault(&c.VerifyTimeout, DefaultVerifyTimeout)
-	setDefault(&c.VerifyFor, DefaultVerifyFor)
+	setDefault(&c.VerifyWait, min(1500*time.Millisecond, c.Timeout))
+	setDefault(&c.VerifyTimeout, time.Minute)
+	setDefault(&c.VerifyFor, 24*time.Hour)
 	if c.VerifyWait > c.Timeout {
 		return configError("VerifyWait is longer than Timeout")
 	}
@@ -173,29 +166,6 @@ func (p *proofs) forget(key entryKey) {
 	p.mu.Lock()
 	delete(p.by, key)
 	p.mu.Unlock()
-}
-
-// wait cancels the calls and returns when they have ended, or when ctx ends.
-func (p *proofs) wait(ctx context.Context) error {
-	p.end()
-	for {
-		var call *proof
-		p.mu.Lock()
-		for _, c := range p.by {
-			if !c.ended() {
-				call = c
-			}
-		}
-		p.mu.Unlock()
-		if call == nil {
-			return nil
-		}
-		select {
-		case <-call.done:
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for Verify: %w", ctx.Err())
-		}
-	}
 }
 
 // The messages to the service.
