@@ -29,8 +29,8 @@ const (
 func CheckInbox(tb TB, open func() (inbox, other merchant.Inbox)) {
 	tb.Helper()
 	for run := range uint64(inboxRuns) {
-		c := &inboxRun{tb: tb, rand: rand.New(rand.NewPCG(run, 0)), at: time.UnixMilli(1_700_000_000_000), unbound: run%2 == 1,
-			rules: merchant.NewMemoryInbox(), seqs: map[int64]int64{}}
+		c := &inboxRun{tb: tb, rand: rand.New(rand.NewPCG(run, 0)), at: time.UnixMilli(1_700_000_000_000),
+			unbound: run%2 == 1, rules: merchant.NewMemoryInbox(), seqs: map[int64]int64{}}
 		c.ends[0], c.ends[1] = open()
 		for step := 0; step < inboxSteps && !c.differs; step++ {
 			c.step()
@@ -136,8 +136,8 @@ func (c *inboxRun) claim(in merchant.Inbox, cb countersign.Callback) {
 
 func (c *inboxRun) settle(in merchant.Inbox, of inboxClaim) {
 	c.tb.Helper()
-	s := merchant.Settlement{Type: of.entry.Callback.CallbackType(), ID: of.entry.ID, Order: of.entry.Order, Claim: of.rule,
-		Final: c.rand.IntN(2) == 0, At: c.at}
+	s := merchant.Settlement{Type: of.entry.Callback.CallbackType(), ID: of.entry.ID, Order: of.entry.Order,
+		Claim: of.rule, Final: c.rand.IntN(2) == 0, At: c.at}
 	switch {
 	case !s.Final:
 		s.Reply = merchant.Reply{Code: countersign.CodeAwaitingApproval, Message: "wait"}
