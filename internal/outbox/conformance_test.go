@@ -47,7 +47,6 @@ var suite = []struct {
 	{"withdrawals/the first decision stands", testFirstDecision},
 	{"withdrawals/at the deadline", testAtDeadline},
 	{"withdrawals/expired by sweep", testExpired},
-	{"withdrawals/a lost lease never decides", testLostLeaseNeverDecides},
 	{"withdrawals/another outcome than the one that stands", testContradicted},
 	{"withdrawals/many released", testReleaseMany},
 	{"withdrawals/many outcomes", testOutcomesMany},

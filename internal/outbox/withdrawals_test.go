@@ -284,31 +284,6 @@ func testExpired(t *testing.T, s *Outbox) {
 	}
 }
 
-// testLostLeaseNeverDecides: an answer to an attempt that has lost its lease is
-// no decision, not even while none has been taken.
-func testLostLeaseNeverDecides(t *testing.T, s *Outbox) {
-	addMerchants(t, s, 1, nil)
-	w, one := asked(t, s, "cb", 50_000, 100)
-	must(s.Sweep(ctx, 1100))(t)
-	done := must(s.Settle(ctx, []Settlement{answer(one, countersign.DecisionConfirmed, someDetails(t, "1"))}, 1200))(t)[0]
-	if done != (Settled{}) {
-		t.Errorf("settled %+v", done)
-	}
-	if got := must(s.Withdrawal(ctx, w.ID))(t); got.State != client.WithdrawalAwaiting || got.Details != nil {
-		t.Errorf("it is %+v", got)
-	}
-	if a := must(s.Attempts(ctx, w.ID))(t); len(a) != 1 || !a[0].Late {
-		t.Errorf("attempts %+v", a)
-	}
-	current := claim(t, s, countersign.LaneWithdraw, 1300, 1)[0]
-	if done := must(s.Settle(ctx, []Settlement{answer(one, countersign.DecisionConfirmed, someDetails(t, "1"))}, 1350))(t)[0]; done != (Settled{}) {
-		t.Errorf("while the next attempt is under way: settled %+v", done)
-	}
-	if done := must(s.Settle(ctx, []Settlement{answer(current, countersign.DecisionDeclined, nil)}, 1400))(t)[0]; done.Decision != countersign.DecisionDeclined {
-		t.Errorf("settled %+v", done)
-	}
-}
-
 func testWithdrawalLists(t *testing.T, s *Outbox) {
 	addMerchants(t, s, 2, nil)
 	var ids []string
