@@ -113,33 +113,20 @@ func TestRetryRefused(t *testing.T) {
 		}
 		_, err = lax.client.DismissRefused(ctx, kept.ID, "")
 		wantProblem(t, err, http.StatusConflict, "taken")
-	})
-}
 
-// TestRetryAfterKill: a process that dies between the booking and its note leaves the callback
-// open; the next retry books nothing and closes it.
-func TestRetryAfterKill(t *testing.T) {
-	service := newService(t, countersigntest.ServiceConfig{Unbound: true})
-	strict := newRig(t, dialects[0].url(t), service, func(c *Config) { c.Callbacks.Profile.Binding = merchant.BindingRequired })
-	strict.deliver(countersigntest.Deposit(1))
-	kept := strict.allRefused(1)[0]
-	lax := newRigOn(t, strict.db, service, nil)
-	row, err := lax.book.Refused(t.Context(), kept.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if again := lax.handler.Retry(t.Context(), []byte(row.Body), false); again.Reason != merchant.ReasonAccepted {
-		t.Fatalf("%+v", again)
-	}
-	if x := lax.allRefused(1)[0]; x.State != client.RefusedOpen || x.Inbox != 1 {
-		t.Errorf("%+v", x)
-	}
-	if x, err := lax.client.RetryRefused(t.Context(), kept.ID, ""); err != nil || x.State != client.RefusedTaken {
-		t.Errorf("%+v, %v", x, err)
-	}
-	if got := lax.allDeposits(); len(got) != 1 {
-		t.Errorf("%+v", got)
-	}
+		// A process that dies between the booking and its note leaves the callback open. The next retry books nothing.
+		strict.deliver(countersigntest.Deposit(2))
+		left, err := lax.book.Refused(ctx, strict.allRefused(2)[0].ID)
+		if again := lax.handler.Retry(ctx, []byte(left.Body), false); err != nil || again.Reason != merchant.ReasonAccepted {
+			t.Fatalf("%+v, %v", again, err)
+		}
+		if x := lax.allRefused(2)[0]; x.State != client.RefusedOpen || x.Inbox != 2 {
+			t.Errorf("%+v", x)
+		}
+		if x, err := lax.client.RetryRefused(ctx, left.ID, ""); err != nil || x.State != client.RefusedTaken || len(lax.allDeposits()) != 2 {
+			t.Errorf("%+v, %v", x, err)
+		}
+	})
 }
 
 // TestRetryQuestion: a question about a withdrawal is kept and explained, and no retry confirms
