@@ -22,9 +22,6 @@ func sinceBoot() func() time.Duration {
 	}
 }
 
-// tcpUserTimeout is TCP_USER_TIMEOUT, which package syscall does not name.
-const tcpUserTimeout = 0x12
-
 // limitSilence makes the kernel close a connection whose peer acknowledges nothing. Keep-alive does not detect that
 // while sent bytes are unacknowledged. Without this limit, a statement sent to a machine that lost its power fails
 // only after a quarter of an hour.
@@ -34,7 +31,7 @@ func limitSilence(network, _ string, c syscall.RawConn) error {
 	}
 	var failed error
 	err := c.Control(func(fd uintptr) {
-		failed = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout, int(userTimeout.Milliseconds()))
+		failed = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(userTimeout.Milliseconds()))
 	})
 	if err != nil {
 		return err

@@ -98,15 +98,6 @@ func PoolConfig(url string, log *slog.Logger) (*pgxpool.Config, *Links, error) {
 	return c, l, nil
 }
 
-// ExplainConnect adds to the error of a first connection to url what to write in the URL, if PoolConfig's rules for
-// TLS caused the error.
-func ExplainConnect(url string, err error) error {
-	if saysTLS(url) {
-		return err
-	}
-	return explainTLS(err)
-}
-
 // openPostgres connects and brings the schema up to date.
 func openPostgres(ctx context.Context, url string, end End, log *slog.Logger, h *hub) (*postgresDB, error) {
 	db, err := connectPostgres(ctx, url, end, log, h)
@@ -149,7 +140,7 @@ func connectPostgres(ctx context.Context, url string, end End, log *slog.Logger,
 	}
 	if err := pool.Ping(ctx); err != nil {
 		pool.Close()
-		return nil, fmt.Errorf("connecting to the database: %w", ExplainConnect(url, err))
+		return nil, fmt.Errorf("connecting to the database: %w", explainTLS(url, err))
 	}
 	db := &postgresDB{d: newPostgresDialect(), end: end, hub: h, link: l, log: log, damage: &damage{log: log}}
 	db.poolReads = poolReads{db, pool}

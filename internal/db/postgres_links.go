@@ -338,9 +338,9 @@ func servers(c *pgx.ConnConfig) []*pgconn.FallbackConfig {
 }
 
 // explainTLS adds to err what to write in the URL, if parseConfig's rule is why a server cannot be reached.
-func explainTLS(err error) error {
+func explainTLS(url string, err error) error {
 	// pgx has no type for a server that refuses TLS. Errors of package tls begin with these texts.
-	if text := err.Error(); !strings.Contains(text, "tls error") && !strings.Contains(text, "tls: ") {
+	if text := err.Error(); saysTLS(url) || !strings.Contains(text, "tls error") && !strings.Contains(text, "tls: ") {
 		return err
 	}
 	return fmt.Errorf("%w\nthe database URL has no sslmode, so servers off this machine must prove their names: write sslrootcert=FILE where "+

@@ -106,7 +106,7 @@ func TestServerWithoutProofIsRefused(t *testing.T) {
 		if told.Load() != c.trusted {
 			t.Errorf("%s: the server was told who connects: %v, want %v (%v)", c.name, told.Load(), c.trusted, err)
 		}
-		if hint := strings.Contains(explainTLS(err).Error(), "sslrootcert=FILE"); hint != c.hint {
+		if hint := strings.Contains(explainTLS(raw, err).Error(), "sslrootcert=FILE"); hint != c.hint {
 			t.Errorf("%s: the error says what to write: %v, want %v: %v", c.name, hint, c.hint, err)
 		}
 	}
