@@ -5,10 +5,10 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,57 +21,26 @@ import (
 	"countersign/client"
 	"countersign/internal/lab/dbtest"
 	"countersign/internal/relay"
-	"countersign/merchant"
 )
 
-// pythonChain is a core in Python, two relays, two nodes of the service and a gateway, each a
-// process of its own that can be killed.
+// pythonChain is a chain with a core in Python and two relays, each a process of its own that can be killed.
 type pythonChain struct {
-	t     *testing.T
-	core  *pgx.Conn
-	made  map[string]func() *exec.Cmd
-	ready map[string]string // address whose /readyz says that it works
-	runs  map[string]*exec.Cmd
-	ends  map[string]chan error
-	log   map[string]*bytes.Buffer
+	*chain
+	core *pgx.Conn
+	// program is the core, or restarted when it was killed; ended gets its end.
+	program *exec.Cmd
+	ended   chan error
+	log     bytes.Buffer
 }
 
-func (p *pythonChain) start(name string) {
+func (p *pythonChain) startCore(url string, rows int) {
 	p.t.Helper()
-	cmd := p.made[name]()
-	if p.log[name] == nil {
-		p.log[name] = &bytes.Buffer{}
-	}
-	cmd.Stderr = p.log[name]
-	if err := cmd.Start(); err != nil {
+	p.program = exec.Command("/usr/bin/python3", "testdata/core.py", url, strconv.Itoa(rows))
+	p.program.Stderr = &p.log
+	if err := p.program.Start(); err != nil {
 		p.t.Fatal(err)
 	}
-	end := make(chan error, 1)
-	go func() { end <- cmd.Wait() }()
-	p.runs[name], p.ends[name] = cmd, end
-	p.waits(name)
-}
-
-func (p *pythonChain) waits(name string) {
-	for p.ready[name] != "" {
-		if resp, err := http.Get("http://" + p.ready[name] + "/readyz"); err == nil {
-			_ = resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return
-			}
-		}
-		select {
-		case err := <-p.ends[name]:
-			p.t.Fatalf("%s ended: %v\n%s", name, err, p.log[name])
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-}
-
-// kill ends a process at once. It reports false where it had ended by itself.
-func (p *pythonChain) kill(name string) bool {
-	_ = p.runs[name].Process.Kill()
-	return <-p.ends[name] != nil
+	go func(cmd *exec.Cmd) { p.ended <- cmd.Wait() }(p.program)
 }
 
 func (p *pythonChain) one(query string) string {
@@ -103,7 +72,6 @@ func (p *pythonChain) pairs(query string) map[string]string {
 // and again. In the end the ledgers of core, service and merchant are equal.
 // COUNTERSIGN_PYTHON_CORE says how many kills there are.
 func TestCoreInPython(t *testing.T) {
-	const python = "/usr/bin/python3"
 	kills, rows := 12, 150
 	if text := os.Getenv("COUNTERSIGN_PYTHON_CORE"); text != "" {
 		n, err := strconv.Atoi(text)
@@ -119,7 +87,7 @@ func TestCoreInPython(t *testing.T) {
 		t.Helper()
 		waitUntil(t, what, func() string { return "" }, is)
 	}
-	if exec.Command(python, "-c", "import psycopg2").Run() != nil {
+	if exec.Command("/usr/bin/python3", "-c", "import psycopg2").Run() != nil {
 		if os.Getenv("CI") == "true" {
 			t.Fatal("not installed: psycopg2")
 		}
@@ -138,73 +106,19 @@ CREATE TABLE executed (id text PRIMARY KEY, amount text NOT NULL, tx_id text);`
 	if _, err := core.PgConn().Exec(ctx, tables).ReadAll(); err != nil {
 		t.Fatal(err)
 	}
-	p := &pythonChain{t: t, core: core, made: map[string]func() *exec.Cmd{}, ready: map[string]string{}, runs: map[string]*exec.Cmd{}, ends: map[string]chan error{}, log: map[string]*bytes.Buffer{}}
-	addr := map[string]string{}
-	for _, name := range []string{"node 1", "node 2", "callbacks", "gateway", "relay 1", "relay 2"} {
-		if addr[name], err = dbtest.FreePort(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	program := func(name string, args ...string) {
-		p.made[name], p.ready[name] = func() *exec.Cmd {
-			cmd := exec.Command(os.Args[0], args...)
-			cmd.Env = append(os.Environ(), runAsCountersign+"=1")
-			return cmd
-		}, addr[name]
-	}
-	for _, node := range []string{"node 1", "node 2"} {
-		program(node, "serve", "--data", dir+"/service", "--db", serviceURL, "--listen", addr[node], "--node", strings.ReplaceAll(node, " ", "-"), "--allow-private", "--allow-http",
-			"--exchange-timeout", "3s")
-	}
-	program("gateway", "gateway", "--data", dir+"/gateway", "--listen", addr["callbacks"], "--api-listen", addr["gateway"], "--service-key", dir+"/service.b64", "--api-key", "@"+dir+"/api.key", "--grace", "1s")
-	for _, r := range []string{"relay 1", "relay 2"} {
-		program(r, "relay", "--from", coreURL, "--to", "http://"+addr["node 1"], "--to", "http://"+addr["node 2"], "--token", "@"+dir+"/service/admin.token", "--decisions",
-			"--metrics-listen", addr[r])
-	}
-	p.made["core"] = func() *exec.Cmd { return exec.Command(python, "testdata/core.py", coreURL, strconv.Itoa(rows)) }
-	t.Cleanup(func() {
-		for name, cmd := range p.runs {
-			_ = cmd.Process.Kill()
-			if t.Failed() {
-				text := p.log[name].String()
-				t.Logf("%s: %s", name, text[max(len(text)-2000, 0):])
-			}
-		}
-	})
-
-	p.start("node 1")
-	p.start("node 2")
-	token := func(end string) client.Secret {
-		text, err := os.ReadFile(filepath.Join(dir, end, "admin.token"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return client.Secret(strings.TrimSpace(string(text)))
-	}
-	service, err := client.NewService(client.Config{URL: "http://" + addr["node 1"], Token: token("service")})
-	if err != nil {
+	p := &pythonChain{chain: newChain(t, dir, []string{serviceURL, serviceURL}, []string{""}), core: core,
+		ended: make(chan error, 1)}
+	service, gateway := p.services[0].service, p.gateways[0].gateway
+	if _, err := service.CreateMerchant(ctx, client.NewMerchant{ID: "far", Key: &client.KeySpec{Bits: 1024},
+		MerchantSettings: client.MerchantSettings{NotifyURL: "http://127.0.0.1:1/n", WithdrawURL: "http://127.0.0.1:1/w"}}); err != nil {
 		t.Fatal(err)
 	}
-	often := &client.Schedule{Delays: []client.Duration{0}, Every: client.Duration(time.Second)}
-	for id, at := range map[string]string{"shop": addr["callbacks"], "far": "127.0.0.1:1"} {
-		made, err := service.CreateMerchant(ctx, client.NewMerchant{ID: id, Key: &client.KeySpec{Bits: 1024}, MerchantSecrets: client.MerchantSecrets{APIKey: client.Secret(testAPIKey.Reveal())},
-			MerchantSettings: client.MerchantSettings{FinalCodes: client.ProtocolCodes(), NotifyURL: "http://" + at + merchant.DefaultNotifyPath, WithdrawURL: "http://" + at + merchant.DefaultWithdrawPath, Retry: &client.Retry{Notify: often, Withdraw: often}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if id == "shop" {
-			if err := os.WriteFile(dir+"/service.b64", []byte(made.PublicKey), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if err := os.WriteFile(dir+"/api.key", []byte(testAPIKey.Reveal()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p.start("gateway")
-	gateway, err := client.NewGateway(client.Config{URL: "http://" + addr["gateway"], Token: token("gateway")})
-	if err != nil {
-		t.Fatal(err)
+	victims := slices.Concat(p.services, p.gateways)
+	for i := range 2 {
+		relay := &node{name: fmt.Sprint("relay ", i), args: []string{"relay", "--from", coreURL, "--decisions",
+			"--to", p.client(p.services[0]).URL, "--to", p.client(p.services[1]).URL, "--token", "@" + filepath.Join(p.data("serve"), tokenFile)}}
+		relay.start(t)
+		victims = append(victims, relay)
 	}
 	for n := 5; n <= rows; n += 5 {
 		if n%20 == 0 {
@@ -218,33 +132,34 @@ CREATE TABLE executed (id text PRIMARY KEY, amount text NOT NULL, tx_id text);`
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{"relay 1", "relay 2", "core"} {
-		p.start(name)
-	}
-
-	victims := []string{"core", "relay 1", "relay 2", "node 1", "node 2", "gateway"}
+	p.startCore(coreURL, rows)
 	for n := range kills {
-		victim := victims[n%len(victims)]
 		// Spread over the work, by what is booked and not by time.
 		until(t, "the core books", func() bool {
 			select {
-			case err := <-p.ends["core"]:
-				if p.ends["core"] <- err; err != nil {
-					t.Fatalf("the core: %v\n%s", err, p.log["core"])
+			case err := <-p.ended:
+				if p.ended <- err; err != nil {
+					t.Fatalf("the core: %v\n%s", err, &p.log)
 				}
 			default:
 			}
 			return p.one(`SELECT count(*) >= `+strconv.Itoa(n*rows/kills)+` FROM booked`) == "true"
 		})
 		time.Sleep(time.Duration(rand.IntN(50)) * time.Millisecond)
-		if p.kill(victim) || victim != "core" {
-			p.start(victim)
+		if i := n % (len(victims) + 1); i < len(victims) {
+			victims[i].process().kill()
+			victims[i].start(t)
+			continue
+		}
+		_ = p.program.Process.Kill()
+		if err := <-p.ended; err != nil {
+			p.startCore(coreURL, rows)
 		} else {
-			p.ends["core"] <- nil // it had ended its work
+			p.ended <- nil // it had ended its work
 		}
 	}
-	if err := <-p.ends["core"]; err != nil {
-		t.Fatalf("the core: %v\n%s", err, p.log["core"])
+	if err := <-p.ended; err != nil {
+		t.Fatalf("the core: %v\n%s", err, &p.log)
 	}
 	until(t, "everything is carried", func() bool { return p.one(`SELECT count(*) FROM countersign_outbox WHERE refused IS NULL`) == "0" })
 	if got := p.one(`SELECT COALESCE(string_agg(kind || ' ' || problem::text, '; '), '') FROM countersign_outbox`); got != "" {

@@ -51,7 +51,7 @@ func (b *lockedBuffer) lines(from int) string {
 	return string(rest[:bytes.LastIndexByte(rest, '\n')+1])
 }
 
-var readyLine = regexp.MustCompile(`msg=serving (.*)`)
+var readyLine = regexp.MustCompile(`msg=(?:serving|carrying) (.*)`)
 
 // startDaemon runs this test binary as countersign with args and waits for the
 // line that says where it listens.
@@ -84,7 +84,7 @@ func startDaemon(t *testing.T, args ...string) *process {
 	t.Cleanup(func() { d.kill() })
 	select {
 	case line := <-ready:
-		if !strings.Contains(line, " database=sqlite ") && !strings.Contains(line, " database=postgres ") && !strings.Contains(line, " file=") {
+		if !strings.Contains(line, " database=sqlite ") && !strings.Contains(line, " database=postgres ") && !strings.Contains(line, "decisions=") {
 			t.Errorf("the first line does not name the kind of database: %s", line)
 		}
 		for _, f := range strings.Fields(line) {
