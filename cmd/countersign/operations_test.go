@@ -66,6 +66,10 @@ func TestEveryOperation(t *testing.T) {
 			}
 		}
 	}
+	_, filters, _ := shell(t, "", "api", "searchDeposits", "--gateway", "--members")
+	if !strings.Contains("\n"+filters, "\nstate ") {
+		t.Errorf("a list has no filter by state: %s", filters)
+	}
 	_, members, _ := shell(t, "", "api", "createMerchant", "--service", "--members")
 	for _, want := range []string{"id ", "key.bits ", "notifyUrl "} {
 		if !strings.Contains("\n"+members, "\n"+want) {

@@ -93,6 +93,9 @@ func membersIn(t reflect.Type, place, around string) (all []member) {
 	}
 	for _, f := range reflect.VisibleFields(t) {
 		name, _, _ := strings.Cut(f.Tag.Get(place), ",")
+		if name == "" && f.Type.Kind() == reflect.Struct && !f.Anonymous && f.IsExported() { // as the API reads a query
+			all = append(all, membersIn(f.Type, place, around)...)
+		}
 		if name == "" || name == "-" || !f.IsExported() {
 			continue
 		}
