@@ -2,8 +2,6 @@ package client
 
 import (
 	"context"
-	"net/http"
-	"strconv"
 )
 
 // NewAddress says that the deposit address of a user was replaced.
@@ -31,7 +29,7 @@ type AcceptedAddress struct {
 // AddAddress reports to a merchant that the deposit address of a user was replaced. The same changeId
 // with the same content returns the existing callback; with other content the error is ErrConflict.
 func (s *Service) AddAddress(ctx context.Context, a NewAddress) (AcceptedAddress, error) {
-	return ask[AcceptedAddress](ctx, &s.Common, http.MethodPost, "/v1/addresses", a)
+	return Post[AcceptedAddress](ctx, s, "/v1/addresses", a)
 }
 
 // AddressState says whether a user's deposit address counts.
@@ -83,14 +81,5 @@ type AddressFilter struct {
 
 // Addresses returns a page of what the service reported of deposit addresses, the newest first.
 func (g *Gateway) Addresses(ctx context.Context, f AddressFilter, o PageOptions) (List[AddressEntry], error) {
-	return ask[List[AddressEntry]](ctx, &g.Common, http.MethodGet, withQuery("/v1/addresses", f, o), nil)
-}
-
-// Address returns one address by its number.
-func (g *Gateway) Address(ctx context.Context, seq int64) (AddressEntry, error) {
-	return ask[AddressEntry](ctx, &g.Common, http.MethodGet, addressPath(seq, ""), nil)
-}
-
-func addressPath(seq int64, act string) string {
-	return pathOf("addresses", strconv.FormatInt(seq, 10), act)
+	return Get[List[AddressEntry]](ctx, g, "/v1/addresses", f, o)
 }

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"net/http"
 	"strconv"
 )
 
@@ -278,7 +277,7 @@ type AlarmFilter struct {
 
 // Alarms returns a page of alarms, the newest first.
 func (c *Common) Alarms(ctx context.Context, f AlarmFilter, o PageOptions) (List[Alarm], error) {
-	return ask[List[Alarm]](ctx, c, http.MethodGet, withQuery("/v1/alarms", f, o), nil)
+	return Get[List[Alarm]](ctx, c, "/v1/alarms", f, o)
 }
 
 // Ack acknowledges an alarm.
@@ -289,7 +288,7 @@ type Ack struct {
 // AckAlarm acknowledges an alarm. Repeating it changes nothing: the first acknowledgement
 // stands.
 func (c *Common) AckAlarm(ctx context.Context, seq int64, a Ack) (Alarm, error) {
-	return ask[Alarm](ctx, c, http.MethodPost, pathOf("alarms", strconv.FormatInt(seq, 10), "/ack"), a)
+	return Post[Alarm](ctx, c, Path("alarms", strconv.FormatInt(seq, 10), "ack"), a)
 }
 
 // AlarmMessage is the type of a message about an alarm.
@@ -320,9 +319,4 @@ type AlarmTest struct {
 	Taken  bool   `json:"taken" doc:"whether the URL answered with a status 2xx"`
 	Status int    `json:"status" doc:"status of the answer; 0: there was none"`
 	Error  string `json:"error,omitempty" doc:"why there was no answer"`
-}
-
-// TestAlarm posts one message that is a test to --alarm-url.
-func (c *Common) TestAlarm(ctx context.Context) (AlarmTest, error) {
-	return ask[AlarmTest](ctx, c, http.MethodPost, "/v1/alarms/test", nil)
 }

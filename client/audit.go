@@ -3,8 +3,6 @@ package client
 import (
 	"context"
 	"encoding/json"
-	"net/http"
-	"strconv"
 )
 
 // AuditEntry is one record of the audit log.
@@ -42,22 +40,11 @@ type AuditProof struct {
 
 // Audit returns a part of the audit log: the records after a number.
 func (c *Common) Audit(ctx context.Context, o FeedOptions) (AuditPage, error) {
-	return ask[AuditPage](ctx, c, http.MethodGet, withQuery("/v1/audit", o), nil)
-}
-
-// AuditAbout returns the newest records about an id.
-func (c *Common) AuditAbout(ctx context.Context, o AuditAboutOptions) (List[AuditEntry], error) {
-	return ask[List[AuditEntry]](ctx, c, http.MethodGet, withQuery("/v1/audit/about", o), nil)
+	return Get[AuditPage](ctx, c, "/v1/audit", o)
 }
 
 // AuditCheckpoint signs the log as it is now. With from, it proves that the log of
 // an earlier checkpoint of that many records is its beginning.
 func (c *Common) AuditCheckpoint(ctx context.Context, from int64) (AuditProof, error) {
-	type options struct{ From int64 }
-	return ask[AuditProof](ctx, c, http.MethodGet, withQuery("/v1/audit/checkpoint", options{from}), nil)
-}
-
-// AuditProve returns one record with the proof that it is in the log.
-func (c *Common) AuditProve(ctx context.Context, seq int64) (AuditProof, error) {
-	return ask[AuditProof](ctx, c, http.MethodGet, "/v1/audit/records/"+strconv.FormatInt(seq, 10), nil)
+	return Get[AuditProof](ctx, c, "/v1/audit/checkpoint", struct{ From int64 }{from})
 }

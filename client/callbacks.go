@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"encoding/json"
-	"net/http"
 
 	"countersign"
 )
@@ -118,30 +117,24 @@ type Resent struct {
 
 // Callbacks returns a page of callbacks, the newest first. The list ends where Next is nil.
 func (s *Service) Callbacks(ctx context.Context, f CallbackFilter, o PageOptions) (List[Callback], error) {
-	return ask[List[Callback]](ctx, &s.Common, http.MethodGet, withQuery("/v1/callbacks", f, o), nil)
+	return Get[List[Callback]](ctx, s, "/v1/callbacks", f, o)
 }
 
 // Callback returns one callback with its attempts.
 func (s *Service) Callback(ctx context.Context, id string) (CallbackDetail, error) {
-	return ask[CallbackDetail](ctx, &s.Common, http.MethodGet, pathOf("callbacks", id, ""), nil)
+	return Get[CallbackDetail](ctx, s, Path("callbacks", id))
 }
 
 // ResendCallback sends a refused or exhausted callback again, and a pending one before it is due. The
-// error is ErrConflict for an accepted one, see RepeatCallback, and for one of type 2 that is not
-// pending: make a new withdrawal instead.
-func (s *Service) ResendCallback(ctx context.Context, id string) (Callback, error) {
-	return ask[Callback](ctx, &s.Common, http.MethodPost, pathOf("callbacks", id, "/resend"), nil)
-}
-
-// RepeatCallback does what ResendCallback does, also where the merchant has accepted the
-// callback: for a merchant that has lost it. A merchant that has it answers as to any
-// repetition, and credits nothing again.
-func (s *Service) RepeatCallback(ctx context.Context, id string) (Callback, error) {
-	return ask[Callback](ctx, &s.Common, http.MethodPost, pathOf("callbacks", id, "/resend"), ResendOne{Accepted: true})
+// error is ErrConflict for one of type 2 that is not pending, since a new withdrawal takes its place, and for an accepted
+// one unless o says so: for a merchant that has lost it. One that has it answers as to any repetition, and credits
+// nothing again.
+func (s *Service) ResendCallback(ctx context.Context, id string, o ResendOne) (Callback, error) {
+	return Post[Callback](ctx, s, Path("callbacks", id, "resend"), o)
 }
 
 // ResendCallbacks does what ResendCallback does for all callbacks that match. It leaves
 // out what the merchant has or had accepted.
 func (s *Service) ResendCallbacks(ctx context.Context, r Resend) (Resent, error) {
-	return ask[Resent](ctx, &s.Common, http.MethodPost, "/v1/callbacks/resend", r)
+	return Post[Resent](ctx, s, "/v1/callbacks/resend", r)
 }

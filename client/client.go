@@ -26,10 +26,7 @@ type Config struct {
 	HTTPClient *http.Client
 }
 
-// Media types of requests and answers.
-const (
-	typeJSON = "application/json"
-)
+const typeJSON = "application/json"
 
 // maxAnswer bounds what is read of one answer, in bytes.
 const maxAnswer = 64 << 20
@@ -43,6 +40,11 @@ type Common struct {
 	authorize func(*http.Request)
 	http      *http.Client
 }
+
+// API is a *Service, a *Gateway or what both share.
+type API interface{ common() *Common }
+
+func (c *Common) common() *Common { return c }
 
 func newCaller(c Config) (Common, error) {
 	u, err := url.Parse(c.URL)
@@ -64,22 +66,18 @@ func newCaller(c Config) (Common, error) {
 	return Common{base: strings.TrimSuffix(u.String(), "/"), authorize: authorize, http: c.HTTPClient}, nil
 }
 
-// call makes one call. A nil in sends no body; a nil out takes no answer.
-func (c *Common) call(ctx context.Context, method, path string, in, out any) error {
-	return c.callEither(ctx, method, path, in, out, nil)
-}
-
-// callEither is call that reads an answer with status 202 into waiting, or into out if waiting is nil.
+// callEither makes one call. A nil in sends no body; a nil out takes no answer. It reads an answer with status 202 into
+// waiting, or into out if waiting is nil.
 func (c *Common) callEither(ctx context.Context, method, path string, in, out any, waiting *Proposed) error {
 	var body io.Reader
 	if in != nil {
-		var b bytes.Buffer
-		if err := writeJSON(&b, in); err != nil {
+		b, err := json.Marshal(in)
+		if err != nil {
 			return fmt.Errorf("writing the request: %w", err)
 		}
-		body = &b
+		body = bytes.NewReader(b)
 	}
-	resp, err := c.send(ctx, method, path, typeJSON, body)
+	resp, err := c.send(ctx, method, path, body)
 	if err != nil {
 		return err
 	}
@@ -106,23 +104,47 @@ func (c *Common) Call(ctx context.Context, method, path string, in json.RawMessa
 	return ask[json.RawMessage](ctx, c, method, path, body)
 }
 
+// Get returns what the API answers at a path, to which the fields of query are added as Query says. It serves the
+// operations that have no method here.
+func Get[T any](ctx context.Context, c API, path string, query ...any) (T, error) {
+	if q := Query(query...); len(q) > 0 {
+		path += "?" + q.Encode()
+	}
+	return ask[T](ctx, c, http.MethodGet, path, nil)
+}
+
+// Post posts in to a path of the API and returns the answer. A nil in sends no body. Like Get, it serves the operations
+// that have no method here.
+func Post[T any](ctx context.Context, c API, path string, in any) (T, error) {
+	return ask[T](ctx, c, http.MethodPost, path, in)
+}
+
+// Path returns the path of the API with these parts, each escaped: Path("orders", id, "ruling").
+func Path(parts ...any) string {
+	path := "/v1"
+	for _, part := range parts {
+		path += "/" + url.PathEscape(fmt.Sprint(part))
+	}
+	return path
+}
+
 // ask makes a call whose answer is one T.
-func ask[T any](ctx context.Context, c *Common, method, path string, in any) (T, error) {
+func ask[T any](ctx context.Context, c API, method, path string, in any) (T, error) {
 	var out T
-	err := c.call(ctx, method, path, in, &out)
+	err := c.common().callEither(ctx, method, path, in, &out, nil)
 	return out, err
 }
 
 // send returns the response of a call that succeeded. The caller closes its body.
-func (c *Common) send(ctx context.Context, method, path, mediaType string, body io.Reader) (*http.Response, error) {
+func (c *Common) send(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
 	if err != nil {
 		return nil, err
 	}
 	c.authorize(req)
-	req.Header.Set("Accept", mediaType)
+	req.Header.Set("Accept", typeJSON)
 	if body != nil {
-		req.Header.Set("Content-Type", mediaType)
+		req.Header.Set("Content-Type", typeJSON)
 	}
 	resp, err := c.http.Do(req)
 	switch {
@@ -142,33 +164,4 @@ func (c *Common) send(ctx context.Context, method, path, mediaType string, body 
 func finish(resp *http.Response) {
 	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
 	_ = resp.Body.Close()
-}
-
-// writeJSON writes v and a line feed, leaving <, > and & as they are.
-func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return e.Encode(v)
-}
-
-// pathOf returns the path of one item of a collection, or of an action on it. A slash
-// in an id is escaped.
-func pathOf(collection, id, act string) string {
-	return "/v1/" + collection + "/" + url.PathEscape(id) + act
-}
-
-// Healthz fails if the process does not answer.
-func (c *Common) Healthz(ctx context.Context) error {
-	return c.call(ctx, http.MethodGet, "/healthz", nil, nil)
-}
-
-// Readyz fails if this end cannot work: its database does not answer, or it is
-// stopping.
-func (c *Common) Readyz(ctx context.Context) error {
-	return c.call(ctx, http.MethodGet, "/readyz", nil, nil)
-}
-
-// OpenAPI returns the OpenAPI document of this end's API.
-func (c *Common) OpenAPI(ctx context.Context) (json.RawMessage, error) {
-	return ask[json.RawMessage](ctx, c, http.MethodGet, "/openapi.json", nil)
 }

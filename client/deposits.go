@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"net/http"
 
 	"countersign"
 )
@@ -36,18 +35,12 @@ type Accepted struct {
 // TestSymbol is the symbol and the chain of a test deposit, whose amount is 0.
 const TestSymbol = "TEST"
 
-// TestDeposit tells a merchant of a deposit that is none, as its callback and its attempts show. It
-// is for a merchant that tries its endpoint, with a token of RoleMerchant.
-func (s *Service) TestDeposit(ctx context.Context, merchant string) (Accepted, error) {
-	return ask[Accepted](ctx, &s.Common, http.MethodPost, pathOf("merchants", merchant, "/test"), nil)
-}
-
 // AddDeposits reports 1 to 1,000 deposits to their merchants, all or nothing.
 func (s *Service) AddDeposits(ctx context.Context, list ...NewDeposit) ([]Accepted, error) {
 	if list == nil {
 		list = []NewDeposit{}
 	}
-	out, err := ask[List[Accepted]](ctx, &s.Common, http.MethodPost, "/v1/deposits", list)
+	out, err := Post[List[Accepted]](ctx, s, "/v1/deposits", list)
 	return out.Items, err
 }
 
@@ -69,5 +62,5 @@ type DepositFilter struct {
 
 // Deposits returns a page of deposits, the newest first.
 func (s *Service) Deposits(ctx context.Context, f DepositFilter, o PageOptions) (List[SentDeposit], error) {
-	return ask[List[SentDeposit]](ctx, &s.Common, http.MethodGet, withQuery("/v1/deposits", f, o), nil)
+	return Get[List[SentDeposit]](ctx, s, "/v1/deposits", f, o)
 }

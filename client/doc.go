@@ -2,7 +2,8 @@
 // the wallet service's API, a Gateway the merchant's.
 //
 // Both are made from a Config and start nothing. A method has the name of its
-// operation in /openapi.json. A list is read page by page or, by All, as an iterator
+// operation in /openapi.json; operations without one are called by Get and Post, with
+// the path and this package's types. A list is read page by page or, by All, as an iterator
 // over all pages. A feed is read in parts or, by Follow, as an iterator that waits for
 // new entries. Contexts bound the calls; an http.Client with a Timeout would cut off
 // calls that wait on purpose.

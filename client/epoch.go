@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"net/http"
 )
 
 // Epoch identifies the last restore of an end's database.
@@ -16,5 +15,5 @@ type Epoch struct {
 
 // Epoch returns the epoch of the end that answers.
 func (c *Common) Epoch(ctx context.Context) (Epoch, error) {
-	return ask[Epoch](ctx, c, http.MethodGet, "/v1/epoch", nil)
+	return Get[Epoch](ctx, c, "/v1/epoch")
 }

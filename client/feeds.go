@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"strconv"
 
 	"countersign"
 )
@@ -157,12 +156,12 @@ type Cursor struct {
 // was taken, so every reader finds the same; what is decided about a held one is an
 // event. Deposit returns the present state of one.
 func (g *Gateway) Deposits(ctx context.Context, o FeedOptions) (Feed[DepositEntry], error) {
-	return ask[Feed[DepositEntry]](ctx, &g.Common, http.MethodGet, withQuery("/v1/deposits", o), nil)
+	return Get[Feed[DepositEntry]](ctx, g, "/v1/deposits", o)
 }
 
 // Deposit returns one deposit by its number in the feed.
 func (g *Gateway) Deposit(ctx context.Context, seq int64) (DepositEntry, error) {
-	return ask[DepositEntry](ctx, &g.Common, http.MethodGet, depositPath(seq, ""), nil)
+	return Get[DepositEntry](ctx, g, Path("deposits", seq))
 }
 
 // DepositSearch selects deposits. Empty members select all.
@@ -178,26 +177,22 @@ type DepositSearch struct {
 
 // SearchDeposits returns a page of deposits as they are now, the newest first.
 func (g *Gateway) SearchDeposits(ctx context.Context, f DepositSearch, o PageOptions) (List[DepositEntry], error) {
-	return ask[List[DepositEntry]](ctx, &g.Common, http.MethodGet, withQuery("/v1/deposits/search", f, o), nil)
-}
-
-func depositPath(seq int64, act string) string {
-	return pathOf("deposits", strconv.FormatInt(seq, 10), act)
+	return Get[List[DepositEntry]](ctx, g, "/v1/deposits/search", f, o)
 }
 
 // Events returns a part of the feed of events.
 func (g *Gateway) Events(ctx context.Context, o FeedOptions) (Feed[EventEntry], error) {
-	return ask[Feed[EventEntry]](ctx, &g.Common, http.MethodGet, withQuery("/v1/events", o), nil)
+	return Get[Feed[EventEntry]](ctx, g, "/v1/events", o)
 }
 
 // Cursor returns the last numbers that a reader has acknowledged; 0 for a reader that
 // never did.
 func (g *Gateway) Cursor(ctx context.Context, name string) (Cursor, error) {
-	return ask[Cursor](ctx, &g.Common, http.MethodGet, pathOf("cursors", name, ""), nil)
+	return Get[Cursor](ctx, g, Path("cursors", name))
 }
 
 // MoveCursor acknowledges the feeds up to the numbers in to. Lower numbers than
 // before change nothing.
 func (g *Gateway) MoveCursor(ctx context.Context, name string, to CursorMove) (Cursor, error) {
-	return ask[Cursor](ctx, &g.Common, http.MethodPut, pathOf("cursors", name, ""), to)
+	return ask[Cursor](ctx, g, http.MethodPut, Path("cursors", name), to)
 }

@@ -1,10 +1,5 @@
 package client
 
-import (
-	"context"
-	"net/http"
-)
-
 // FeedName is one of the gateway's two feeds.
 type FeedName string
 
@@ -39,14 +34,4 @@ type Forward struct {
 // RetriedForwards says how many entries became due.
 type RetriedForwards struct {
 	Retried int64 `json:"retried" doc:"entries that are sent again now"`
-}
-
-// Forwarding returns the state of forwarding to the application.
-func (g *Gateway) Forwarding(ctx context.Context) (Forwarding, error) {
-	return ask[Forwarding](ctx, &g.Common, http.MethodGet, "/v1/forwarding", nil)
-}
-
-// RetryForwards forwards all entries again now that could not be forwarded.
-func (g *Gateway) RetryForwards(ctx context.Context) (RetriedForwards, error) {
-	return ask[RetriedForwards](ctx, &g.Common, http.MethodPost, "/v1/forwarding/retry", nil)
 }

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"net/http"
 
 	"countersign"
 )
@@ -46,7 +45,7 @@ type InboxFilter struct {
 
 // Callbacks returns a page of the inbox, the newest first.
 func (g *Gateway) Callbacks(ctx context.Context, f InboxFilter, o PageOptions) (List[InboxEntry], error) {
-	return ask[List[InboxEntry]](ctx, &g.Common, http.MethodGet, withQuery("/v1/callbacks", f, o), nil)
+	return Get[List[InboxEntry]](ctx, g, "/v1/callbacks", f, o)
 }
 
 // GatewayStats count what the gateway holds.
@@ -64,5 +63,5 @@ type GatewayStats struct {
 
 // Stats counts what the gateway holds.
 func (g *Gateway) Stats(ctx context.Context) (GatewayStats, error) {
-	return ask[GatewayStats](ctx, &g.Common, http.MethodGet, "/v1/stats", nil)
+	return Get[GatewayStats](ctx, g, "/v1/stats")
 }

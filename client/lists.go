@@ -106,15 +106,6 @@ func Query(vs ...any) url.Values {
 	return q
 }
 
-// withQuery adds Query to a path.
-func withQuery(path string, vs ...any) string {
-	q := Query(vs...)
-	if len(q) == 0 {
-		return path
-	}
-	return path + "?" + q.Encode()
-}
-
 func addQuery(q url.Values, v reflect.Value) {
 	for i := range v.NumField() {
 		f, value := v.Type().Field(i), v.Field(i)

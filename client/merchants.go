@@ -172,12 +172,12 @@ type Resume struct {
 // CreateMerchant makes a merchant and its keys. The answer's keys are shown only
 // once.
 func (s *Service) CreateMerchant(ctx context.Context, m NewMerchant) (CreatedMerchant, error) {
-	return ask[CreatedMerchant](ctx, &s.Common, http.MethodPost, "/v1/merchants", m)
+	return Post[CreatedMerchant](ctx, s, "/v1/merchants", m)
 }
 
 // Merchants returns a page of merchants: those whose last attempt failed, then the others, both by id.
 func (s *Service) Merchants(ctx context.Context, o PageOptions) (List[Merchant], error) {
-	return ask[List[Merchant]](ctx, &s.Common, http.MethodGet, withQuery("/v1/merchants", o), nil)
+	return Get[List[Merchant]](ctx, s, "/v1/merchants", o)
 }
 
 // AllMerchants returns every merchant, in the order of Merchants.
@@ -190,18 +190,18 @@ func (s *Service) AllMerchants(ctx context.Context) iter.Seq2[Merchant, error] {
 
 // Merchant returns one merchant.
 func (s *Service) Merchant(ctx context.Context, id string) (Merchant, error) {
-	return ask[Merchant](ctx, &s.Common, http.MethodGet, pathOf("merchants", id, ""), nil)
+	return Get[Merchant](ctx, s, Path("merchants", id))
 }
 
 // UpdateMerchant changes the members that p sets. Where the answer has a Task, nothing
 // has changed yet: it waits for an approver.
 func (s *Service) UpdateMerchant(ctx context.Context, id string, p MerchantPatch) (UpdatedMerchant, error) {
-	return s.changeMerchant(ctx, http.MethodPatch, id, "", p)
+	return s.changeMerchant(ctx, http.MethodPatch, Path("merchants", id), id, p)
 }
 
 // changeMerchant calls what changes a merchant, or proposes it.
-func (s *Service) changeMerchant(ctx context.Context, method, id, rest string, in any) (UpdatedMerchant, error) {
-	out, w, err := propose[UpdatedMerchant](ctx, &s.Common, method, pathOf("merchants", id, rest), in)
+func (s *Service) changeMerchant(ctx context.Context, method, path, id string, in any) (UpdatedMerchant, error) {
+	out, w, err := propose[UpdatedMerchant](ctx, s, method, path, in)
 	if w.Task != "" {
 		out.Task, out.ID, out.Warnings = w.Task, id, w.Warnings
 	}
@@ -212,10 +212,10 @@ func (s *Service) changeMerchant(ctx context.Context, method, id, rest string, i
 // them. When it returns, that holds on every node. An empty reason becomes "paused by
 // an operator".
 func (s *Service) PauseMerchant(ctx context.Context, id, reason string) (Merchant, error) {
-	return ask[Merchant](ctx, &s.Common, http.MethodPost, pathOf("merchants", id, "/pause"), Pause{reason})
+	return Post[Merchant](ctx, s, Path("merchants", id, "pause"), Pause{reason})
 }
 
 // ResumeMerchant ends the pause of a merchant.
 func (s *Service) ResumeMerchant(ctx context.Context, id string, r Resume) (Merchant, error) {
-	return ask[Merchant](ctx, &s.Common, http.MethodPost, pathOf("merchants", id, "/resume"), r)
+	return Post[Merchant](ctx, s, Path("merchants", id, "resume"), r)
 }

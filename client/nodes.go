@@ -1,10 +1,5 @@
 package client
 
-import (
-	"context"
-	"net/http"
-)
-
 // Node is a process of an end.
 type Node struct {
 	Name    string `json:"name" doc:"its name in leases, attempts and the audit log"`
@@ -13,9 +8,4 @@ type Node struct {
 	Seen    Time   `json:"seen" doc:"when it last wrote to the database that it runs, which it does every 10 seconds"`
 	Silent  bool   `json:"silent" doc:"it has written nothing for 30 seconds: it was killed, or does not reach the database. A node that stops in order leaves the list at once, a silent one after a day"`
 	Self    bool   `json:"self" doc:"it is the node that answers"`
-}
-
-func (c *Common) Nodes(ctx context.Context) ([]Node, error) {
-	out, err := ask[List[Node]](ctx, c, http.MethodGet, "/v1/nodes", nil)
-	return out.Items, err
 }

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"net/http"
 
 	"countersign"
 )
@@ -129,20 +128,20 @@ type OrderFilter struct {
 // AddOrder orders a withdrawal. The same callBackId with the same content is a
 // duplicate; with other content the error is ErrConflict.
 func (g *Gateway) AddOrder(ctx context.Context, o NewOrder) (AddedOrder, error) {
-	return ask[AddedOrder](ctx, &g.Common, http.MethodPost, "/v1/orders", o)
+	return Post[AddedOrder](ctx, g, "/v1/orders", o)
 }
 
 // Orders returns a page of orders, the newest first.
 func (g *Gateway) Orders(ctx context.Context, f OrderFilter, o PageOptions) (List[Order], error) {
-	return ask[List[Order]](ctx, &g.Common, http.MethodGet, withQuery("/v1/orders", f, o), nil)
+	return Get[List[Order]](ctx, g, "/v1/orders", f, o)
 }
 
 // Order returns one order.
 func (g *Gateway) Order(ctx context.Context, callBackID string) (Order, error) {
-	return ask[Order](ctx, &g.Common, http.MethodGet, pathOf("orders", callBackID, ""), nil)
+	return Get[Order](ctx, g, Path("orders", callBackID))
 }
 
 // CancelOrder cancels an order that is not confirmed yet. The reason may be empty.
 func (g *Gateway) CancelOrder(ctx context.Context, callBackID, reason string) (Order, error) {
-	return ask[Order](ctx, &g.Common, http.MethodPost, pathOf("orders", callBackID, "/cancel"), Decide{reason})
+	return Post[Order](ctx, g, Path("orders", callBackID, "cancel"), Decide{reason})
 }

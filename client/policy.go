@@ -1,9 +1,6 @@
 package client
 
 import (
-	"context"
-	"net/http"
-
 	"countersign"
 )
 
@@ -73,19 +70,4 @@ type PolicyStep struct {
 type OrderRuling struct {
 	Ruling
 	Asked Time `json:"asked,omitzero" doc:"when the service first asked; absent: it has not"`
-}
-
-// Policy returns the policy that the gateway decides by.
-func (g *Gateway) Policy(ctx context.Context) (PolicyInForce, error) {
-	return ask[PolicyInForce](ctx, &g.Common, http.MethodGet, "/v1/policy", nil)
-}
-
-// TryPolicy returns what the policy would decide on an order. Nothing is kept.
-func (g *Gateway) TryPolicy(ctx context.Context, o TryOrder) (Ruling, error) {
-	return ask[Ruling](ctx, &g.Common, http.MethodPost, "/v1/policy/try", o)
-}
-
-// OrderRuling returns what the policy decides now on an order of the book, and since when the service has asked.
-func (g *Gateway) OrderRuling(ctx context.Context, callBackID string) (OrderRuling, error) {
-	return ask[OrderRuling](ctx, &g.Common, http.MethodGet, pathOf("orders", callBackID, "/ruling"), nil)
 }

@@ -1,10 +1,5 @@
 package client
 
-import (
-	"context"
-	"net/http"
-)
-
 // Provider is the identity provider of a company, with which people sign in.
 type Provider struct {
 	Issuer  string `json:"issuer,omitempty" doc:"URL of the provider; absent: people sign in with tokens alone"`
@@ -31,29 +26,8 @@ type ProviderReturn struct {
 	Issuer        string `json:"issuer,omitempty" maxLength:"1000" doc:"iss in that address; absent: there is none"`
 }
 
-// Provider returns the identity provider that people sign in with. It needs no token.
-func (c *Common) Provider(ctx context.Context) (Provider, error) {
-	return ask[Provider](ctx, c, http.MethodGet, "/v1/signin/provider", nil)
-}
-
-// BeginProvider begins a sign-in with the identity provider, by a console of this origin. It
-// needs no token.
-func (c *Common) BeginProvider(ctx context.Context, in ProviderOrigin) (ProviderBegun, error) {
-	return ask[ProviderBegun](ctx, c, http.MethodPost, "/v1/signin/provider/begin", in)
-}
-
-// FinishProvider returns a session with the role of the person's groups. It needs no token.
-func (c *Common) FinishProvider(ctx context.Context, p ProviderReturn) (SignedIn, error) {
-	return ask[SignedIn](ctx, c, http.MethodPost, "/v1/signin/provider/finish", p)
-}
-
 // SignedIn is a session.
 type SignedIn struct {
 	Secret  Secret `json:"secret" doc:"to be sent in place of a token"`
 	Expires Time   `json:"expires" doc:"when it ends at the latest"`
-}
-
-// SignOut ends the caller's session of the identity provider. For a token it is ErrConflict.
-func (c *Common) SignOut(ctx context.Context) error {
-	return c.call(ctx, http.MethodPost, "/v1/signin/out", nil, nil)
 }

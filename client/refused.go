@@ -2,9 +2,6 @@ package client
 
 import (
 	"context"
-	"net/http"
-	"strconv"
-
 	"countersign"
 )
 
@@ -71,21 +68,7 @@ type Learned struct {
 	Note     string `json:"note,omitempty" doc:"what to send to the provider: what no setting mends; absent: nothing"`
 }
 
-// Learned returns what the callbacks that came while the gateway learned show together.
-func (g *Gateway) Learned(ctx context.Context) (Learned, error) {
-	return ask[Learned](ctx, &g.Common, http.MethodGet, "/v1/refused/learned", nil)
-}
-
 // Refused returns a page of the callbacks that were refused, the newest first.
 func (g *Gateway) Refused(ctx context.Context, f RefusedFilter, o PageOptions) (List[RefusedCallback], error) {
-	return ask[List[RefusedCallback]](ctx, &g.Common, http.MethodGet, withQuery("/v1/refused", f, o), nil)
-}
-
-// RefusedCallback returns one refused callback.
-func (g *Gateway) RefusedCallback(ctx context.Context, id int64) (RefusedCallback, error) {
-	return ask[RefusedCallback](ctx, &g.Common, http.MethodGet, refusedPath(id, ""), nil)
-}
-
-func refusedPath(id int64, act string) string {
-	return pathOf("refused", strconv.FormatInt(id, 10), act)
+	return Get[List[RefusedCallback]](ctx, g, "/v1/refused", f, o)
 }

@@ -97,7 +97,7 @@ type Activation struct {
 // StageRotation makes a second set of keys of a merchant. The present ones still seal, and answers under either set are
 // accepted. Where the answer has a Task, an approver must approve it first.
 func (s *Service) StageRotation(ctx context.Context, id string, n NewRotation) (StagedKeys, error) {
-	out, w, err := propose[StagedKeys](ctx, &s.Common, http.MethodPost, pathOf("merchants", id, "/rotation"), n)
+	out, w, err := propose[StagedKeys](ctx, s, http.MethodPost, Path("merchants", id, "rotation"), n)
 	if w.Task != "" {
 		out = StagedKeys{PublicKey: w.PublicKey, ResponsePublicKey: w.ResponsePublicKey, APIKey: w.APIKey,
 			CallbackAPIKey: w.CallbackAPIKey, Warnings: w.Warnings, Task: w.Task}
@@ -105,18 +105,12 @@ func (s *Service) StageRotation(ctx context.Context, id string, n NewRotation) (
 	return out, err
 }
 
-// ActivateRotation makes the newer keys of a merchant seal. The older ones stay valid for overlap from then on; 0 is
-// 168 h.
-func (s *Service) ActivateRotation(ctx context.Context, id string, overlap Duration) (UpdatedMerchant, error) {
-	return s.changeMerchant(ctx, http.MethodPost, id, "/rotation/activate", Activation{overlap})
-}
-
-// FinishRotation ends the older keys of a merchant now.
-func (s *Service) FinishRotation(ctx context.Context, id string) (UpdatedMerchant, error) {
-	return s.changeMerchant(ctx, http.MethodPost, id, "/rotation/finish", nil)
-}
-
-// CancelRotation ends the newer keys of a merchant: the older ones seal, alone.
-func (s *Service) CancelRotation(ctx context.Context, id string) (UpdatedMerchant, error) {
-	return s.changeMerchant(ctx, http.MethodPost, id, "/rotation/cancel", nil)
+// StepRotation takes the next step. activate makes the newer keys of a merchant seal, and the older ones stay valid for
+// overlap from then on; 0 is 168 h. finish ends the older keys now. cancel ends the newer ones: the older ones seal, alone.
+func (s *Service) StepRotation(ctx context.Context, id, step string, overlap Duration) (UpdatedMerchant, error) {
+	var in any
+	if step == "activate" {
+		in = Activation{overlap}
+	}
+	return s.changeMerchant(ctx, http.MethodPost, Path("merchants", id, "rotation", step), id, in)
 }

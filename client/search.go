@@ -1,10 +1,5 @@
 package client
 
-import (
-	"context"
-	"net/http"
-)
-
 // FoundKind is what a search has found.
 type FoundKind string
 
@@ -89,10 +84,3 @@ type Found struct {
 
 // MostFound is how many things a search returns at most.
 const MostFound = 50
-
-// Search finds what has text as an identifier, a user, an address or a transaction. It compares the whole text as it is
-// written, without spaces around it. A token that is bound to merchants finds what is theirs among the newest 5,000 of
-// each member.
-func (c *Common) Search(ctx context.Context, text string) (List[Found], error) {
-	return ask[List[Found]](ctx, c, http.MethodGet, withQuery("/v1/search", struct{ Q string }{text}), nil)
-}

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"net/http"
 )
 
 // Service calls the API of a wallet service. Make it with NewService. Its
@@ -58,5 +57,5 @@ type FailingMerchant struct {
 
 // Stats returns the queues, withdrawals and failing merchants.
 func (s *Service) Stats(ctx context.Context) (ServiceStats, error) {
-	return ask[ServiceStats](ctx, &s.Common, http.MethodGet, "/v1/stats", nil)
+	return Get[ServiceStats](ctx, s, "/v1/stats")
 }

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"net/http"
 )
 
 // Freeze stops sending, deciding and releasing for all merchants.
@@ -25,22 +24,22 @@ type Block struct {
 
 // Frozen reports whether the service is frozen.
 func (s *Service) Frozen(ctx context.Context) (Freeze, error) {
-	return ask[Freeze](ctx, &s.Common, http.MethodGet, "/v1/freeze", nil)
+	return Get[Freeze](ctx, s, "/v1/freeze")
 }
 
 // Freeze freezes the service. When it returns, nothing is decided or released on any
 // node. Repeating it changes nothing and returns the freeze that there is.
 func (s *Service) Freeze(ctx context.Context, reason string) (Freeze, error) {
-	return ask[Freeze](ctx, &s.Common, http.MethodPost, "/v1/freeze", NewFreeze{reason})
+	return Post[Freeze](ctx, s, "/v1/freeze", NewFreeze{reason})
 }
 
 // Thaw ends the freeze. Repeating it changes nothing.
 func (s *Service) Thaw(ctx context.Context) (Freeze, error) {
-	return ask[Freeze](ctx, &s.Common, http.MethodPost, "/v1/thaw", nil)
+	return Post[Freeze](ctx, s, "/v1/thaw", nil)
 }
 
 // BlockWithdrawal blocks a confirmed withdrawal: it is never released. One that was
 // released already is ErrConflict. Repeating it changes nothing.
 func (s *Service) BlockWithdrawal(ctx context.Context, id, reason string) (Withdrawal, error) {
-	return ask[Withdrawal](ctx, &s.Common, http.MethodPost, pathOf("withdrawals", id, "/block"), Block{reason})
+	return Post[Withdrawal](ctx, s, Path("withdrawals", id, "block"), Block{reason})
 }

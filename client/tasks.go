@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"log/slog"
-	"net/http"
 	"strconv"
 )
 
@@ -169,43 +168,38 @@ func (p Proposed) LogValue() slog.Value { return slog.StringValue("task " + p.Ta
 
 // Tasks returns a page of what waits for persons, the newest first.
 func (c *Common) Tasks(ctx context.Context, f TaskFilter, o PageOptions) (List[Task], error) {
-	return ask[List[Task]](ctx, c, http.MethodGet, withQuery("/v1/tasks", f, o), nil)
+	return Get[List[Task]](ctx, c, "/v1/tasks", f, o)
 }
 
 // Task returns one task, with its notes.
 func (c *Common) Task(ctx context.Context, id string) (Task, error) {
-	return ask[Task](ctx, c, http.MethodGet, pathOf("tasks", id, ""), nil)
+	return Get[Task](ctx, c, Path("tasks", id))
 }
 
 // ApproveTask approves a task. The last missing approval carries the task out. The error is ErrForbidden if the
 // approval would not count, and ErrConflict if the task was decided otherwise. The reason may be empty.
 func (c *Common) ApproveTask(ctx context.Context, id, reason string) (Task, error) {
-	return ask[Task](ctx, c, http.MethodPost, pathOf("tasks", id, "/approve"), Decide{reason})
+	return Post[Task](ctx, c, Path("tasks", id, "approve"), Decide{reason})
 }
 
 // DeclineTask declines a task; one person suffices. The reason may be empty.
 func (c *Common) DeclineTask(ctx context.Context, id, reason string) (Task, error) {
-	return ask[Task](ctx, c, http.MethodPost, pathOf("tasks", id, "/decline"), Decide{reason})
+	return Post[Task](ctx, c, Path("tasks", id, "decline"), Decide{reason})
 }
 
-// ApproveTasks is ApproveTask for up to 200 tasks, each by itself.
-func (c *Common) ApproveTasks(ctx context.Context, d DecideTasks) (DecidedTasks, error) {
-	return ask[DecidedTasks](ctx, c, http.MethodPost, "/v1/tasks/approve", d)
-}
-
-// DeclineTasks is DeclineTask for up to 200 tasks, each by itself.
-func (c *Common) DeclineTasks(ctx context.Context, d DecideTasks) (DecidedTasks, error) {
-	return ask[DecidedTasks](ctx, c, http.MethodPost, "/v1/tasks/decline", d)
+// DecideMany approves or declines up to 200 tasks, each by itself, as ApproveTask and DeclineTask do.
+func (c *Common) DecideMany(ctx context.Context, verdict string, d DecideTasks) (DecidedTasks, error) {
+	return Post[DecidedTasks](ctx, c, Path("tasks", verdict), d)
 }
 
 // NoteTask adds a note about the subject of a task. Notes are never changed. A subject has at most 1,000; after that
 // the error is ErrConflict.
 func (c *Common) NoteTask(ctx context.Context, id, text string) (Task, error) {
-	return ask[Task](ctx, c, http.MethodPost, pathOf("tasks", id, "/note"), NewNote{text})
+	return Post[Task](ctx, c, Path("tasks", id, "note"), NewNote{text})
 }
 
 // propose makes a call whose answer is a T, or says what waits for an approver.
-func propose[T any](ctx context.Context, c *Common, method, path string, in any) (out T, p Proposed, err error) {
-	err = c.callEither(ctx, method, path, in, &out, &p)
+func propose[T any](ctx context.Context, c API, method, path string, in any) (out T, p Proposed, err error) {
+	err = c.common().callEither(ctx, method, path, in, &out, &p)
 	return out, p, err
 }

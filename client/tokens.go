@@ -96,15 +96,9 @@ func (c *Common) CreateToken(ctx context.Context, t NewToken) (CreatedToken, err
 	return out, err
 }
 
-// Tokens returns all tokens, revoked ones too.
-func (c *Common) Tokens(ctx context.Context) ([]Token, error) {
-	out, err := ask[List[Token]](ctx, c, http.MethodGet, "/v1/tokens", nil)
-	return out.Items, err
-}
-
 // Self returns the token of the caller and what it may do.
 func (c *Common) Self(ctx context.Context) (Self, error) {
-	return ask[Self](ctx, c, http.MethodGet, "/v1/tokens/self", nil)
+	return Get[Self](ctx, c, "/v1/tokens/self")
 }
 
 // RevokeToken revokes a token: at once on the node that is asked, within a second on the others. The last admin's token
@@ -112,6 +106,6 @@ func (c *Common) Self(ctx context.Context) (Self, error) {
 // another approver approves the task.
 func (c *Common) RevokeToken(ctx context.Context, id string) (task string, err error) {
 	var w Proposed
-	err = c.callEither(ctx, http.MethodDelete, pathOf("tokens", id, ""), nil, nil, &w)
+	err = c.callEither(ctx, http.MethodDelete, Path("tokens", id), nil, nil, &w)
 	return w.Task, err
 }

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"log/slog"
-	"net/http"
 
 	"countersign"
 )
@@ -250,36 +249,26 @@ type WithdrawalFilter struct {
 // with the same content returns the existing withdrawal; with other content the error
 // is ErrConflict.
 func (s *Service) CreateWithdrawal(ctx context.Context, w NewWithdrawal) (AcceptedWithdrawal, error) {
-	out, err := ask[List[AcceptedWithdrawal]](ctx, &s.Common, http.MethodPost, "/v1/withdrawals", w)
+	out, err := Post[List[AcceptedWithdrawal]](ctx, s, "/v1/withdrawals", w)
 	if err != nil || len(out.Items) == 0 {
 		return AcceptedWithdrawal{}, err
 	}
 	return out.Items[0], nil
 }
 
-// CreateWithdrawals asks merchants to confirm 1 to 1,000 withdrawals, all or nothing; each is as
-// with CreateWithdrawal.
-func (s *Service) CreateWithdrawals(ctx context.Context, list ...NewWithdrawal) ([]AcceptedWithdrawal, error) {
-	if list == nil {
-		list = []NewWithdrawal{}
-	}
-	out, err := ask[List[AcceptedWithdrawal]](ctx, &s.Common, http.MethodPost, "/v1/withdrawals", list)
-	return out.Items, err
-}
-
 // Withdrawals returns a page of withdrawals, the newest first.
 func (s *Service) Withdrawals(ctx context.Context, f WithdrawalFilter, o PageOptions) (List[Withdrawal], error) {
-	return ask[List[Withdrawal]](ctx, &s.Common, http.MethodGet, withQuery("/v1/withdrawals", f, o), nil)
+	return Get[List[Withdrawal]](ctx, s, "/v1/withdrawals", f, o)
 }
 
 // Withdrawal returns one withdrawal.
 func (s *Service) Withdrawal(ctx context.Context, id string) (Withdrawal, error) {
-	return ask[Withdrawal](ctx, &s.Common, http.MethodGet, pathOf("withdrawals", id, ""), nil)
+	return Get[Withdrawal](ctx, s, Path("withdrawals", id))
 }
 
 // CancelWithdrawal cancels a withdrawal that awaits the merchant's answer.
 func (s *Service) CancelWithdrawal(ctx context.Context, id string) (Withdrawal, error) {
-	return ask[Withdrawal](ctx, &s.Common, http.MethodPost, pathOf("withdrawals", id, "/cancel"), nil)
+	return Post[Withdrawal](ctx, s, Path("withdrawals", id, "cancel"), nil)
 }
 
 // ReleaseWithdrawal takes the one permit to execute a confirmed withdrawal. The
@@ -288,43 +277,43 @@ func (s *Service) CancelWithdrawal(ctx context.Context, id string) (Withdrawal, 
 // the service is frozen everybody gets ErrConflict; the withdrawal's state then is still
 // confirmed or released, and the call can be repeated later.
 func (s *Service) ReleaseWithdrawal(ctx context.Context, id, holder string) (Permit, error) {
-	return ask[Permit](ctx, &s.Common, http.MethodPost, pathOf("withdrawals", id, "/release"), Claim{holder})
-}
-
-// ReleaseWithdrawals is ReleaseWithdrawal of 1 to 1,000 withdrawals in one transaction of the service. Each has its own
-// result, in the order of list, whatever becomes of the others. An error is about the call as a whole: a wrong item, or
-// a service that cannot be reached. Repeating the call returns the same permits.
-func (s *Service) ReleaseWithdrawals(ctx context.Context, list ...WithdrawalClaim) ([]Release, error) {
-	if list == nil {
-		list = []WithdrawalClaim{}
-	}
-	out, err := ask[List[Release]](ctx, &s.Common, http.MethodPost, "/v1/withdrawals/release", list)
-	return out.Items, err
-}
-
-// ReportOutcomes is ReportOutcome of 1 to 1,000 withdrawals, as ReleaseWithdrawals is of releases.
-func (s *Service) ReportOutcomes(ctx context.Context, list ...WithdrawalOutcome) ([]ReportedOutcome, error) {
-	if list == nil {
-		list = []WithdrawalOutcome{}
-	}
-	out, err := ask[List[ReportedOutcome]](ctx, &s.Common, http.MethodPost, "/v1/withdrawals/outcome", list)
-	return out.Items, err
+	return Post[Permit](ctx, s, Path("withdrawals", id, "release"), Claim{holder})
 }
 
 // ReportOutcome reports the end of a released withdrawal. The service notifies the
 // merchant.
 func (s *Service) ReportOutcome(ctx context.Context, id string, o Outcome) (AcceptedWithdrawal, error) {
-	return ask[AcceptedWithdrawal](ctx, &s.Common, http.MethodPost, pathOf("withdrawals", id, "/outcome"), o)
+	return Post[AcceptedWithdrawal](ctx, s, Path("withdrawals", id, "outcome"), o)
 }
 
 // ReportWaiting reports that a released withdrawal waits. Each call notifies the
 // merchant once more, which does no harm: a call whose answer was lost can be
 // repeated.
 func (s *Service) ReportWaiting(ctx context.Context, id string, what WaitingFor) (AcceptedWaiting, error) {
-	return ask[AcceptedWaiting](ctx, &s.Common, http.MethodPost, pathOf("withdrawals", id, "/waiting"), Waiting{what})
+	return Post[AcceptedWaiting](ctx, s, Path("withdrawals", id, "waiting"), Waiting{what})
 }
 
 // Decisions returns a part of the feed of decisions.
 func (s *Service) Decisions(ctx context.Context, o FeedOptions) (Feed[Decision], error) {
-	return ask[Feed[Decision]](ctx, &s.Common, http.MethodGet, withQuery("/v1/decisions", o), nil)
+	return Get[Feed[Decision]](ctx, s, "/v1/decisions", o)
+}
+
+// CreateWithdrawals asks merchants to confirm 1 to 1,000 withdrawals, all or nothing; each is as with CreateWithdrawal.
+func (s *Service) CreateWithdrawals(ctx context.Context, list ...NewWithdrawal) ([]AcceptedWithdrawal, error) {
+	out, err := Post[List[AcceptedWithdrawal]](ctx, s, "/v1/withdrawals", list)
+	return out.Items, err
+}
+
+// ReleaseWithdrawals is ReleaseWithdrawal of 1 to 1,000 withdrawals in one transaction of the service. Each has its own
+// result, in the order of list, whatever becomes of the others. An error is about the call as a whole: a wrong item, or
+// a service that cannot be reached. Repeating the call returns the same permits.
+func (s *Service) ReleaseWithdrawals(ctx context.Context, list ...WithdrawalClaim) ([]Release, error) {
+	out, err := Post[List[Release]](ctx, s, "/v1/withdrawals/release", list)
+	return out.Items, err
+}
+
+// ReportOutcomes is ReportOutcome of 1 to 1,000 withdrawals, as ReleaseWithdrawals is of releases.
+func (s *Service) ReportOutcomes(ctx context.Context, list ...WithdrawalOutcome) ([]ReportedOutcome, error) {
+	out, err := Post[List[ReportedOutcome]](ctx, s, "/v1/withdrawals/outcome", list)
+	return out.Items, err
 }

@@ -38,7 +38,7 @@ func (c *auditExportCmd) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	if c.Prove != 0 {
-		p, err := api.AuditProve(ctx, c.Prove)
+		p, err := client.Get[client.AuditProof](ctx, api, client.Path("audit", "records", c.Prove))
 		if err != nil {
 			return err
 		}

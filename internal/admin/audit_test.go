@@ -22,11 +22,11 @@ func TestAuditTellsWho(t *testing.T) {
 		w := must(core.CreateWithdrawal(t.Context(), client.NewWithdrawal{Merchant: "acme", CallBackID: "w-1", TenantUserID: "u-1"}))(t)
 		must(core.CancelWithdrawal(t.Context(), w.ID))(t)
 		must(operator.PauseMerchant(t.Context(), "acme", "after the fact"))(t)
-		list, err := viewer.AuditAbout(t.Context(), client.AuditAboutOptions{ID: w.ID})
+		list, err := client.Get[client.List[client.AuditEntry]](t.Context(), viewer, "/v1/audit/about", client.AuditAboutOptions{ID: w.ID})
 		if err != nil || len(list.Items) != 2 {
 			t.Fatalf("%+v, %v", list, err)
 		}
-		changed, err := viewer.AuditAbout(t.Context(), client.AuditAboutOptions{ID: "acme"})
+		changed, err := client.Get[client.List[client.AuditEntry]](t.Context(), viewer, "/v1/audit/about", client.AuditAboutOptions{ID: "acme"})
 		if err != nil || len(changed.Items) != 3 {
 			t.Fatalf("%+v, %v", changed, err)
 		}
@@ -54,13 +54,13 @@ func TestAuditTellsWho(t *testing.T) {
 		if size, err := journal.SizeOf(first.Checkpoint); err != nil || size != 10 {
 			t.Errorf("a checkpoint of %d records, %v", size, err)
 		}
-		p := must(viewer.AuditProve(t.Context(), 4))(t)
+		p := must(client.Get[client.AuditProof](t.Context(), viewer, client.Path("audit", "records", 4)))(t)
 		var text bytes.Buffer
 		ok(t, journal.WriteProof(&text, p))
 		if v, err := journal.Verify(&text, p.Key, nil); err != nil || v.Record == nil || v.Record.Seq != 4 {
 			t.Errorf("the proof of a record: %+v, %v", v, err)
 		}
-		dbtest.Fails(viewer.AuditProve(t.Context(), 1000))(t, client.ErrNotFound, "")
+		dbtest.Fails(client.Get[client.AuditProof](t.Context(), viewer, client.Path("audit", "records", 1000)))(t, client.ErrNotFound, "")
 		dbtest.Fails(viewer.AuditCheckpoint(t.Context(), 1000))(t, client.ErrInvalid, "")
 	})
 }

@@ -118,11 +118,11 @@ func TestChangeWaitsForAnApprover(t *testing.T) {
 		}
 		dbtest.Fails(admin.ApproveTask(ctx, m.Task, ""))(t, client.ErrForbidden, "it asked for this itself")
 		many := client.DecideTasks{IDs: []string{m.Task, "change.chg_none"}, Reason: "no", DryRun: true}
-		if d := must(bob.DeclineTasks(ctx, many))(t); d.Done != 1 || len(d.Tasks) != 2 || must(eyes.Task(ctx, m.Task))(t).State != client.TaskOpen {
+		if d := must(bob.DecideMany(ctx, "decline", many))(t); d.Done != 1 || len(d.Tasks) != 2 || must(eyes.Task(ctx, m.Task))(t).State != client.TaskOpen {
 			t.Errorf("a dry run of declining: %+v", d)
 		}
 		many.DryRun, many.Reason = false, "collect stays bound"
-		if d := must(bob.DeclineTasks(ctx, many))(t); d.Done != 1 || d.Tasks[1].Why == "" {
+		if d := must(bob.DecideMany(ctx, "decline", many))(t); d.Done != 1 || d.Tasks[1].Why == "" {
 			t.Errorf("declining two, one of them unknown: %+v", d)
 		}
 		if r := must(eyes.Task(ctx, m.Task))(t); r.State != client.TaskDeclined || r.Why != "collect stays bound" {
@@ -130,7 +130,7 @@ func TestChangeWaitsForAnApprover(t *testing.T) {
 		}
 		m = must(alice.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{WithdrawURL: "https://third.example/w"}}))(t)
 		third := m.Task
-		if d := must(bob.ApproveTasks(ctx, client.DecideTasks{IDs: []string{third, c.ID}}))(t); d.Done != 1 || d.DryRun || must(eyes.Task(ctx, third))(t).State != client.TaskDone {
+		if d := must(bob.DecideMany(ctx, "approve", client.DecideTasks{IDs: []string{third, c.ID}}))(t); d.Done != 1 || d.DryRun || must(eyes.Task(ctx, third))(t).State != client.TaskDone {
 			t.Errorf("two at once, one of them applied before: %+v", d)
 		}
 		if list := changesIn(t, eyes, client.TaskDone); len(list) != 2 || !slices.ContainsFunc(list, func(x client.Task) bool { return x.Merchant == "acme" && x.ID == c.ID }) {

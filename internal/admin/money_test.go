@@ -47,7 +47,7 @@ func TestResend(t *testing.T) {
 	for _, state := range []client.CallbackState{client.CallbackRefused, client.CallbackPending} {
 		id := attempt(state)
 		for range 2 {
-			if cb, err := c.ResendCallback(ctx, id); err != nil || cb.State != "pending" || cb.Failed != 0 {
+			if cb, err := c.ResendCallback(ctx, id, client.ResendOne{}); err != nil || cb.State != "pending" || cb.Failed != 0 {
 				t.Errorf("one that is %s: %+v, %v", state, cb, err)
 			}
 		}

@@ -39,7 +39,7 @@ func TestNotes(t *testing.T) {
 			t.Fatalf("%+v", got)
 		}
 		noted := 0
-		for _, r := range must(viewer.AuditAbout(ctx, client.AuditAboutOptions{ID: w.ID}))(t).Items {
+		for _, r := range must(client.Get[client.List[client.AuditEntry]](ctx, viewer, "/v1/audit/about", client.AuditAboutOptions{ID: w.ID}))(t).Items {
 			noted += strings.Count(string(r.Record), `"withdrawal.noted"`)
 		}
 		if noted != 9 {

@@ -20,7 +20,7 @@ func TestDepositsPerHour(t *testing.T) {
 		dbtest.Fails(admin.CreateToken(ctx, client.NewToken{Name: "x", Role: role, Hourly: 1}))(t, client.ErrInvalid, "")
 	}
 	made := must(admin.CreateToken(ctx, client.NewToken{Name: "ingest", Role: client.RoleIngest, Hourly: 4}))(t)
-	if list, err := admin.Tokens(ctx); err != nil || made.Hourly != 4 || list[len(list)-1].Hourly != 4 {
+	if list, err := client.Get[client.List[client.Token]](ctx, admin, "/v1/tokens"); err != nil || made.Hourly != 4 || list.Items[len(list.Items)-1].Hourly != 4 {
 		t.Errorf("%+v, %+v, %v", made, list, err)
 	}
 	send := func(want int, ns ...int) answer {

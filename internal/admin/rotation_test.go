@@ -39,12 +39,12 @@ func TestRotationWaitsForAnApprover(t *testing.T) {
 		// What would change one set or the other is refused meanwhile.
 		dbtest.Fails(alice.StageRotation(ctx, "acme", client.NewRotation{MakeAPIKey: true}))(t, client.ErrConflict, "being replaced")
 		dbtest.Fails(alice.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSecrets: client.MerchantSecrets{APIKey: client.Secret("another-key")}}))(t, client.ErrConflict, "being replaced")
-		dbtest.Fails(alice.FinishRotation(ctx, "acme"))(t, client.ErrConflict, "no newer keys")
+		dbtest.Fails(alice.StepRotation(ctx, "acme", "finish", 0))(t, client.ErrConflict, "no newer keys")
 		if u := must(alice.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{Name: "Acme 2"}}))(t); u.Task != "" {
 			t.Errorf("a name waits: %+v", u.Task)
 		}
 
-		waits := must(alice.ActivateRotation(ctx, "acme", client.Duration(time.Hour)))(t)
+		waits := must(alice.StepRotation(ctx, "acme", "activate", client.Duration(time.Hour)))(t)
 		if c := must(changeOf(alice, ctx, waits.Task))(t); c.After["oldRequestKey"] != made.Fingerprint || c.After["requestKey"] != next.After["nextRequestKey"] || c.After["overlap"] != "1h0m0s" {
 			t.Fatalf("%+v", c)
 		}
@@ -57,7 +57,7 @@ func TestRotationWaitsForAnApprover(t *testing.T) {
 		if kept := must(h.store.Merchant(ctx, "acme"))(t); kept.Key.PublicBase64() != staged.PublicKey || kept.ResponseKey.PublicBase64() != staged.ResponsePublicKey || !kept.Key.HasPrivate() {
 			t.Error("other keys are used than were shown")
 		}
-		waits = must(alice.FinishRotation(ctx, "acme"))(t)
+		waits = must(alice.StepRotation(ctx, "acme", "finish", 0))(t)
 		if c := must(changeOf(alice, ctx, waits.Task))(t); c.Before["oldRequestKey"] != made.Fingerprint || c.After["rotation"] != "" {
 			t.Fatalf("%+v", c)
 		}
@@ -94,8 +94,8 @@ func TestRotationAtOnce(t *testing.T) {
 	} {
 		dbtest.Fails(c.StageRotation(ctx, "theirs", bad))(t, client.ErrInvalid, what)
 	}
-	dbtest.Fails(c.ActivateRotation(ctx, "theirs", client.Duration(100*24*time.Hour)))(t, client.ErrInvalid, "body.overlap")
-	dbtest.Fails(c.CancelRotation(ctx, "theirs"))(t, client.ErrConflict, "no keys")
+	dbtest.Fails(c.StepRotation(ctx, "theirs", "activate", client.Duration(100*24*time.Hour)))(t, client.ErrInvalid, "body.overlap")
+	dbtest.Fails(c.StepRotation(ctx, "theirs", "cancel", 0))(t, client.ErrConflict, "no keys")
 	dbtest.Fails(c.StageRotation(ctx, "theirs", client.NewRotation{Key: &client.KeySpec{PublicKey: testKey().PublicBase64()}}))(t, client.ErrConflict, "has these keys already")
 
 	staged := must(c.StageRotation(ctx, "theirs", client.NewRotation{Key: &client.KeySpec{PublicKey: theirs.PublicBase64()}, ResponseKey: &client.KeySpec{Bits: 2048}}))(t)
@@ -103,11 +103,11 @@ func TestRotationAtOnce(t *testing.T) {
 	if staged.Rotation == nil || staged.PublicKey != "" || staged.ResponsePublicKey == "" || len(staged.Rotation.Others) != 2 || staged.Rotation.Staged == 0 {
 		t.Fatalf("%+v", staged.Rotation)
 	}
-	active := must(c.ActivateRotation(ctx, "theirs", 0))(t)
+	active := must(c.StepRotation(ctx, "theirs", "activate", 0))(t)
 	if active.Fingerprint != theirs.Fingerprint() || active.Rotation == nil || int64(active.Rotation.Until) != h.now().Add(7*24*time.Hour).UnixMilli() {
 		t.Errorf("%+v", active.Rotation)
 	}
-	back := must(c.CancelRotation(ctx, "theirs"))(t)
+	back := must(c.StepRotation(ctx, "theirs", "cancel", 0))(t)
 	if back.Fingerprint != made.Fingerprint || back.ResponseFingerprint != made.ResponseFingerprint || back.Rotation != nil {
 		t.Errorf("%+v", back)
 	}
@@ -116,8 +116,8 @@ func TestRotationAtOnce(t *testing.T) {
 	if len(staged.Rotation.Others) != 1 || staged.Rotation.Others[0].Kind != client.KeyAPI || staged.PublicKey+staged.ResponsePublicKey != "" {
 		t.Errorf("the API key alone: %+v", staged.Rotation)
 	}
-	must(c.ActivateRotation(ctx, "theirs", client.Duration(time.Hour)))(t)
-	if done := must(c.FinishRotation(ctx, "theirs"))(t); done.Rotation != nil || done.Fingerprint != made.Fingerprint {
+	must(c.StepRotation(ctx, "theirs", "activate", client.Duration(time.Hour)))(t)
+	if done := must(c.StepRotation(ctx, "theirs", "finish", 0))(t); done.Rotation != nil || done.Fingerprint != made.Fingerprint {
 		t.Errorf("%+v", done)
 	}
 
@@ -127,8 +127,8 @@ func TestRotationAtOnce(t *testing.T) {
 		t.Helper()
 		made := must(c.StageRotation(ctx, id, n))(t)
 		secrets.add("public key", made.PublicKey+made.ResponsePublicKey+"        ")
-		must(c.ActivateRotation(ctx, id, 0))(t)
-		return made, must(c.FinishRotation(ctx, id))(t).Merchant
+		must(c.StepRotation(ctx, id, "activate", 0))(t)
+		return made, must(c.StepRotation(ctx, id, "finish", 0))(t).Merchant
 	}
 	fresh, first := step("acme", client.NewRotation{})
 	if kept := must(h.store.Merchant(ctx, "acme"))(t); first.Fingerprint == own.Fingerprint || kept.Key.PublicBase64() != fresh.PublicKey || !kept.Key.HasPrivate() || kept.Version != 4 || kept.APIKey.Reveal() != testAPIKey || first.ResponseFingerprint != first.Fingerprint {
@@ -154,7 +154,7 @@ func TestRotationEnds(t *testing.T) {
 		old := h.merchant("acme")
 		staged := must(c.StageRotation(ctx, "acme", client.NewRotation{Key: &client.KeySpec{Bits: 1024}}))(t)
 		secrets.add("staged public key", staged.PublicKey)
-		must(c.ActivateRotation(ctx, "acme", client.Duration(time.Hour)))(t)
+		must(c.StepRotation(ctx, "acme", "activate", client.Duration(time.Hour)))(t)
 		look := func() {
 			var nodes sync.WaitGroup
 			for range 3 {

@@ -103,7 +103,7 @@ func TestBoundTokenReadsItsPart(t *testing.T) {
 				t.Errorf("alarms of %+v: %v, want %v", c.f, seqs, c.want)
 			}
 		}
-		if test, err := h.client(client.RoleOperator).TestAlarm(ctx); err != nil || !test.Taken || test.Status != 204 {
+		if test, err := client.Post[client.AlarmTest](ctx, h.client(client.RoleOperator), "/v1/alarms/test", nil); err != nil || !test.Taken || test.Status != 204 {
 			t.Errorf("a test of --alarm-url: %+v, %v", test, err)
 		}
 		bound := h.bound(client.RoleOperator, "a c")
@@ -163,9 +163,9 @@ func TestBadTokensAreNotMade(t *testing.T) {
 	}
 	made := must(bound.CreateToken(ctx, client.NewToken{Name: "n", Role: "core", Merchants: []string{"a"}, Expires: client.TimeOf(h.now().Add(time.Hour))}))(t)
 	secrets.add("token", made.Secret.Reveal())
-	list, err := bound.Tokens(ctx)
-	if err != nil || len(list) != 2 || list[1].ID != made.ID && list[0].ID != made.ID {
-		t.Errorf("it lists %+v, %v", list, err)
+	list, err := client.Get[client.List[client.Token]](ctx, bound, "/v1/tokens")
+	if err != nil || len(list.Items) != 2 || list.Items[1].ID != made.ID && list.Items[0].ID != made.ID {
+		t.Errorf("it lists %+v, %v", list.Items, err)
 	}
 	h.pass(59 * time.Minute)
 	if a := h.as(made.Secret.Reveal(), get, "/v1/withdrawals", "", nil); a.status != 200 {
@@ -268,7 +268,7 @@ func TestMerchantsOwnToken(t *testing.T) {
 		made := must(admin.CreateToken(ctx, client.NewToken{Name: "mine", Role: client.RoleMerchant, Merchants: []string{"mine"}}))(t)
 		secrets.add("token", made.Secret.Reveal())
 		own := must(client.NewService(client.Config{URL: h.url, Token: made.Secret}))(t)
-		sent := must(own.TestDeposit(ctx, "mine"))(t)
+		sent := must(client.Post[client.Accepted](ctx, own, client.Path("merchants", "mine", "test"), nil))(t)
 		cb, err := own.Callback(ctx, sent.ID)
 		if err != nil || cb.Merchant != "mine" || cb.State != client.CallbackPending {
 			t.Fatalf("%+v, %v", cb, err)
@@ -278,10 +278,10 @@ func TestMerchantsOwnToken(t *testing.T) {
 				t.Errorf("%s has no %s", cb.Payload, member)
 			}
 		}
-		if again, err := own.TestDeposit(ctx, "mine"); err != nil || again.ID == sent.ID || again.Duplicate {
+		if again, err := client.Post[client.Accepted](ctx, own, client.Path("merchants", "mine", "test"), nil); err != nil || again.ID == sent.ID || again.Duplicate {
 			t.Errorf("the second: %+v, %v", again, err)
 		}
-		if _, err := own.ResendCallback(ctx, sent.ID); err != nil {
+		if _, err := own.ResendCallback(ctx, sent.ID, client.ResendOne{}); err != nil {
 			t.Error(err)
 		}
 		addDeposit(h, newDeposit("theirs", 1))
@@ -289,16 +289,16 @@ func TestMerchantsOwnToken(t *testing.T) {
 		if err != nil || len(theirs.Items) != 1 {
 			t.Fatal(theirs, err)
 		}
-		_, sending := own.TestDeposit(ctx, "theirs")
+		_, sending := client.Post[client.Accepted](ctx, own, client.Path("merchants", "theirs", "test"), nil)
 		_, reading := own.Callback(ctx, theirs.Items[0].ID)
-		_, resending := own.ResendCallback(ctx, theirs.Items[0].ID)
+		_, resending := own.ResendCallback(ctx, theirs.Items[0].ID, client.ResendOne{})
 		for what, err := range map[string]error{"send to": sending, "read": reading, "resend": resending} {
 			if !errors.Is(err, client.ErrNotFound) {
 				t.Errorf("%s another merchant's: %v; want that there is none", what, err)
 			}
 		}
 		for i := 2; ; i++ {
-			_, err := own.TestDeposit(ctx, "mine")
+			_, err := client.Post[client.Accepted](ctx, own, client.Path("merchants", "mine", "test"), nil)
 			if err == nil && i < testsAnHour {
 				h.pass(time.Millisecond)
 				continue

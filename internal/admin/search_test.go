@@ -16,7 +16,7 @@ import (
 // searched returns what a search finds: kind, id and what matched of each.
 func searched(t *testing.T, by *client.Service, text string) (list []string) {
 	t.Helper()
-	r, err := by.Search(t.Context(), text)
+	r, err := client.Get[client.List[client.Found]](t.Context(), by, "/v1/search", struct{ Q string }{text})
 	if err != nil {
 		t.Fatalf("%q: %v", text, err)
 	}
@@ -61,7 +61,7 @@ func TestSearch(t *testing.T) {
 			}
 		}
 		for _, text := range []string{"", "a\x00b", strings.Repeat("x", 1025)} {
-			if r, err := admin.Search(ctx, text); err == nil {
+			if r, err := client.Get[client.List[client.Found]](ctx, admin, "/v1/search", struct{ Q string }{text}); err == nil {
 				t.Errorf("%q: %+v", text, r)
 			}
 		}

@@ -1,8 +1,6 @@
 package console
 
 import (
-	"strconv"
-
 	"countersign/client"
 )
 
@@ -11,18 +9,14 @@ var alarmsSection = section{
 	nav:   navItem{"/console/alarms", "Alarms", "alarms"},
 	lists: []lister{alarmsList},
 	pages: []page{
-		{"POST /console/alarms/ack", post("acknowledged", func(v *visit, _ string) (any, error) {
-			for _, text := range v.r.PostForm["seq"] {
-				seq, err := strconv.ParseInt(text, 10, 64)
-				if err != nil {
-					return nil, v.notFound()
-				}
-				if _, err := v.api.AckAlarm(v.r.Context(), seq, client.Ack{Note: v.r.PostFormValue("note")}); err != nil {
-					return nil, err
+		{"POST /console/alarms/ack", func(v *visit) error {
+			for _, seq := range v.r.PostForm["seq"] {
+				if _, err := send[client.Alarm](v, client.Path("alarms", seq, "ack"), client.Ack{Note: v.form("note")}); err != nil {
+					return err
 				}
 			}
-			return nil, nil
-		})},
+			return v.done(v.cameFrom(), "acknowledged")
+		}},
 	},
 	notices: map[string]string{"acknowledged": "Acknowledged."},
 }
@@ -30,7 +24,7 @@ var alarmsSection = section{
 // allAlarms is the page's value of state for all states. Without a state it shows open alarms.
 const allAlarms = "all"
 
-var alarmsList = &list[client.AlarmFilter, client.List[client.Alarm]]{
+var alarmsList = &list[client.AlarmFilter, client.Alarm]{
 	table: table{name: "alarms", title: "Alarms"},
 	fields: []field{{name: "merchant", label: "Merchant", end: "service"}, {name: "kind", label: "Kind",
 		options: func(v *visit) []option {

@@ -16,12 +16,6 @@ var auditSection = section{nav: navItem{"/console/audit", "Audit", "audit"}, lis
 // auditFilter selects records by their subject or by a text in them.
 type auditFilter struct{ Subject, Text string }
 
-// auditPage is a part of the log, newest first.
-type auditPage struct {
-	Records []auditRow
-	Next    *string
-}
-
 // auditRow is one record in a readable form.
 type auditRow struct {
 	Seq   int64           `json:"seq"`
@@ -43,7 +37,7 @@ type auditActor struct {
 // auditSearch is how many records are read for a page of those that contain a text: most do not.
 const auditSearch = 1000
 
-var auditList = &list[auditFilter, auditPage]{
+var auditList = &list[auditFilter, auditRow]{
 	table: table{"audit", "Audit", "No record is here. Each act on the API, each decision and each release becomes one.",
 		[]column{
 			{"No.", "n", `{{number .Seq}}`},
@@ -60,12 +54,13 @@ var auditList = &list[auditFilter, auditPage]{
 	read: (*visit).records,
 }
 
-func (v *visit) records(f auditFilter, o client.PageOptions) (page auditPage, err error) {
+func (v *visit) records(f auditFilter, o client.PageOptions) (page client.List[auditRow], err error) {
 	before, _ := strconv.ParseInt(o.Cursor, 10, 64) // 0: the newest
 	var entries []client.AuditEntry
 	var from int64 // the oldest record that was looked at; 0 or 1: there is no older one
 	if f.Subject != "" {
-		found, err := v.api.AuditAbout(v.r.Context(), client.AuditAboutOptions{ID: f.Subject, Before: before, Limit: o.Limit})
+		found, err := read[client.List[client.AuditEntry]](v, "/v1/audit/about",
+			client.AuditAboutOptions{ID: f.Subject, Before: before, Limit: o.Limit})
 		if err != nil {
 			return page, err
 		}
@@ -97,7 +92,7 @@ func (v *visit) records(f auditFilter, o client.PageOptions) (page auditPage, er
 			row := auditRow{Kind: "unreadable", Data: e.Record}
 			_ = json.Unmarshal(e.Record, &row) // what cannot be read is shown as it is
 			row.Seq = e.Seq
-			page.Records = append(page.Records, row)
+			page.Items = append(page.Items, row)
 		}
 	}
 	if from > 1 {

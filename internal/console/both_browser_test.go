@@ -364,7 +364,7 @@ func actAtGateway(t *testing.T, browser context.Context, s *shop) {
 	b.shows("wrong url", "belongs to the other URL", "Explained", "callback type 1")
 	b.send("/approve", map[string]string{"reason": "because of a test"})
 	b.shows("Approved.")
-	if x := must(s.admin.RefusedCallback(ctx, id))(t); x.State != client.RefusedTaken {
+	if x := must(client.Get[client.RefusedCallback](ctx, s.admin, client.Path("refused", id)))(t); x.State != client.RefusedTaken {
 		t.Errorf("%+v", x)
 	}
 

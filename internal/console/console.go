@@ -157,8 +157,8 @@ const (
 var urgent = []string{"POST /console/stop/freeze", "POST /console/stop/thaw", "POST /console/merchants/{id}/pause",
 	"POST /console/tokens/{id}/revoke"}
 
-// read reads the form of a request. The form must be freed, even after an error.
-func read(r *http.Request, most int, budget *web.Budget) (web.Body, error) {
+// readForm reads the form of a request. The form must be freed, even after an error.
+func readForm(r *http.Request, most int, budget *web.Budget) (web.Body, error) {
 	b, err := web.ReadBody(r.Body, r.ContentLength, most, budget)
 	r.Body = io.NopCloser(bytes.NewReader(b.Bytes))
 	if err == nil {

@@ -35,28 +35,8 @@ func (f frame) CSV() string {
 	return f.Path + "?" + q.Encode()
 }
 
-// nextOf returns the cursor of the page after a page of the API, or nil if there is none.
-func nextOf(page any) *string {
-	next := reflect.ValueOf(page).FieldByName("Next")
-	if !next.IsValid() { // a list that has one page
-		return nil
-	}
-	return next.Interface().(*string)
-}
-
-// entriesOf returns the entries of a page of the API: its only slice of structs.
-func entriesOf(page any) reflect.Value {
-	v := reflect.ValueOf(page)
-	for i := range v.NumField() {
-		if f := v.Field(i); f.Kind() == reflect.Slice && f.Type().Elem().Kind() == reflect.Struct {
-			return f
-		}
-	}
-	panic(fmt.Sprintf("%T has no entries", page))
-}
-
 // writeSheet answers with the entries of all pages of a list as CSV.
-func writeSheet[P any](v *visit, read func(client.PageOptions) (P, error)) error {
+func writeSheet[T any](v *visit, read func(client.PageOptions) (client.List[T], error)) error {
 	o := client.PageOptions{Limit: sheetPage}
 	page, err := read(o)
 	if err != nil {
@@ -67,15 +47,14 @@ func writeSheet[P any](v *visit, read func(client.PageOptions) (P, error)) error
 	h.Set("Content-Disposition", fmt.Sprintf(`attachment; filename="%s-%s-%s.csv"`, v.c.end.name, path.Base(v.r.URL.Path),
 		v.c.Now().UTC().Format("20060102T150405Z")))
 	out := http.NewResponseController(v.w)
-	cols := columns(entriesOf(page).Type().Elem(), "", 0)
+	cols := columns(reflect.TypeFor[T](), "", 0)
 	w := csv.NewWriter(v.w)
 	_ = w.Write(cols) // Flush returns its error
 	for pages := 1; ; pages++ {
-		entries := entriesOf(page)
-		for i := range entries.Len() {
-			_ = w.Write(cells(entries.Index(i).Interface(), cols))
+		for _, entry := range page.Items {
+			_ = w.Write(cells(entry, cols))
 		}
-		next, full := nextOf(page), pages == sheetPages
+		next, full := page.Next, pages == sheetPages
 		if next != nil && full {
 			row := make([]string, len(cols))
 			row[0] = fmt.Sprintf("There may be more: a file has at most %d pages of %d rows. Ask for a shorter time.",

@@ -81,11 +81,6 @@ type grain struct {
 	N int `json:"n"`
 }
 
-type grains struct {
-	Grains []grain
-	Next   *string
-}
-
 // TestSheetIsBounded: a list that is longer than a file says so in the last row, one that is as
 // long does not, and one whose reading fails later is cut off, so that it does not look whole.
 func TestSheetIsBounded(t *testing.T) {
@@ -100,12 +95,12 @@ func TestSheetIsBounded(t *testing.T) {
 			}
 		}()
 		n := 0
-		return "", writeSheet(v, func(client.PageOptions) (part grains, err error) {
+		return "", writeSheet(v, func(client.PageOptions) (part client.List[grain], err error) {
 			n++
 			if fails && n > 1 {
 				return part, errors.New("away")
 			}
-			if part.Grains = make([]grain, rows); n < pages {
+			if part.Items = make([]grain, rows); n < pages {
 				part.Next = new(string)
 			}
 			return part, nil

@@ -15,7 +15,7 @@ var addressesSection = section{
 	},
 }
 
-var addressesList = &list[client.AddressFilter, client.List[client.AddressEntry]]{
+var addressesList = &list[client.AddressFilter, client.AddressEntry]{
 	table: table{"addresses", "Addresses",
 		"No address is here. The service tells of one when it replaces the deposit address of a user.",
 		[]column{
@@ -29,13 +29,10 @@ var addressesList = &list[client.AddressFilter, client.List[client.AddressEntry]
 	hint: "What the service reported of users' deposit addresses. " +
 		"One that replaces another counts only when a person accepts it.",
 	fields: []field{{name: "tenantUserId", label: "User"}, {name: "state", label: "State"}},
-	read: func(v *visit, f client.AddressFilter, o client.PageOptions) (client.List[client.AddressEntry], error) {
-		return v.gateway.Addresses(v.r.Context(), f, o)
-	},
 }
 
 func (v *visit) address() error {
-	a, err := v.gateway.Address(v.r.Context(), v.seq())
+	a, err := read[client.AddressEntry](v, client.Path("addresses", v.seq()))
 	if err != nil {
 		return err
 	}

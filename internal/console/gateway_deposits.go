@@ -17,7 +17,7 @@ var depositsSection = section{
 	},
 }
 
-var depositsList = &list[client.DepositSearch, client.List[client.DepositEntry]]{
+var depositsList = &list[client.DepositSearch, client.DepositEntry]{
 	table: table{"deposits", "Deposits",
 		"No deposit is here. Each deposit that the service tells of is one, in the order in which they were taken.",
 		[]column{
@@ -33,9 +33,7 @@ var depositsList = &list[client.DepositSearch, client.List[client.DepositEntry]]
 	fields: []field{{name: "trackingId", label: "trackingId"}, {name: "txId", label: "Transaction"},
 		{name: "tenantUserId", label: "User"}, {name: "state", label: "State"}},
 	folded: []field{{name: "address", label: "To address"}},
-	read: func(v *visit, f client.DepositSearch, o client.PageOptions) (client.List[client.DepositEntry], error) {
-		return v.gateway.SearchDeposits(v.r.Context(), f, o)
-	},
+	api:    "/v1/deposits/search",
 }
 
 // seq returns the number in the path, or 0 for anything else.
@@ -45,7 +43,7 @@ func (v *visit) seq() int64 {
 }
 
 func (v *visit) deposit() error {
-	d, err := v.gateway.Deposit(v.r.Context(), v.seq())
+	d, err := read[client.DepositEntry](v, client.Path("deposits", v.seq()))
 	if err != nil {
 		return err
 	}
@@ -66,7 +64,7 @@ func (v *visit) thingView(task string, thing any, about *client.InboxFilter) (vi
 	if view.Task, err = v.taskOf(task); err != nil || about == nil || !v.may("callbacks") {
 		return view, err
 	}
-	found, err := v.gateway.Callbacks(v.r.Context(), *about, client.PageOptions{Limit: pageSize})
+	found, err := read[client.List[client.InboxEntry]](v, "/v1/callbacks", *about, client.PageOptions{Limit: pageSize})
 	slices.Reverse(found.Items)
 	view.Callbacks = found.Items
 	return view, err

@@ -8,16 +8,14 @@ var ordersSection = section{
 	lists: []lister{ordersList},
 	pages: []page{
 		{"GET /console/orders/{id}", (*visit).order},
-		{"POST /console/orders/{id}/cancel", post("cancelled-order", func(v *visit, id string) (any, error) {
-			return v.gateway.CancelOrder(v.r.Context(), id, v.form("reason"))
-		})},
+		{"POST /console/orders/{id}/cancel", call("cancelled-order", "POST /v1/orders/{id}/cancel", "reason")},
 	},
 	notices: map[string]string{
 		"cancelled-order": "Cancelled. The service is told so when it asks.",
 	},
 }
 
-var ordersList = &list[client.OrderFilter, client.List[client.Order]]{
+var ordersList = &list[client.OrderFilter, client.Order]{
 	table: table{"orders", "Orders",
 		"No order is here. The merchant's systems order each withdrawal before the service asks for it.",
 		[]column{
@@ -32,9 +30,6 @@ var ordersList = &list[client.OrderFilter, client.List[client.Order]]{
 	fields: []field{{name: "tenantUserId", label: "User"},
 		{name: "address", label: "To address"}, {name: "state", label: "State"}},
 	folded: []field{{name: "txId", label: "Transaction"}},
-	read: func(v *visit, f client.OrderFilter, o client.PageOptions) (client.List[client.Order], error) {
-		return v.gateway.Orders(v.r.Context(), f, o)
-	},
 }
 
 // orderPage is one order: what a person needs to decide on it, and its history.
@@ -63,7 +58,7 @@ func (v *visit) history(f client.OrderFilter, of client.Order) (h history, err e
 	if f.Address == "" && f.TenantUserID == "" {
 		return h, nil
 	}
-	list, err := v.gateway.Orders(v.r.Context(), f, client.PageOptions{Limit: historySize + 1})
+	list, err := read[client.List[client.Order]](v, "/v1/orders", f, client.PageOptions{Limit: historySize + 1})
 	for _, o := range list.Items {
 		if o.CallBackID == of.CallBackID || len(h.Orders) == historySize {
 			continue
@@ -78,22 +73,18 @@ func (v *visit) history(f client.OrderFilter, of client.Order) (h history, err e
 }
 
 func (v *visit) order() error {
-	ctx, id := v.r.Context(), v.r.PathValue("id")
-	o, err := v.gateway.Order(ctx, id)
+	id := v.r.PathValue("id")
+	o, err := read[client.Order](v, client.Path("orders", id))
 	if err != nil {
 		return err
 	}
-	page := orderPage{Order: o, Values: v.values(nil)}
-	switch o.State {
-	case client.OrderOpen, client.OrderHeld, client.OrderApproved:
-		page.Undecided = true
-	}
+	page := orderPage{Order: o, Undecided: o.State.Undecided(), Values: v.values(nil)}
 	task := client.TaskID(restoredOr(o.Restored, client.TaskOrder), id)
 	if page.thingView, err = v.thingView(task, o, &client.InboxFilter{CallBackID: id}); err != nil {
 		return err
 	}
 	if v.may("orderRuling") && o.State != client.OrderUnknown {
-		ruling, err := v.gateway.OrderRuling(ctx, id)
+		ruling, err := read[client.OrderRuling](v, client.Path("orders", id, "ruling"))
 		if err != nil {
 			return err
 		}
@@ -118,6 +109,6 @@ func (v *visit) unreconciled() (bool, error) {
 	if !v.may("epoch") {
 		return false, nil
 	}
-	e, err := v.api.Epoch(v.r.Context())
+	e, err := read[client.Epoch](v, "/v1/epoch")
 	return e.Open, err
 }

@@ -27,7 +27,7 @@ type policyPage struct {
 
 // policy tries the order in the address. Nothing is stored, so a link can show it.
 func (v *visit) policy() error {
-	in, err := v.gateway.Policy(v.r.Context())
+	in, err := read[client.PolicyInForce](v, "/v1/policy")
 	if err != nil {
 		return err
 	}
@@ -48,9 +48,11 @@ func (v *visit) policy() error {
 			page.Ruling = &ruling
 		}
 	}
-	if page.Nodes, err = v.gateway.Nodes(v.r.Context()); err != nil {
+	nodes, err := read[client.List[client.Node]](v, "/v1/nodes")
+	if err != nil {
 		return err
 	}
+	page.Nodes = nodes.Items
 	return v.render("policy", "Policy", page)
 }
 
@@ -70,7 +72,7 @@ func (v *visit) tryPolicy(values map[string]string) (r client.Ruling, err error)
 	if o.Labels, err = labelsOf(values["labels"]); err != nil {
 		return r, err
 	}
-	return v.gateway.TryPolicy(v.r.Context(), o)
+	return send[client.Ruling](v, "/v1/policy/try", o)
 }
 
 // labelsOf reads labels, one on each line, such as riskLevel=40.

@@ -10,7 +10,7 @@ import (
 var refusedSection = section{pages: []page{{"GET /console/refused/{seq}", (*visit).refusal}}}
 
 func (v *visit) refusal() error {
-	r, err := v.gateway.RefusedCallback(v.r.Context(), v.seq())
+	r, err := read[client.RefusedCallback](v, client.Path("refused", v.seq()))
 	if err != nil {
 		return err
 	}

@@ -15,18 +15,18 @@ import (
 // pageSize is the number of entries on a page of a list.
 const pageSize = 50
 
-// list is a list page. F is the client's filter, whose members are the parameters of the address. P is a page of the
-// API with one slice of entries.
-type list[F, P any] struct {
+// list is a list page of Ts. F is the client's filter, whose members are the parameters of the address.
+type list[F, T any] struct {
 	table
 	at     string // its address, where that is not its name
 	live   bool   // the first page is kept up to date
 	hint   string // below the title
 	fields []field
-	folded []field // of the search, shown when they are asked for; a time follows them if F has one
-	read   func(*visit, F, client.PageOptions) (P, error)
+	folded []field                                                     // of the search, shown when they are asked for; a time follows them if F has one
+	api    string                                                      // path of the API's list, where that is not its name
+	read   func(*visit, F, client.PageOptions) (client.List[T], error) // nil: what the API answers there
 	// acts returns links to actions on the matching entries. Nil: there are none.
-	acts func(*visit, F, P) []act
+	acts func(*visit, F, client.List[T]) []act
 	form func(*visit) (any, error) // for "before" of its template; nil: it has none
 }
 
@@ -100,18 +100,18 @@ func (t table) text() string {
 	return b.String()
 }
 
-func (l *list[F, P]) shape() table { return l.table }
+func (l *list[F, T]) shape() table { return l.table }
 
-func (l *list[F, P]) path() string { return cmp.Or(l.at, root+l.name) }
+func (l *list[F, T]) path() string { return cmp.Or(l.at, root+l.name) }
 
-func (l *list[F, P]) page() page {
+func (l *list[F, T]) page() page {
 	if l.at == root {
 		return page{"GET " + root + "{$}", l.serve}
 	}
 	return page{"GET " + l.path(), l.serve}
 }
 
-func (l *list[F, P]) serve(v *visit) error {
+func (l *list[F, T]) serve(v *visit) error {
 	if l.at == root && !v.may(l.name) {
 		return v.elsewhere()
 	}
@@ -131,11 +131,19 @@ func (l *list[F, P]) serve(v *visit) error {
 	if at != nil && at.Wrong != "" { // a file cannot say so
 		return refuse(at.Wrong)
 	}
-	return writeSheet(v, func(o client.PageOptions) (P, error) { return l.read(v, f, o) })
+	return writeSheet(v, func(o client.PageOptions) (client.List[T], error) { return l.part(v, f, o) })
+}
+
+// part reads a page of the list.
+func (l *list[F, T]) part(v *visit, f F, o client.PageOptions) (client.List[T], error) {
+	if l.read != nil {
+		return l.read(v, f, o)
+	}
+	return read[client.List[T]](v, cmp.Or(l.api, client.Path(l.name)), f, o)
 }
 
 // view reads the page that the address asks for.
-func (l *list[F, P]) view(v *visit, f F, at *listSpan) (view listView, err error) {
+func (l *list[F, T]) view(v *visit, f F, at *listSpan) (view listView, err error) {
 	view = listView{Title: l.title, Hint: l.hint, Path: l.path(), Filter: f, Span: at}
 	view.Live = l.live && v.query("cursor") == ""
 	view.Fields, view.Folded = l.views(v, l.fields), l.views(v, l.folded)
@@ -152,12 +160,11 @@ func (l *list[F, P]) view(v *visit, f F, at *listSpan) (view listView, err error
 	if at != nil && at.Wrong != "" {
 		return view, nil
 	}
-	page, err := l.read(v, f, client.PageOptions{Limit: pageSize, Cursor: v.query("cursor")})
+	page, err := l.part(v, f, client.PageOptions{Limit: pageSize, Cursor: v.query("cursor")})
 	if err != nil {
 		return view, err
 	}
-	entries := entriesOf(page)
-	view.Rows = entries.Interface()
+	view.Rows = page.Items
 	if l.form != nil {
 		if view.Form, err = l.form(v); err != nil {
 			return view, err
@@ -166,16 +173,16 @@ func (l *list[F, P]) view(v *visit, f F, at *listSpan) (view listView, err error
 	if l.acts != nil {
 		view.Acts = l.acts(v, f, page)
 	}
-	if next := nextOf(page); next != nil {
+	if page.Next != nil {
 		to := client.Query(f)
-		to.Set("cursor", *next)
-		view.Next, view.Partial = view.Path+"?"+to.Encode(), entries.Len() < pageSize
+		to.Set("cursor", *page.Next)
+		view.Next, view.Partial = view.Path+"?"+to.Encode(), len(page.Items) < pageSize
 	}
 	return view, nil
 }
 
 // views returns the fields with what was typed.
-func (l *list[F, P]) views(v *visit, fields []field) (views []fieldView) {
+func (l *list[F, T]) views(v *visit, fields []field) (views []fieldView) {
 	members := membersOf(reflect.TypeFor[F]())
 	for _, f := range fields {
 		m, is := members[f.name]

@@ -27,7 +27,7 @@ type begun struct {
 // provider returns the provider and its host, or zero values if there is none.
 func (v *visit) provider() (p client.Provider, host string) {
 	if v.connect("") == nil {
-		p, _ = v.api.Provider(v.r.Context()) // where it cannot be asked, tokens sign in
+		p, _ = read[client.Provider](v, "/v1/signin/provider") // where it cannot be asked, tokens sign in
 	}
 	if u, err := url.Parse(p.Issuer); err == nil {
 		host = u.Host
@@ -42,7 +42,7 @@ func (c *Console) toProvider(w http.ResponseWriter, r *http.Request) {
 	err := v.connect("")
 	var at client.ProviderBegun
 	if err == nil {
-		at, err = v.api.BeginProvider(r.Context(), client.ProviderOrigin{Origin: origin(r), Again: again})
+		at, err = send[client.ProviderBegun](v, "/v1/signin/provider/begin", client.ProviderOrigin{Origin: origin(r), Again: again})
 	}
 	if err == nil {
 		err = c.keep(w, r, providerCookie, providerPath, begun{at.State, next}, providerLife)
@@ -107,8 +107,8 @@ func (c *Console) fromProvider(w http.ResponseWriter, r *http.Request) {
 		form.Problem = "The identity provider did not sign you in."
 	case err == nil:
 		var in client.SignedIn
-		in, err = v.api.FinishProvider(r.Context(), client.ProviderReturn{State: s.State, ReturnedState: q.Get("state"),
-			Code: q.Get("code"), Issuer: q.Get("iss")})
+		in, err = send[client.SignedIn](v, "/v1/signin/provider/finish", client.ProviderReturn{State: s.State,
+			ReturnedState: q.Get("state"), Code: q.Get("code"), Issuer: q.Get("iss")})
 		if err == nil {
 			err = c.start(w, r, in.Secret)
 		}
@@ -130,6 +130,6 @@ func (c *Console) fromProvider(w http.ResponseWriter, r *http.Request) {
 func (c *Console) endAtAPI(r *http.Request, secret client.Secret) {
 	v := &visit{c: c, r: r}
 	if v.connect(secret) == nil {
-		_ = v.api.SignOut(r.Context())
+		_, _ = v.api.Call(r.Context(), http.MethodPost, "/v1/signin/out", nil)
 	}
 }

@@ -103,9 +103,9 @@ func TestGatewayProvider(t *testing.T) {
 // sessionOf signs the peer's person in by the API alone.
 func (p *peer) sessionOf(t *testing.T, api *client.Common, origin string) client.Secret {
 	t.Helper()
-	b := must(api.BeginProvider(t.Context(), client.ProviderOrigin{Origin: origin}))(t)
+	b := must(client.Post[client.ProviderBegun](t.Context(), api, "/v1/signin/provider/begin", client.ProviderOrigin{Origin: origin}))(t)
 	back := must(url.Parse(atPeer(t, b.URL)))(t).Query()
-	return must(api.FinishProvider(t.Context(), client.ProviderReturn{State: b.State, ReturnedState: back.Get("state"), Code: back.Get("code"), Issuer: back.Get("iss")}))(t).Secret
+	return must(client.Post[client.SignedIn](t.Context(), api, "/v1/signin/provider/finish", client.ProviderReturn{State: b.State, ReturnedState: back.Get("state"), Code: back.Get("code"), Issuer: back.Get("iss")}))(t).Secret
 }
 
 // freshActs are the acts that move money or decide on it, with bodies: a person has signed in within
@@ -152,7 +152,7 @@ func TestFreshActs(t *testing.T) {
 			t.Errorf("%s with a token: %v", path, err)
 		}
 	}
-	must(atShop.ApproveTasks(t.Context(), client.DecideTasks{IDs: []string{"deposit.1"}, DryRun: true}))(t)
+	must(atShop.DecideMany(t.Context(), "approve", client.DecideTasks{IDs: []string{"deposit.1"}, DryRun: true}))(t)
 }
 
 // TestProviderStrangers: who begins sign-ins without end, or ends what did not begin here, keeps
@@ -163,10 +163,10 @@ func TestProviderStrangers(t *testing.T) {
 	ctx := t.Context()
 	throttled := 0
 	for range 1500 {
-		if _, err := admin.BeginProvider(ctx, client.ProviderOrigin{Origin: base}); err != nil {
+		if _, err := client.Post[client.ProviderBegun](ctx, admin, "/v1/signin/provider/begin", client.ProviderOrigin{Origin: base}); err != nil {
 			t.Fatalf("a beginning: %v", err)
 		}
-		_, err := admin.FinishProvider(ctx, client.ProviderReturn{State: "guessed", ReturnedState: "x", Code: "x"})
+		_, err := client.Post[client.SignedIn](ctx, admin, "/v1/signin/provider/finish", client.ProviderReturn{State: "guessed", ReturnedState: "x", Code: "x"})
 		var problem *client.Problem
 		if !errors.As(err, &problem) {
 			t.Fatalf("a guess: %v", err)

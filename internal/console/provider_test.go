@@ -41,12 +41,12 @@ func people(t testing.TB, p *peer, groups ...string) (base string, admin *client
 // tokenOf returns the row of the person with a subject.
 func tokenOf(t testing.TB, admin *client.Service, subject string) client.Token {
 	t.Helper()
-	list, err := admin.Tokens(t.Context())
-	i := slices.IndexFunc(list, func(k client.Token) bool { return k.Subject == "oidc:"+subject })
+	list, err := client.Get[client.List[client.Token]](t.Context(), admin, "/v1/tokens")
+	i := slices.IndexFunc(list.Items, func(k client.Token) bool { return k.Subject == "oidc:"+subject })
 	if err != nil || i < 0 {
 		t.Fatalf("nobody has the subject %s: %+v, %v", subject, list, err)
 	}
-	return list[i]
+	return list.Items[i]
 }
 
 // TestProvider: a person signs in with the role of the first group that matches, acts under the
@@ -73,7 +73,7 @@ func TestProvider(t *testing.T) {
 	}
 	// A second browser is the same person.
 	other := newSite(t, base).signInPeer()
-	if list, err := admin.Tokens(t.Context()); err != nil || len(list) != 2 {
+	if list, err := client.Get[client.List[client.Token]](t.Context(), admin, "/v1/tokens"); err != nil || len(list.Items) != 2 {
 		t.Errorf("tokens: %+v, %v", list, err)
 	}
 	log := must(admin.Audit(t.Context(), client.FeedOptions{Limit: 1000}))(t)
@@ -327,8 +327,8 @@ func TestNodes(t *testing.T) {
 	}
 	admin := serviceAPI(t, bases[0], token)
 	await(t, "both nodes are listed", func() bool {
-		list, err := serviceAPI(t, bases[1], token).Nodes(t.Context())
-		return err == nil && len(list) == 2 && list[0].Name == "node-1" && !list[0].Self && list[1].Self && !list[1].Silent
+		list, err := client.Get[client.List[client.Node]](t.Context(), serviceAPI(t, bases[1], token), "/v1/nodes")
+		return err == nil && len(list.Items) == 2 && list.Items[0].Name == "node-1" && !list.Items[0].Self && list.Items[1].Self && !list.Items[1].Silent
 	})
 	made := must(admin.CreateToken(t.Context(), client.NewToken{Name: "program", Role: client.RoleViewer}))(t)
 	b := newSite(t, bases[0]).signIn(made.Secret)

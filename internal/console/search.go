@@ -21,7 +21,7 @@ func (v *visit) search() error {
 	if page.Text == "" {
 		return v.render("search", "Search", page)
 	}
-	result, err := v.api.Search(v.r.Context(), page.Text)
+	result, err := read[client.List[client.Found]](v, "/v1/search", struct{ Q string }{page.Text})
 	if err != nil {
 		return err
 	}

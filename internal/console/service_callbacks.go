@@ -14,12 +14,7 @@ var callbacksSection = section{
 	lists: []lister{callbacksList},
 	pages: []page{
 		{"GET /console/callbacks/{id}", (*visit).callback},
-		{"POST /console/callbacks/{id}/resend", post("resent", func(v *visit, id string) (any, error) {
-			if v.form("accepted") != "" {
-				return v.service.RepeatCallback(v.r.Context(), id)
-			}
-			return v.service.ResendCallback(v.r.Context(), id)
-		})},
+		{"POST /console/callbacks/{id}/resend", call("resent", "POST /v1/callbacks/{id}/resend", "accepted?")},
 		{"GET /console/resend", func(v *visit) error {
 			p, err := v.resendMatching(v.r.URL.Query(), true)
 			if err != nil {
@@ -41,7 +36,7 @@ var callbacksSection = section{
 	},
 }
 
-var callbacksList = &list[client.CallbackFilter, client.List[client.Callback]]{
+var callbacksList = &list[client.CallbackFilter, client.Callback]{
 	table: table{"callbacks", "Callbacks",
 		"No callback is here. Each deposit, each question about a withdrawal and each notice of its end is one.",
 		[]column{
@@ -58,9 +53,6 @@ var callbacksList = &list[client.CallbackFilter, client.List[client.Callback]]{
 		{name: "trackingId", label: "Tracking id"}, {name: "txId", label: "Transaction"},
 		{name: "callBackId", label: "callBackId"}},
 	folded: []field{{name: "tenantUserId", label: "User"}, {name: "address", label: "To address"}},
-	read: func(v *visit, f client.CallbackFilter, o client.PageOptions) (client.List[client.Callback], error) {
-		return v.service.Callbacks(v.r.Context(), f, o)
-	},
 	acts: func(v *visit, f client.CallbackFilter, page client.List[client.Callback]) []act {
 		q := client.Query(f)
 		if len(q) == 0 || !sendsAgain(f) || !v.may("resendCallbacks") || len(page.Items) == 0 && page.Next == nil {
@@ -91,15 +83,15 @@ type callbackPage struct {
 }
 
 func (v *visit) callback() error {
-	cb, err := v.service.Callback(v.r.Context(), v.r.PathValue("id"))
+	cb, err := read[client.CallbackDetail](v, client.Path("callbacks", v.r.PathValue("id")))
 	if err != nil {
 		return err
 	}
 	page := callbackPage{CallbackDetail: cb, Again: sendsAgain(client.CallbackFilter{State: cb.State, Type: cb.Type}),
 		Repeat: cb.State == client.CallbackAccepted && cb.Type.Effect() != countersign.EffectQuestion}
 	if cb.CallBackID != "" && v.may("withdrawals") {
-		found, err := v.service.Withdrawals(v.r.Context(), client.WithdrawalFilter{Merchant: cb.Merchant,
-			CallBackID: cb.CallBackID}, client.PageOptions{Limit: 1})
+		found, err := read[client.List[client.Withdrawal]](v, "/v1/withdrawals",
+			client.WithdrawalFilter{Merchant: cb.Merchant, CallBackID: cb.CallBackID})
 		if err != nil && !errors.Is(err, client.ErrNotFound) {
 			return err
 		}
@@ -124,7 +116,7 @@ func (v *visit) resendMatching(q url.Values, dry bool) (resendPage, error) {
 		return resendPage{}, refuse(at.Wrong)
 	}
 	f := filterOf[client.CallbackFilter](q, at)
-	found, err := v.service.ResendCallbacks(v.r.Context(), client.Resend{Filter: f, DryRun: dry})
+	found, err := send[client.Resent](v, "/v1/callbacks/resend", client.Resend{Filter: f, DryRun: dry})
 	filter := client.Query(f)
 	return resendPage{filter, found.Count, "/console/callbacks?" + filter.Encode()}, err
 }

@@ -1,6 +1,8 @@
 package console
 
 import (
+	"encoding/json"
+	"net/http"
 	"reflect"
 	"strconv"
 	"strings"
@@ -84,7 +86,7 @@ func (v *visit) merchantMake() error {
 			}
 		}
 	}
-	made, err := v.service.CreateMerchant(v.r.Context(), m)
+	made, err := send[client.CreatedMerchant](v, "/v1/merchants", m)
 	if err != nil {
 		return err
 	}
@@ -107,7 +109,7 @@ func settingsOf(m client.Merchant) map[string]string {
 }
 
 func (v *visit) merchantEdit() error {
-	m, err := v.service.Merchant(v.r.Context(), v.r.PathValue("id"))
+	m, err := read[client.Merchant](v, client.Path("merchants", v.r.PathValue("id")))
 	if err != nil {
 		return err
 	}
@@ -115,14 +117,15 @@ func (v *visit) merchantEdit() error {
 }
 
 // merchantChange sends the members that differ from the merchant's.
-func (v *visit) merchantChange(id string) (any, error) {
-	m, err := v.service.Merchant(v.r.Context(), id)
+func (v *visit) merchantChange() error {
+	path := client.Path("merchants", v.r.PathValue("id"))
+	m, err := read[client.Merchant](v, path)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	was := settingsOf(m)
 	if v.form("version") != was["version"] {
-		return nil, refuse("somebody else has changed the merchant meanwhile; open the form again")
+		return refuse("somebody else has changed the merchant meanwhile; open the form again")
 	}
 	var p client.MerchantPatch
 	changed := false
@@ -135,12 +138,16 @@ func (v *visit) merchantChange(id string) (any, error) {
 			continue
 		}
 		if err := s.Set(&p, text); err != nil {
-			return nil, refuse(err.Error())
+			return refuse(err.Error())
 		}
 		changed = true
 	}
 	if !changed {
-		return nil, refuse("nothing was changed in the form")
+		return refuse("nothing was changed in the form")
 	}
-	return v.service.UpdateMerchant(v.r.Context(), id, p)
+	in, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	return v.change(v.above(), "changed", http.MethodPatch, path, in)
 }

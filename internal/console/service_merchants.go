@@ -14,15 +14,11 @@ var merchantsSection = section{
 		{"GET /console/merchants/new", (*visit).merchantNew},
 		{"POST /console/merchants/new", (*visit).merchantMake},
 		{"GET /console/merchants/{id}", (*visit).merchant},
-		{"POST /console/merchants/{id}/pause", post("paused", func(v *visit, id string) (any, error) {
-			return v.service.PauseMerchant(v.r.Context(), id, v.form("reason"))
-		})},
-		{"POST /console/merchants/{id}/resume", post("resumed", func(v *visit, id string) (any, error) {
-			return v.service.ResumeMerchant(v.r.Context(), id, client.Resume{Resend: v.form("resend") != ""})
-		})},
+		{"POST /console/merchants/{id}/pause", call("paused", "POST /v1/merchants/{id}/pause", "reason")},
+		{"POST /console/merchants/{id}/resume", call("resumed", "POST /v1/merchants/{id}/resume", "resend?")},
 		{"POST /console/merchants/{id}/test", (*visit).merchantTest},
 		{"GET /console/merchants/{id}/change", (*visit).merchantEdit},
-		{"POST /console/merchants/{id}/change", post("changed", (*visit).merchantChange)},
+		{"POST /console/merchants/{id}/change", (*visit).merchantChange},
 	},
 	notices: map[string]string{
 		"paused":  "Paused: callbacks are accepted and not sent.",
@@ -31,7 +27,7 @@ var merchantsSection = section{
 	},
 }
 
-var merchantsList = &list[struct{}, client.List[client.Merchant]]{
+var merchantsList = &list[struct{}, client.Merchant]{
 	table: table{"merchants", "Merchants",
 		"No merchant is here. A merchant is who gets callbacks about deposits and confirms withdrawals; " +
 			"make one, and hand over what the page then shows.",
@@ -46,9 +42,6 @@ var merchantsList = &list[struct{}, client.List[client.Merchant]]{
 			{"Keys", "", `{{.Scheme}}`},
 			{"Changed", "", `{{when .Updated}}`},
 		}},
-	read: func(v *visit, _ struct{}, o client.PageOptions) (client.List[client.Merchant], error) {
-		return v.service.Merchants(v.r.Context(), o)
-	},
 	acts: func(v *visit, _ struct{}, _ client.List[client.Merchant]) (acts []act) {
 		if v.may("createMerchant") {
 			acts = append(acts, act{"New merchant", "/console/merchants/new"})
@@ -82,28 +75,28 @@ func (p merchantPage) Settings() (list []shownSetting) {
 const recent = 10
 
 func (v *visit) merchant() error {
-	ctx, id := v.r.Context(), v.r.PathValue("id")
-	m, err := v.service.Merchant(ctx, id)
+	m, err := read[client.Merchant](v, client.Path("merchants", v.r.PathValue("id")))
 	if err != nil {
 		return err
 	}
 	page := merchantPage{Merchant: m}
-	callbacks, err := v.service.Callbacks(ctx, client.CallbackFilter{Merchant: m.ID}, client.PageOptions{Limit: recent})
+	callbacks, err := read[client.List[client.Callback]](v, "/v1/callbacks", client.CallbackFilter{Merchant: m.ID},
+		client.PageOptions{Limit: recent})
 	if err != nil {
 		return err
 	}
 	page.Callbacks = callbacks.Items
 	if v.may("withdrawals") {
-		withdrawals, err := v.service.Withdrawals(ctx, client.WithdrawalFilter{Merchant: m.ID},
-			client.PageOptions{Limit: recent})
+		withdrawals, err := read[client.List[client.Withdrawal]](v, "/v1/withdrawals",
+			client.WithdrawalFilter{Merchant: m.ID}, client.PageOptions{Limit: recent})
 		if err != nil {
 			return err
 		}
 		page.Withdrawals = withdrawals.Items
 	}
 	if v.may("tasks") {
-		open, err := v.api.Tasks(ctx, client.TaskFilter{Kind: client.TaskChange, Merchant: m.ID},
-			client.PageOptions{Limit: 100})
+		open, err := read[client.List[client.Task]](v, "/v1/tasks",
+			client.TaskFilter{Kind: client.TaskChange, Merchant: m.ID}, client.PageOptions{Limit: 100})
 		if err != nil {
 			return err
 		}
@@ -114,7 +107,7 @@ func (v *visit) merchant() error {
 
 // merchantTest sends a test deposit and shows it.
 func (v *visit) merchantTest() error {
-	sent, err := v.service.TestDeposit(v.r.Context(), v.r.PathValue("id"))
+	sent, err := send[client.Accepted](v, client.Path("merchants", v.r.PathValue("id"), "test"), nil)
 	if err != nil {
 		return err
 	}

@@ -31,8 +31,7 @@ type laneRow struct {
 }
 
 func (v *visit) now() error {
-	ctx := v.r.Context()
-	stats, err := v.service.Stats(ctx)
+	stats, err := read[client.ServiceStats](v, "/v1/stats")
 	if err != nil {
 		return err
 	}
@@ -50,18 +49,21 @@ func (v *visit) now() error {
 		}
 		page.Rows = append(page.Rows, row)
 	}
-	open, err := v.service.Alarms(ctx, client.AlarmFilter{State: client.AlarmOpen}, client.PageOptions{Limit: 5})
+	five := client.PageOptions{Limit: 5}
+	open, err := read[client.List[client.Alarm]](v, "/v1/alarms", client.AlarmFilter{State: client.AlarmOpen}, five)
 	if err != nil {
 		return err
 	}
 	page.Alarms, page.MoreAlarms = open.Items, open.Next != nil
-	tasks, err := v.service.Tasks(ctx, client.TaskFilter{}, client.PageOptions{Limit: 5})
+	tasks, err := read[client.List[client.Task]](v, "/v1/tasks", five)
 	if err != nil {
 		return err
 	}
 	page.Tasks, page.MoreTasks = tasks.Items, tasks.Next != nil
-	if page.Nodes, err = v.service.Nodes(ctx); err != nil {
+	nodes, err := read[client.List[client.Node]](v, "/v1/nodes")
+	if err != nil {
 		return err
 	}
+	page.Nodes = nodes.Items
 	return v.render("now", "Now", page)
 }

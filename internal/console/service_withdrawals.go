@@ -12,12 +12,9 @@ var withdrawalsSection = section{
 	lists: []lister{withdrawalsList},
 	pages: []page{
 		{"GET /console/withdrawals/{id}", (*visit).withdrawal},
-		{"POST /console/withdrawals/{id}/cancel", post("cancelled", func(v *visit, id string) (any, error) {
-			return v.service.CancelWithdrawal(v.r.Context(), id)
-		})},
-		{"POST /console/withdrawals/{id}/block", post("blocked", confirmed("block", func(v *visit, id string) (any, error) {
-			return v.service.BlockWithdrawal(v.r.Context(), id, v.form("reason"))
-		}))},
+		{"POST /console/withdrawals/{id}/cancel", call("cancelled", "POST /v1/withdrawals/{id}/cancel")},
+		{"POST /console/withdrawals/{id}/block",
+			confirmed("block", call("blocked", "POST /v1/withdrawals/{id}/block", "reason"))},
 	},
 	notices: map[string]string{
 		"blocked":   "Blocked: it is never released.",
@@ -25,7 +22,7 @@ var withdrawalsSection = section{
 	},
 }
 
-var withdrawalsList = &list[client.WithdrawalFilter, client.List[client.Withdrawal]]{
+var withdrawalsList = &list[client.WithdrawalFilter, client.Withdrawal]{
 	table: table{"withdrawals", "Withdrawals",
 		"No withdrawal is here. The wallet core adds one for each withdrawal that a merchant must confirm.",
 		[]column{
@@ -42,9 +39,6 @@ var withdrawalsList = &list[client.WithdrawalFilter, client.List[client.Withdraw
 		{name: "callBackId", label: "callBackId", hint: "with the merchant"}},
 	folded: []field{{name: "tenantUserId", label: "User"}, {name: "address", label: "To address"},
 		{name: "txId", label: "Transaction"}},
-	read: func(v *visit, f client.WithdrawalFilter, o client.PageOptions) (client.List[client.Withdrawal], error) {
-		return v.service.Withdrawals(v.r.Context(), f, o)
-	},
 }
 
 // withdrawalPage is one withdrawal, with what was ordered beside what was confirmed.
@@ -58,8 +52,7 @@ type withdrawalPage struct {
 }
 
 func (v *visit) withdrawal() error {
-	ctx := v.r.Context()
-	w, err := v.service.Withdrawal(ctx, v.r.PathValue("id"))
+	w, err := read[client.Withdrawal](v, client.Path("withdrawals", v.r.PathValue("id")))
 	if err != nil {
 		return err
 	}
@@ -73,13 +66,13 @@ func (v *visit) withdrawal() error {
 		return err
 	}
 	if v.may("callback") {
-		question, err := v.service.Callback(ctx, w.Callback)
+		question, err := read[client.CallbackDetail](v, client.Path("callbacks", w.Callback))
 		if err != nil {
 			return err
 		}
 		page.Attempts = question.Attempts
-		of := client.CallbackFilter{Merchant: w.Merchant, CallBackID: w.CallBackID}
-		notices, err := v.service.Callbacks(ctx, of, client.PageOptions{Limit: pageSize})
+		notices, err := read[client.List[client.Callback]](v, "/v1/callbacks",
+			client.CallbackFilter{Merchant: w.Merchant, CallBackID: w.CallBackID}, client.PageOptions{Limit: pageSize})
 		if err != nil {
 			return err
 		}

@@ -114,7 +114,7 @@ func (c *Console) renderSignIn(w http.ResponseWriter, r *http.Request, status in
 }
 
 func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
-	body, err := read(r, strangerForm, c.Bodies.Strangers)
+	body, err := readForm(r, strangerForm, c.Bodies.Strangers)
 	defer body.Free()
 	form := signInForm{Next: inside(r.PostFormValue("next"))}
 	if err == nil {

@@ -19,7 +19,7 @@ var tasksSection = section{
 		{"GET /console/tasks/{id}", (*visit).task},
 		{"POST /console/tasks/{id}/approve", (*visit).taskApprove},
 		{"POST /console/tasks/{id}/decline", (*visit).taskDecline},
-		{"POST /console/tasks/{id}/note", (*visit).taskNote},
+		{"POST /console/tasks/{id}/note", call("noted", "POST /v1/tasks/{id}/note", "text")},
 	},
 	notices: map[string]string{
 		"approved":      "Approved.",
@@ -30,7 +30,7 @@ var tasksSection = section{
 	},
 }
 
-var tasksList = &list[client.TaskFilter, client.List[client.Task]]{
+var tasksList = &list[client.TaskFilter, client.Task]{
 	table: table{name: "tasks", title: "Tasks"},
 	at:    root,
 	live:  true,
@@ -41,9 +41,6 @@ var tasksList = &list[client.TaskFilter, client.List[client.Task]]{
 	}}, {name: "awaits", label: "Waits for", options: func(*visit) []option {
 		return optionsOf([]string{"me"}, "anybody")
 	}}, {name: "merchant", label: "Merchant", end: "service"}},
-	read: func(v *visit, f client.TaskFilter, o client.PageOptions) (client.List[client.Task], error) {
-		return v.api.Tasks(v.r.Context(), f, o)
-	},
 }
 
 // taskView is a task, as shown on its own page and on that of its subject.
@@ -68,7 +65,7 @@ func (v *visit) taskOf(id string) (*taskView, error) {
 	if !v.may("task") {
 		return nil, nil
 	}
-	t, err := v.api.Task(v.r.Context(), id)
+	t, err := read[client.Task](v, client.Path("tasks", id))
 	if errors.Is(err, client.ErrNotFound) {
 		return nil, nil
 	}
@@ -102,7 +99,7 @@ func restoredOr(restored bool, kind client.TaskKind) client.TaskKind {
 }
 
 func (v *visit) task() error {
-	t, err := v.api.Task(v.r.Context(), v.r.PathValue("id"))
+	t, err := read[client.Task](v, client.Path("tasks", v.r.PathValue("id")))
 	if err != nil {
 		return err
 	}
@@ -111,7 +108,7 @@ func (v *visit) task() error {
 }
 
 func (v *visit) taskApprove() error {
-	t, err := v.api.ApproveTask(v.r.Context(), v.r.PathValue("id"), v.form("reason"))
+	t, err := send[client.Task](v, client.Path("tasks", v.r.PathValue("id"), "approve"), client.Decide{Reason: v.form("reason")})
 	switch {
 	case err != nil:
 		return err
@@ -121,25 +118,15 @@ func (v *visit) taskApprove() error {
 	return v.done(v.cameFrom(), "approved")
 }
 
+var declineTask = call("declined", "POST /v1/tasks/{id}/decline", "reason")
+
 func (v *visit) taskDecline() error {
-	if v.service != nil && strings.HasPrefix(v.r.PathValue("id"), string(client.TaskRelease)+".") {
+	if v.c.end.name == "service" && strings.HasPrefix(v.r.PathValue("id"), string(client.TaskRelease)+".") {
 		if err := v.typed("block"); err != nil { // it is for ever
 			return err
 		}
 	}
-	if _, err := v.api.DeclineTask(v.r.Context(), v.r.PathValue("id"), v.form("reason")); err != nil {
-		return err
-	}
-	return v.done(v.cameFrom(), "declined")
-}
-
-// taskNote adds a note. It restores line ends, which browsers post as two characters.
-func (v *visit) taskNote() error {
-	if _, err := v.api.NoteTask(v.r.Context(), v.r.PathValue("id"),
-		strings.ReplaceAll(v.form("text"), "\r\n", "\n")); err != nil {
-		return err
-	}
-	return v.done(v.cameFrom(), "noted")
+	return declineTask(v)
 }
 
 // manyPage lists the chosen tasks that an answer would be given to, before it is given.
@@ -155,13 +142,11 @@ func (v *visit) decideMany(form url.Values, dry bool) (client.DecidedTasks, erro
 	if len(d.IDs) == 0 {
 		return client.DecidedTasks{}, refuse("choose at least one task")
 	}
-	switch form.Get("verdict") {
-	case "approve":
-		return v.api.ApproveTasks(v.r.Context(), d)
-	case "decline":
-		return v.api.DeclineTasks(v.r.Context(), d)
+	verdict := form.Get("verdict")
+	if verdict != "approve" && verdict != "decline" {
+		return client.DecidedTasks{}, refuse("the verdict is neither approve nor decline")
 	}
-	return client.DecidedTasks{}, refuse("the verdict is neither approve nor decline")
+	return v.api.DecideMany(v.r.Context(), verdict, d)
 }
 
 func (v *visit) manyTasks() error {

@@ -125,21 +125,21 @@ func (v *visit) frame(title string, data any) (frame, error) {
 	}
 	var err error
 	if v.may("alarms") {
-		list, err := v.api.Alarms(v.r.Context(), client.AlarmFilter{State: client.AlarmOpen}, client.PageOptions{Limit: 100})
+		list, err := read[client.List[client.Alarm]](v, "/v1/alarms", client.AlarmFilter{State: client.AlarmOpen})
 		if err != nil {
 			return f, err
 		}
 		f.Alarms = count(len(list.Items), list.Next)
 	}
 	if v.may("tasks") {
-		list, err := v.api.Tasks(v.r.Context(), client.TaskFilter{}, client.PageOptions{Limit: 100})
+		list, err := read[client.List[client.Task]](v, "/v1/tasks")
 		if err != nil {
 			return f, err
 		}
 		f.Tasks = count(len(list.Items), list.Next)
 	}
 	if v.may("frozen") {
-		f.Freeze, err = v.service.Frozen(v.r.Context())
+		f.Freeze, err = read[client.Freeze](v, "/v1/freeze")
 	}
 	return f, err
 }

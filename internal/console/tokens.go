@@ -14,16 +14,14 @@ var tokensSection = section{
 	lists: []lister{tokensList},
 	pages: []page{
 		{"POST /console/tokens", (*visit).tokenMake},
-		{"POST /console/tokens/{id}/revoke", post("revoked", func(v *visit, id string) (any, error) {
-			return v.api.RevokeToken(v.r.Context(), id)
-		})},
+		{"POST /console/tokens/{id}/revoke", call("revoked", "DELETE /v1/tokens/{id}")},
 	},
 	notices: map[string]string{
 		"revoked": "Revoked: at once on this node, within a second on the others.",
 	},
 }
 
-var tokensList = &list[struct{}, client.List[client.Token]]{
+var tokensList = &list[struct{}, client.Token]{
 	table: table{"tokens", "Tokens", "", []column{
 		{"Name", "long", `{{text .Name}}{{if eq .ID $.Me.ID}} <span class="hint">(you)</span>{{end}}`},
 		{"Role", "", `{{.Role}}{{with .Hourly}} <span class="hint">{{number .}} deposits an hour</span>{{end}}`},
@@ -37,8 +35,8 @@ var tokensList = &list[struct{}, client.List[client.Token]]{
 	}},
 	hint: "A token is a person or a program. Give each its own, with the least role that does: " +
 		"every act is recorded with its token.",
-	read: func(v *visit, _ struct{}, _ client.PageOptions) (page client.List[client.Token], err error) {
-		page.Items, err = v.api.Tokens(v.r.Context())
+	read: func(v *visit, _ struct{}, _ client.PageOptions) (client.List[client.Token], error) {
+		page, err := read[client.List[client.Token]](v, "/v1/tokens")
 		slices.Reverse(page.Items) // the newest first, below those that are valid
 		slices.SortStableFunc(page.Items, func(a, b client.Token) int {
 			return cmp.Compare(min(a.Revoked, 1), min(b.Revoked, 1))

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -20,11 +21,9 @@ type visit struct {
 	w http.ResponseWriter
 	r *http.Request
 
-	me      client.Self     // the session's token and what it may do
-	api     *client.Common  // of either console
-	service *client.Service // of the service's console
-	gateway *client.Gateway // of the gateway's
-	before  refused         // the post that this page answers; zero: it was not refused, or there is none
+	me     client.Self    // the session's token and what it may do
+	api    *client.Common // of the end
+	before refused        // the post that this page answers; zero: it was not refused, or there is none
 }
 
 // page returns the handler of one row of the table of pages.
@@ -47,7 +46,7 @@ func (c *Console) page(p page) http.Handler {
 				budget = c.Bodies.Urgent
 			}
 			var form web.Body
-			form, err = read(r, maxForm, budget)
+			form, err = readForm(r, maxForm, budget)
 			defer form.Free()
 		}
 		if err == nil {
@@ -73,24 +72,28 @@ func (v *visit) enter(token client.Secret) error {
 }
 
 // connect connects the visit to the API.
-func (v *visit) connect(token client.Secret) (err error) {
-	c := client.Config{URL: "http://console.invalid", Token: token,
-		HTTPClient: &http.Client{Transport: directTransport{v.c.API, v.r.RemoteAddr}}}
-	if v.c.end.name == "service" {
-		if v.service, err = client.NewService(c); err == nil {
-			v.api = &v.service.Common
-		}
-		return err
-	}
-	if v.gateway, err = client.NewGateway(c); err == nil {
-		v.api = &v.gateway.Common
+func (v *visit) connect(token client.Secret) error {
+	s, err := client.NewService(client.Config{URL: "http://console.invalid", Token: token,
+		HTTPClient: &http.Client{Transport: directTransport{v.c.API, v.r.RemoteAddr}}})
+	if err == nil {
+		v.api = &s.Common // all that is used of it is the same for both ends
 	}
 	return err
 }
 
+// read returns what the API answers at a path.
+func read[T any](v *visit, path string, query ...any) (T, error) {
+	return client.Get[T](v.r.Context(), v.api, path, query...)
+}
+
+// send posts to the API.
+func send[T any](v *visit, path string, in any) (T, error) {
+	return client.Post[T](v.r.Context(), v.api, path, in)
+}
+
 // atEnd returns the value for this end.
 func atEnd[T any](v *visit, service, gateway T) T {
-	if v.service != nil {
+	if v.c.end.name == "service" {
 		return service
 	}
 	return gateway
@@ -102,8 +105,10 @@ func (v *visit) may(operation string) bool { return slices.Contains(v.me.May, op
 // query returns a parameter of the address.
 func (v *visit) query(name string) string { return strings.TrimSpace(v.r.URL.Query().Get(name)) }
 
-// form returns a field of the form, without spaces around it.
-func (v *visit) form(name string) string { return strings.TrimSpace(v.r.PostFormValue(name)) }
+// form returns a field of the form, without spaces around it. Browsers post the end of a line as two characters.
+func (v *visit) form(name string) string {
+	return strings.TrimSpace(strings.ReplaceAll(v.r.PostFormValue(name), "\r\n", "\n"))
+}
 
 // done ends a post: it redirects the browser to the page at to, which shows what was done. The back button then skips
 // the post.
@@ -116,22 +121,58 @@ func (v *visit) done(to, did string) error {
 	return nil
 }
 
-// post returns the handler of a form that does one thing to the {id} of the path. The browser then goes to the page
-// above, or to the task if an approver must approve it.
-func post(notice string, do func(v *visit, id string) (any, error)) func(*visit) error {
+// call returns the handler of a form that makes one call of the API. operation is its method and path, whose {id} is
+// that of the page. members are the fields of the form that are members of the body; one with a ? is true if it is
+// ticked. The browser then goes back.
+func call(notice, operation string, members ...string) func(*visit) error {
+	method, path, _ := strings.Cut(operation, " ")
 	return func(v *visit) error {
-		done, err := do(v, v.r.PathValue("id"))
-		if err != nil {
+		var body json.RawMessage
+		if len(members) > 0 {
+			in := map[string]any{}
+			for _, name := range members {
+				name, box := strings.CutSuffix(name, "?")
+				if text := v.form(name); text != "" && box {
+					in[name] = true
+				} else if text != "" {
+					in[name] = text
+				}
+			}
+			body, _ = json.Marshal(in) // texts and truths
+		}
+		return v.change(v.cameFrom(), notice, method, strings.Replace(path, "{id}", url.PathEscape(v.r.PathValue("id")), 1), body)
+	}
+}
+
+// change makes one call. The browser then goes to the page at to, or to the task if an approver must approve it.
+func (v *visit) change(to, notice, method, path string, in json.RawMessage) error {
+	answer, err := v.api.Call(v.r.Context(), method, path, in)
+	if err != nil {
+		return err
+	}
+	var waits client.Proposed
+	_ = json.Unmarshal(answer, &waits) // an answer of another form names no task
+	if waits.Task != "" {
+		return v.done("/console/tasks/"+url.PathEscape(waits.Task), "waits")
+	}
+	return v.done(to, notice)
+}
+
+// typed returns an error unless the person has typed the word that confirms an action.
+func (v *visit) typed(word string) error {
+	if !strings.EqualFold(v.form("confirm"), word) {
+		return refuse("type the word " + word + " to confirm")
+	}
+	return nil
+}
+
+// confirmed returns do, made conditional on the typed word.
+func confirmed(word string, do func(*visit) error) func(*visit) error {
+	return func(v *visit) error {
+		if err := v.typed(word); err != nil {
 			return err
 		}
-		task, _ := done.(string)
-		if m, is := done.(client.UpdatedMerchant); is {
-			task = m.Task
-		}
-		if task != "" {
-			return v.done("/console/tasks/"+url.PathEscape(task), "waits")
-		}
-		return v.done(v.above(), notice)
+		return do(v)
 	}
 }
 

@@ -169,7 +169,7 @@ func TestAlarmURL(t *testing.T) {
 		if i == 1 {
 			app.takes.Store(true)
 		}
-		if test, err := api.TestAlarm(t.Context()); err != nil || test.Taken != taken || test.Status/100 != map[bool]int{false: 5, true: 2}[taken] {
+		if test, err := client.Post[client.AlarmTest](t.Context(), api, "/v1/alarms/test", nil); err != nil || test.Taken != taken || test.Status/100 != map[bool]int{false: 5, true: 2}[taken] {
 			t.Errorf("a test: %+v, %v", test, err)
 		}
 	}

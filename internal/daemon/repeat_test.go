@@ -99,10 +99,10 @@ func testEveryType(t *testing.T, serviceDB, gatewayDB string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.api.ResendCallback(ctx, c.ID); !errors.Is(err, client.ErrConflict) {
+		if _, err := b.api.ResendCallback(ctx, c.ID, client.ResendOne{}); !errors.Is(err, client.ErrConflict) {
 			t.Errorf("%s, not asked for as accepted: %v", c.Name, err)
 		}
-		switch again, err := b.api.RepeatCallback(ctx, c.ID); {
+		switch again, err := b.api.ResendCallback(ctx, c.ID, client.ResendOne{Accepted: true}); {
 		case c.Type == 2:
 			if !errors.Is(err, client.ErrConflict) {
 				t.Errorf("a question: %v", err)
@@ -130,7 +130,7 @@ func testEveryType(t *testing.T, serviceDB, gatewayDB string) {
 	}
 	effects()
 
-	p, err := b.api.AuditAbout(ctx, client.AuditAboutOptions{ID: repeated[0]})
+	p, err := client.Get[client.List[client.AuditEntry]](ctx, b.api, "/v1/audit/about", client.AuditAboutOptions{ID: repeated[0]})
 	if err != nil || !slices.ContainsFunc(p.Items, func(e client.AuditEntry) bool { return bytes.Contains(e.Record, []byte(`"callbacks.sent_again"`)) }) {
 		t.Errorf("the log does not tell who asked: %+v, %v", p, err)
 	}

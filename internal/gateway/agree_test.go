@@ -138,7 +138,7 @@ func TestOrderOfTwoPersons(t *testing.T) {
 // about reads the records about an id, in order.
 func (r *rig) about(id string) (list []journal.Entry) {
 	r.t.Helper()
-	about, err := r.client.AuditAbout(r.t.Context(), client.AuditAboutOptions{ID: id})
+	about, err := client.Get[client.List[client.AuditEntry]](r.t.Context(), r.client, "/v1/audit/about", client.AuditAboutOptions{ID: id})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -44,11 +44,11 @@ func TestRuling(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			in, err := r.client.Policy(ctx)
+			in, err := client.Get[client.PolicyInForce](ctx, r.client, "/v1/policy")
 			if err != nil || in.Source != text || !in.MayAsk || in.SelfApproval || in.Summary != rules.Summary() {
 				t.Errorf("%+v, %v", in, err)
 			}
-			before, err := r.client.OrderRuling(ctx, second.CallBackID)
+			before, err := client.Get[client.OrderRuling](ctx, r.client, client.Path("orders", second.CallBackID, "ruling"))
 			if err != nil || before.Asked != 0 {
 				t.Errorf("before the service asks: %+v, %v", before, err)
 			}
@@ -64,7 +64,7 @@ func TestRuling(t *testing.T) {
 			if got := ask(2, second); got != countersign.CodeAwaitingApproval {
 				t.Fatalf("the second order: %d", got)
 			}
-			got, err := r.client.OrderRuling(ctx, second.CallBackID)
+			got, err := client.Get[client.OrderRuling](ctx, r.client, client.Path("orders", second.CallBackID, "ruling"))
 			if err != nil || got.Effect != client.EffectAsk || got.Rule != "a day" || got.Asked != asked {
 				t.Fatalf("%+v, %v", got, err)
 			}
@@ -74,15 +74,15 @@ func TestRuling(t *testing.T) {
 			}
 			r.state(2, "held")
 			try := client.TryOrder{TenantUserID: "u", Address: "a", ChainName: "BTC", Symbol: first.Symbol, Amount: first.Amount}
-			denied, err := r.client.TryPolicy(ctx, try)
+			denied, err := client.Post[client.Ruling](ctx, r.client, "/v1/policy/try", try)
 			if err != nil || denied.Effect != client.EffectDeny || denied.Rule != "" || len(denied.Steps) != 1 {
 				t.Errorf("%+v, %v", denied, err)
 			}
 			try.Amount = countersign.Amount{}
-			if _, err := r.client.TryPolicy(ctx, try); !errors.Is(err, client.ErrInvalid) || !strings.Contains(err.Error(), "amount") {
+			if _, err := client.Post[client.Ruling](ctx, r.client, "/v1/policy/try", try); !errors.Is(err, client.ErrInvalid) || !strings.Contains(err.Error(), "amount") {
 				t.Errorf("without an amount: %v", err)
 			}
-			if _, err := r.client.OrderRuling(ctx, "none"); !errors.Is(err, client.ErrNotFound) {
+			if _, err := client.Get[client.OrderRuling](ctx, r.client, client.Path("orders", "none", "ruling")); !errors.Is(err, client.ErrNotFound) {
 				t.Errorf("an order that is not there: %v", err)
 			}
 			to, err := r.client.Orders(ctx, client.OrderFilter{Address: first.Address}, client.PageOptions{})

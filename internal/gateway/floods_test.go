@@ -128,7 +128,7 @@ func TestJoinsOfRefused(t *testing.T) {
 	slices.Reverse(refused) // the first that came first
 	for ids := range slices.Chunk(refused, 200) {
 		for len(ids) > 0 {
-			got, err := lax.client.ApproveTasks(t.Context(), client.DecideTasks{IDs: ids})
+			got, err := lax.client.DecideMany(t.Context(), "approve", client.DecideTasks{IDs: ids})
 			if err != nil {
 				t.Fatal(err)
 			}

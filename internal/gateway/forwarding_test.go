@@ -114,7 +114,7 @@ func TestForwarding(t *testing.T) {
 			}
 			silent.order(1)
 			silent.confirmed(1)
-			if f, err := silent.client.Forwarding(t.Context()); err != nil || f.On || f.Waiting != 0 || f.Begun != 0 {
+			if f, err := client.Get[client.Forwarding](t.Context(), silent.client, "/v1/forwarding"); err != nil || f.On || f.Waiting != 0 || f.Begun != 0 {
 				t.Errorf("before: %+v, %v", f, err)
 			}
 			if d.name == "sqlite" {
@@ -131,7 +131,7 @@ func TestForwarding(t *testing.T) {
 			status := func(want string, is func(client.Forwarding) bool) {
 				t.Helper()
 				r.until(want, func() bool {
-					f, err := r.client.Forwarding(t.Context())
+					f, err := client.Get[client.Forwarding](t.Context(), r.client, "/v1/forwarding")
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -143,7 +143,7 @@ func TestForwarding(t *testing.T) {
 					strings.HasPrefix(f.Failed[0].LastError, "failed: ") && f.Failed[1].LastError == "status 422" && f.Failed[2].LastError == "status 302"
 			})
 			mended.Store(true)
-			if n, err := r.client.RetryForwards(t.Context()); err != nil || n.Retried != 3 {
+			if n, err := client.Post[client.RetriedForwards](t.Context(), r.client, "/v1/forwarding/retry", nil); err != nil || n.Retried != 3 {
 				t.Errorf("%+v retried, %v", n, err)
 			}
 			for attempt := 2; attempt < 8; attempt++ {

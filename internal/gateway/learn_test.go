@@ -46,7 +46,7 @@ func TestLearn(t *testing.T) {
 		if st, err := r.book.Stats(t.Context()); err != nil || st.Deposits != 0 {
 			t.Errorf("%+v, %v", st, err)
 		}
-		learned, err := r.client.Learned(t.Context())
+		learned, err := client.Get[client.Learned](t.Context(), r.client, "/v1/refused/learned")
 		if err != nil || learned.Note != "" {
 			t.Errorf("%+v, %v", learned, err)
 		}
@@ -55,7 +55,7 @@ func TestLearn(t *testing.T) {
 		if _, err := r.client.DismissRefused(t.Context(), list[0].ID, ""); err != nil {
 			t.Fatal(err)
 		}
-		if learned, err = r.client.Learned(t.Context()); err != nil || !strings.Contains(learned.Settings, "1 callbacks, of") {
+		if learned, err = client.Get[client.Learned](t.Context(), r.client, "/v1/refused/learned"); err != nil || !strings.Contains(learned.Settings, "1 callbacks, of") {
 			t.Errorf("%+v, %v", learned, err)
 		}
 		after := newRigOn(t, r.db, r.service, nil)

@@ -43,6 +43,14 @@ func (u user) RejectDeposit(ctx context.Context, id int64, reason string) (clien
 	return then(ctx, err, u.Deposit, id)
 }
 
+func (u user) Address(ctx context.Context, id int64) (client.AddressEntry, error) {
+	return client.Get[client.AddressEntry](ctx, u, client.Path("addresses", id))
+}
+
+func (u user) RefusedCallback(ctx context.Context, id int64) (client.RefusedCallback, error) {
+	return client.Get[client.RefusedCallback](ctx, u, client.Path("refused", id))
+}
+
 func (u user) AcceptAddress(ctx context.Context, id int64, reason string) (client.AddressEntry, error) {
 	_, err := u.ApproveTask(ctx, client.TaskID(client.TaskAddress, fmt.Sprint(id)), reason)
 	return then(ctx, err, u.Address, id)
@@ -109,7 +117,7 @@ func TestTasks(t *testing.T) {
 		both := client.DecideTasks{IDs: []string{"deposit.2", "deposit.4"}, Reason: "looked at", DryRun: true}
 		for _, dry := range []bool{true, false} {
 			both.DryRun = dry
-			done, err := approver.ApproveTasks(ctx, both)
+			done, err := approver.DecideMany(ctx, "approve", both)
 			if err != nil || done.Done != 0 || done.LeftOut != 2 || !strings.Contains(done.Tasks[0].Why, "by itself") {
 				t.Fatalf("copies of one transfer were credited together: %+v, %v", done, err)
 			}
@@ -117,7 +125,7 @@ func TestTasks(t *testing.T) {
 		if _, err := approver.CreditDeposit(ctx, 2, "looked at"); err != nil {
 			t.Fatal(err)
 		}
-		if done, err := approver.DeclineTasks(ctx, client.DecideTasks{IDs: []string{"deposit.4", "deposit.1", "deposit.99"}}); err != nil || done.Done != 1 {
+		if done, err := approver.DecideMany(ctx, "decline", client.DecideTasks{IDs: []string{"deposit.4", "deposit.1", "deposit.99"}}); err != nil || done.Done != 1 {
 			t.Fatalf("%+v, %v", done, err)
 		}
 		open("order.order-1", "order.order-2")

@@ -100,7 +100,7 @@ func each[F, T any](ctx context.Context, name string, list func(context.Context,
 }
 
 func (s remote) repeat(ctx context.Context, id string, _ db.Millis) error {
-	_, err := s.api.RepeatCallback(ctx, id)
+	_, err := s.api.ResendCallback(ctx, id, client.ResendOne{Accepted: true})
 	return err
 }
 

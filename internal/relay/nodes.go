@@ -80,7 +80,7 @@ func watched[T any](ctx context.Context, n *nodes, api *client.Service, call fun
 	go func() {
 		for sleep(ctx, n.probe) {
 			look, end := context.WithTimeout(ctx, n.probe)
-			err := api.Healthz(look)
+			_, err := api.Call(look, http.MethodGet, "/healthz", nil)
 			end()
 			if err != nil {
 				cancel()

@@ -72,12 +72,12 @@ func (w *world) rotate(i int, f fault) {
 	}
 	time.Sleep(f.span)
 	w.persist("activating keys", func() error {
-		_, err := w.operator.ActivateRotation(w.ctx, "shop", client.Duration(time.Hour))
+		_, err := w.operator.StepRotation(w.ctx, "shop", "activate", client.Duration(time.Hour))
 		return err
 	})
 	time.Sleep(f.span)
 	w.persist("ending older keys", func() error {
-		_, err := w.operator.FinishRotation(w.ctx, "shop")
+		_, err := w.operator.StepRotation(w.ctx, "shop", "finish", 0)
 		return err
 	})
 	if m, err := w.operator.Merchant(w.ctx, "shop"); err == nil && m.Rotation != nil {
@@ -113,7 +113,7 @@ func (w *world) resendRefused() {
 			if c.Type == countersign.TypeRequestWithdraw { // its withdrawal is declined
 				continue
 			}
-			if _, err := w.operator.ResendCallback(w.ctx, c.ID); err == nil {
+			if _, err := w.operator.ResendCallback(w.ctx, c.ID, client.ResendOne{}); err == nil {
 				w.say("operator", "%s, which %s refused, is sent again", c.Name, c.Merchant)
 			}
 		}
