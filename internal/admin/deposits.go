@@ -3,9 +3,7 @@ package admin
 import (
 	"crypto/rand"
 	"errors"
-	"net/http"
 	"strings"
-	"time"
 
 	"countersign"
 	"countersign/client"
@@ -78,21 +76,6 @@ func (s *Server) testDeposit(c *api.Call, merchant string, _ api.None) (client.A
 	return kept[0], nil
 }
 
-// problemOf returns the answer to a call that exceeds a token's limit.
-func problemOf(err error) *client.Problem {
-	over := (*outbox.QuotaError)(nil)
-	if !errors.As(err, &over) {
-		return nil
-	}
-	p := api.NewProblem(http.StatusTooManyRequests, over.Error()+"; send fewer, or go on then",
-		api.At("body", "has more new deposits than are left"))
-	p.RetryAfter = time.Duration(over.Until-over.Now) * time.Millisecond
-	return p
-}
-
-// notKnown is the fault of a merchant that does not exist for the call's token.
-const notKnown = "is not known"
-
 // callbackOf returns the callback that tells the merchant of d. The payload is canonical and not bound yet: each
 // attempt binds it to its own requestUUID.
 func callbackOf(d *client.NewDeposit, now db.Millis) (outbox.NewCallback, error) {
@@ -116,43 +99,6 @@ func callbackOf(d *client.NewDeposit, now db.Millis) (outbox.NewCallback, error)
 		TrackingID: d.TrackingID, TxID: d.TxID, TenantUserID: d.TenantUserID, Address: d.ToAddress, Payload: payload,
 		Due: now, Deadline: db.Never,
 	}, nil
-}
-
-// memberFault names the member of the item at place that the protocol refuses.
-func memberFault(place string, err error) client.Fault {
-	var m *countersign.MemberError
-	if errors.As(err, &m) {
-		return api.At(place+"."+m.Member, m.Problem)
-	}
-	return api.At(place, err.Error())
-}
-
-// itemProblem returns the error of the outbox with the item that it is about. It returns any other error unchanged.
-func itemProblem(err error, place func(int) string) error {
-	var conflict *db.ConflictError
-	if errors.As(err, &conflict) {
-		p := api.NewProblem(http.StatusConflict, conflict.Error())
-		at := place(conflict.Item)
-		if conflict.Member != "" {
-			at += "." + conflict.Member
-		}
-		p.Faults = []client.Fault{api.At(at, conflict.Reason)}
-		return p
-	}
-	var item *db.ItemError
-	if !errors.As(err, &item) {
-		return err
-	}
-	at := place(item.Item)
-	switch {
-	case errors.Is(err, db.ErrNotFound):
-		return api.Invalid(api.At(at+".merchant", notKnown))
-	case !errors.Is(err, db.ErrInvalid):
-		return err
-	case item.Member != "":
-		at += "." + item.Member
-	}
-	return api.Invalid(api.At(at, "cannot be stored"))
 }
 
 type sentQuery struct {

@@ -148,16 +148,3 @@ func (s *Server) EndRotations(ctx context.Context, now db.Millis) error {
 	}
 	return errors.Join(errs...)
 }
-
-// rotationOf returns the state of the replacement of m's keys.
-func rotationOf(m outbox.Merchant) *client.Rotation {
-	r := m.Rotation
-	if r == nil {
-		return nil
-	}
-	out := &client.Rotation{State: client.RotationStaged, Staged: r.Staged, Others: api.OrEmpty(m.Others())}
-	if r.Active {
-		out.State, out.Activated, out.Until = client.RotationActive, r.Activated, r.Until()
-	}
-	return out
-}

@@ -2,8 +2,6 @@ package admin
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net/http"
 	"sync"
 
@@ -47,53 +45,6 @@ type Server struct {
 	Config
 	api     *api.API
 	keyWork sync.Mutex // see keyMaker
-}
-
-// New checks c. It starts nothing.
-func New(c Config) (*Server, error) {
-	switch {
-	case c.Outbox == nil || c.Changes == nil:
-		return nil, errors.New("admin: Config.Outbox or Config.Changes is missing")
-	case c.CheckURL == nil:
-		return nil, errors.New("admin: Config.CheckURL is missing")
-	case c.MaxBody < 0 || c.RatePerSecond < 0:
-		return nil, errors.New("admin: a limit is below 0")
-	}
-	if c.Lists == nil {
-		c.Lists = c.Outbox
-	}
-	if c.ingest == nil {
-		c.ingest = c.Outbox.IngestWithin
-	}
-	c.SetDefaults()
-	if c.MaxBody == 0 {
-		c.MaxBody = 4 << 20
-	}
-	if c.RatePerSecond == 0 {
-		c.RatePerSecond = 2000
-	}
-	s := &Server{Config: c}
-	c.Changes.TellOfWaiting = func(ctx context.Context, now db.Millis) error {
-		return s.tasks().TellOfWaiting(ctx, c.Outbox.DB, now)
-	}
-	c.Changes.Version = func(ctx context.Context, merchant string) (int64, error) {
-		m, err := c.Outbox.Merchant(ctx, merchant)
-		return m.Version, err
-	}
-	c.Changes.Handle(api.ChangeMerchant, applied(s, s.patched))
-	c.Changes.Handle(api.ChangeRotation, applied(s, func(m *outbox.Merchant, r rotationStep) error { return r.apply(m) }))
-	var err error
-	s.api, err = api.New(api.Config{
-		Process: c.Process, Self: "the service", Title: title, Description: description, TokenDescription: tokenUse,
-		Tags:   tags,
-		Tokens: c.Changes.Tokens(), MaxBody: c.MaxBody, RatePerSecond: c.RatePerSecond, Concerns: concernsPath,
-		Called: s.called, ProblemOf: problemOf,
-		Words: api.ServiceWords(), Shape: shapeSettings,
-	}, s.table())
-	if err != nil {
-		return nil, fmt.Errorf("admin: %w", err)
-	}
-	return s, nil
 }
 
 // Handler returns the handler of every route, /healthz, /readyz, /metrics and /openapi.json included.

@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"context"
+	"strconv"
 
 	"countersign/client"
 	"countersign/internal/api"
@@ -119,3 +120,18 @@ func Rows[Row any](name string, state client.TaskState, list func(ctx context.Co
 		return out, place(next), err
 	}}
 }
+
+func number(cursor string) (int64, error) {
+	if cursor == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(cursor, 10, 64)
+	if err != nil || n <= 0 {
+		return 0, errCursor
+	}
+	return n, nil
+}
+
+func place(seq int64) string { return strconv.FormatInt(seq, 10) }
+
+var errCursor = api.Invalid(api.At("query.cursor", "is not a cursor of this list"))

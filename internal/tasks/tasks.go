@@ -9,7 +9,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -373,21 +372,6 @@ func said(c *api.Call, err error) string {
 	}
 	return ""
 }
-
-func number(cursor string) (int64, error) {
-	if cursor == "" {
-		return 0, nil
-	}
-	n, err := strconv.ParseInt(cursor, 10, 64)
-	if err != nil || n <= 0 {
-		return 0, errCursor
-	}
-	return n, nil
-}
-
-func place(seq int64) string { return strconv.FormatInt(seq, 10) }
-
-var errCursor = api.Invalid(api.At("query.cursor", "is not a cursor of this list"))
 
 // readCursor reads the place in each source. A source that is not in a cursor has ended.
 func readCursor(text string) (map[string]string, error) {
