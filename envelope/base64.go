@@ -38,7 +38,7 @@ func decodeBody(body []byte) ([]byte, error) {
 	return sealed[:n], nil
 }
 
-// base64Problem returns why text, without white space around it, is not standard Base64. It names offsets and classes
+// base64Problem returns why text, without white space around it, is not standard Base64, and what to do. It names offsets and classes
 // of characters, never the text. A fault that all bodies of a sender have gets no offset.
 func base64Problem(text []byte) string {
 	padding := -1
@@ -54,23 +54,26 @@ func base64Problem(text []byte) string {
 			chars++
 			continue
 		case c == ' ':
-			return fmt.Sprintf("there is a space at offset %d, where a form parser has replaced a +", i)
+			return fmt.Sprintf("there is a space at offset %d, where a form parser has replaced a +; "+
+				"read the raw body instead of the parsed form, or write + as %%2B", i)
 		case c == '-' || c == '_':
-			return "it is in the URL alphabet of Base64, with - and _ where + and / belong"
+			return "it is in the URL alphabet of Base64, with - and _ where + and / belong; " +
+				"use the standard alphabet, and padding"
 		case c == '%':
-			return fmt.Sprintf("offset %d has %%, so the body is still percent-encoded", i)
+			return fmt.Sprintf("offset %d has %%, so the body is still percent-encoded; undo the percent-encoding once", i)
 		case !isBase64Char(c):
 			return fmt.Sprintf("offset %d has a character that is not of Base64", i)
 		}
 		if padding >= 0 {
-			return fmt.Sprintf("more follows the padding at offset %d, as if parts were encoded one by one", padding)
+			return fmt.Sprintf("more follows the padding at offset %d, as if parts were encoded one by one; "+
+				"join the raw blocks and encode them once", padding)
 		}
 		chars++
 	}
 	if chars%4 != 0 {
-		return "its length is not a multiple of four: padding is missing or the end is cut off"
+		return "its length is not a multiple of four, as padding is missing or the end is cut off; check for a size limit on the way"
 	}
-	return "its last characters are not in canonical form"
+	return "its last characters are not in canonical form; check that its end was not changed on the way"
 }
 
 func isBase64Char(c byte) bool {

@@ -3,7 +3,6 @@ package envelope
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -75,27 +74,7 @@ func diagnoseJSON(text []byte, unwrapErr error) []string {
 
 // hintFor returns the sentence for a fault outside the blocks.
 func hintFor(err error) string {
-	clause := err.Error()
-	if i := strings.LastIndex(clause, ": "); i >= 0 {
-		clause = clause[i+2:]
-	}
-	try := "give the bare Base64 of the blocks."
-	switch {
-	case !errors.Is(err, ErrBase64):
-	case strings.Contains(clause, "there is a space"):
-		try = "read the raw body instead of the parsed form, or have the sender write + as %2B."
-	case strings.Contains(clause, "URL alphabet"):
-		try = "have the sender use the standard alphabet, and padding."
-	case strings.Contains(clause, "percent-encoded"):
-		try = "undo the percent-encoding once before opening."
-	case strings.Contains(clause, "one by one"):
-		try = "have the sender join the raw blocks and encode them once."
-	case strings.Contains(clause, "cut off"):
-		try = "check for a size limit on the way, and that the sender writes the padding."
-	case strings.Contains(clause, "canonical"):
-		try = "check that the end of the body was not changed on the way."
-	}
-	return "The body is not valid: " + clause + "; " + try
+	return "The body is not valid: " + strings.TrimPrefix(err.Error(), "body: ") + "."
 }
 
 // diagnoseSealed says why sealed, the decoded Base64, does not open, or which keys it fits if there is none.

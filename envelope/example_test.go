@@ -64,5 +64,5 @@ func ExampleUnwrap() {
 	fmt.Println(err)
 	// Output:
 	// QUJD+Q== form field <nil>
-	// body: not standard Base64: there is a space at offset 4, where a form parser has replaced a +
+	// body: not standard Base64: there is a space at offset 4, where a form parser has replaced a +; read the raw body instead of the parsed form, or write + as %2B
 }

@@ -14,7 +14,6 @@ type Explanation struct {
 	Form        BodyForm           // the form that the Base64 came in
 	Field       string             // the field or member that carried it; "" for data, or none
 	BodyBytes   int                // of the body
-	Base64Chars int                // characters of Base64, line ends not counted; 0 if none was found
 	SealedBytes int                // the decoded Base64; 0 if it cannot be decoded
 	Key         string             // Key.String; "" without a key
 	Direction   string             // what opening with this key does; "" without a key
@@ -55,7 +54,6 @@ func Explain(key *Key, p Padding, body []byte) *Explanation {
 		e.Err = err
 		return e
 	}
-	e.Base64Chars = len(inner) - bytes.Count(inner, []byte("\n")) - bytes.Count(inner, []byte("\r"))
 	sealed, err := decodeBody(inner)
 	if err != nil {
 		if e.Err = err; e.Hints == nil {
@@ -200,9 +198,6 @@ func (e *Explanation) String() string {
 		fmt.Fprintf(&s, ", in %s", e.Field)
 	}
 	s.WriteByte('\n')
-	if e.Base64Chars > 0 {
-		fmt.Fprintf(&s, "Base64     %d characters\n", e.Base64Chars)
-	}
 	if e.SealedBytes > 0 {
 		fmt.Fprintf(&s, "sealed     %d bytes", e.SealedBytes)
 		if e.BlockBytes > 0 {

@@ -163,13 +163,14 @@ func (h *Handler) record(req *http.Request, began time.Time, r reply) {
 			attrs = append(attrs, slog.Int("notLogged", more))
 		}
 	}
-	if id := r.identity(); id.CallBackID != "" || id.TrackingID != "" {
-		attrs = append(attrs, slog.String("trace", countersign.TraceID(id.CallBackID, id.TrackingID)))
+	id := r.identity()
+	if trace := countersign.TraceID(id.CallBackID, id.TrackingID); trace != "" {
+		attrs = append(attrs, slog.String("trace", trace))
 	}
 	if r.reason.Refusal() {
 		attrs = append(attrs, slog.String("method", clip(req.Method)), slog.String("path", clip(req.URL.Path)),
 			slog.String("remote", req.RemoteAddr))
-		if id := r.identity(); id.TrackingID != "" {
+		if id.TrackingID != "" {
 			attrs = append(attrs, slog.String("trackingId", clip(id.TrackingID)))
 		}
 		if setting := r.setting(); setting != "" {
