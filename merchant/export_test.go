@@ -14,3 +14,10 @@ func (h *Handler) Waiting() int { return int(h.opening.waiting.Held()) }
 
 // HeldBodies is how many bytes of bodies h holds.
 func HeldBodies(h *Handler) int64 { return h.bodies.Held() }
+
+// Len returns how many callbacks are recorded, in any state.
+func (m *MemoryInbox) Len() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.entries)
+}

@@ -206,10 +206,3 @@ func (m *MemoryInbox) Renew(ctx context.Context, r Renewal) error {
 	row.leaseUntil = r.At.Add(r.Lease)
 	return nil
 }
-
-// Len returns how many callbacks are recorded, in any state.
-func (m *MemoryInbox) Len() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return len(m.entries)
-}
