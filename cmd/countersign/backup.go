@@ -116,17 +116,12 @@ func (noApproversCmd) Help() string {
 		"This revokes the tokens of all approvers, and changes take effect at once until the next one is made. With SQLite, stop the daemon first. docs/provider/control.md has the rest."
 }
 
-// endedTokens is the output of no-approvers.
-type endedTokens struct {
-	Ended []string `json:"ended"` // ids
-}
-
 func (c *noApproversCmd) Run(std streams) error {
 	if !c.Yes {
 		return errors.New("no-approvers: give --yes to revoke the tokens of all approvers and let one person decide alone")
 	}
-	return work(std, c.databaseFlags, func(ctx context.Context, p daemon.Place) (e endedTokens, err error) {
-		e.Ended, err = p.EndApprovers(ctx)
-		return e, err
+	return work(std, c.databaseFlags, func(ctx context.Context, p daemon.Place) (map[string][]string, error) {
+		ids, err := p.EndApprovers(ctx)
+		return map[string][]string{"ended": ids}, err
 	})
 }

@@ -28,7 +28,7 @@ type listenCmd struct {
 	Confirm bool          `help:"Confirm withdrawals that --details does not have too, with made-up details."`
 	Details string        `help:"JSON file of orders that are confirmed, one or an array: callBackId, tenantUserId, address, chainName, symbol, amount." type:"existingfile" placeholder:"FILE"`
 	Decline int64         `help:"Answer every callback with this errCode." default:"0" placeholder:"CODE"`
-	Fault   string        `help:"Put this fault into each response: see the names above." placeholder:"NAME"`
+	Fault   string        `help:"Put this fault into each response: see the names above." enum:"${merchantFaults}" default:"" placeholder:"NAME"`
 	Late    time.Duration `help:"How long an answer takes with --fault late." default:"20s"`
 
 	TLSCert        string `name:"tls-cert" help:"Certificate in PEM." type:"path" placeholder:"FILE"`
@@ -46,9 +46,7 @@ func (listenCmd) Help() string {
 
 // Validate is called by kong. Its errors are usage errors.
 func (c *listenCmd) Validate() error {
-	switch err := checkFault(c.Fault, countersigntest.MerchantFaults); {
-	case err != nil:
-		return err
+	switch {
 	case c.Late <= 0:
 		return errors.New("--late must be above 0")
 	case c.Sign == "" && countersigntest.MerchantFault(c.Fault).NeedsSigning():

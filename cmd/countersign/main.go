@@ -14,6 +14,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"countersign/countersigntest"
 	"countersign/internal/daemon"
 )
 
@@ -26,9 +27,9 @@ const (
 
 // commandLine is the whole command line, with a field for each subcommand.
 type commandLine struct {
-	Config  kong.ConfigFlag `help:"TOML file of settings, a table a subcommand." placeholder:"FILE"`
-	Version versionFlag     `help:"Say which build this is." env:"-"`
-	HelpAll helpAllFlag     `help:"Show every flag." env:"-" hidden:""`
+	Config  kong.ConfigFlag  `help:"TOML file of settings, a table a subcommand." placeholder:"FILE"`
+	Version kong.VersionFlag `help:"Say which build this is." env:"-"`
+	HelpAll helpAllFlag      `help:"Show every flag." env:"-" hidden:""`
 
 	Demo  demoCmd  `cmd:"" help:"Run both ends on this machine with real deposits and check both databases; the exit status is 0 only if all of it holds."`
 	Serve serveCmd `cmd:"" help:"Run the service: take deposits and withdrawals over its API, tell merchants, judge their answers, and give one permit an execution."`
@@ -195,7 +196,9 @@ func newParser(std streams, status *int) (*kong.Kong, error) {
 		kong.Configuration(std.file.load),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Help(shortHelp),
-		kong.Vars{"withdrawal": withdrawalText, "task": taskText, "handover": handoverText},
+		kong.Vars{"withdrawal": withdrawalText, "task": taskText, "handover": handoverText,
+			"version":       fmt.Sprint("countersign ", daemon.ThisBuild()),
+			"serviceFaults": namesOf(countersigntest.ServiceFaults), "merchantFaults": namesOf(countersigntest.MerchantFaults)},
 		kong.ExplicitGroups([]kong.Group{{Key: "profile", Title: "What the provider does:"}}),
 		kong.Bind(std),
 		kong.BindTo(context.Background(), (*context.Context)(nil)),
@@ -230,22 +233,12 @@ func (helpAllFlag) BeforeReset(ctx *kong.Context) error {
 	return err
 }
 
-// versionFlag is --version, which prints the build.
-type versionFlag bool
-
-// BeforeReset is called by kong if the flag is given.
-func (versionFlag) BeforeReset(app *kong.Kong, std streams) error {
-	fmt.Fprintf(std.out, "countersign %s\n", daemon.ThisBuild())
-	app.Exit(exitDone)
-	return nil
-}
-
-// checkFault refuses a value of --fault that is not one of faults.
-func checkFault[F ~string](value string, faults []F) error {
-	if value == "" || slices.Contains(faults, F(value)) {
-		return nil
+// namesOf returns the values of a flag that takes one of faults or none, for kong.
+func namesOf[F ~string](faults []F) (names string) {
+	for _, f := range faults {
+		names += "," + string(f)
 	}
-	return fmt.Errorf("--fault must be one of %v", faults)
+	return names
 }
 
 // faultsHelp returns the end of a long help: what each fault does, a line each.
