@@ -219,10 +219,7 @@ func VerifyPermit(signed, key string, x Execution) (PermitNote, error) {
 	if err != nil {
 		return PermitNote{}, err
 	}
-	protocol := func(d Details) countersign.Details {
-		return countersign.Details{Address: d.Address, ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount}
-	}
-	differs := protocol(n.Details).Differs(protocol(x.Details))
+	differs := countersign.Details(n.Details).Differs(countersign.Details(x.Details))
 	switch {
 	case n.Claim != x.Claim:
 		differs = "claim"
@@ -238,7 +235,7 @@ func VerifyPermit(signed, key string, x Execution) (PermitNote, error) {
 		return n, fmt.Errorf("%w: it has %d, and %d was seen before", ErrPermitEpoch, n.Epoch, x.Epoch)
 	}
 	if x.MerchantKeys != nil {
-		if err := x.Answer.Confirms(n.CallBackID, protocol(n.Details), x.MerchantKeys...); err != nil {
+		if err := x.Answer.Confirms(n.CallBackID, countersign.Details(n.Details), x.MerchantKeys...); err != nil {
 			return n, err
 		}
 	}
