@@ -26,7 +26,7 @@ type logLine struct {
 var madeOf = map[string][]string{
 	"internal/dispatch/exchange.go":  {"the merchant cannot be loaded", "the callback cannot be sent", "sealing failed"},
 	"internal/dispatch/settler.go":   {"settling failed", "giving back claimed callbacks failed"},
-	"internal/gateway/gateway.go":    {"ending orders failed", "forgetting blocks failed", "raising alarms failed"},
+	"internal/gateway/run.go":        {"ending orders failed", "forgetting blocks failed", "raising alarms failed"},
 	"internal/gateway/forwarding.go": {"forwarded", "not forwarded"},
 	"internal/api/call.go":           {"request", "request failed", "request refused"},
 }

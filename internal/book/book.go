@@ -76,6 +76,12 @@ const (
 	feedEvents   = string(client.FeedOfEvents)
 )
 
+// The names of the stored counts; see db.Tx.Counted.
+const (
+	countForwards = "forwards" // rows of forwards
+	countOrders   = "orders/"  // followed by the state
+)
+
 // writeFeeds is Write for transactions that append to feeds, except claims. A node runs one of them at a time. A
 // stalled node therefore blocks the others with only one transaction, until the database ends its session.
 func (b *Book) writeFeeds(ctx context.Context, fn func(ctx context.Context, t *db.Tx) error) error {

@@ -3,6 +3,7 @@ package book
 import (
 	"cmp"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"runtime"
@@ -11,23 +12,12 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 	"countersign/merchant"
 )
 
 // inboxBatch is the most claims of one transaction. With more, the first would wait for the last.
 const inboxBatch = 128
-
-// inboxCall is one claim that waits for its transaction.
-type inboxCall struct {
-	ctx    context.Context // of its caller
-	entry  merchant.Entry  // without a Callback, only its blocks are remembered
-	result merchant.Claimed
-	err    error
-	done   chan struct{}
-}
-
-// gone reports whether the caller has given up.
-func (c *inboxCall) gone() bool { return c.ctx.Err() != nil }
 
 // Claim implements merchant.Inbox. If e.Lease is 0, the entry takes effect in the same transaction: a deposit is
 // appended to its feed, and a notice changes its order or appends an event. In the gateway, only type 2 takes a
@@ -149,115 +139,164 @@ func (b *Book) claimBatch(batch []*inboxCall) error {
 	return err
 }
 
-const (
-	lockInboxSQL = `
-SELECT seq, claims, settled, code, message, address, chain_name, symbol, amount, reply_user FROM inbox
-WHERE type = $1 AND id = $2 AND (type = 2 OR call_back_id = $3){lock}`
-
-	keepReplySQL = `
-UPDATE inbox SET settled = 1, lease_until = 0, code = $2, message = $3, address = $4, chain_name = $5, symbol = $6, amount = $7, ended = $8,
-	reply_user = $9
-WHERE seq = $1 AND settled = 0`
-
-	endReplySQL = `
-UPDATE inbox SET code = $2, message = $3, address = '', chain_name = '', symbol = '', amount = '', reply_user = ''
-WHERE type = 2 AND id = $1 AND settled = 1`
-
-	endLeaseSQL = `UPDATE inbox SET lease_until = 0 WHERE seq = $1 AND claims = $2 AND settled = 0`
-)
-
-// Settle implements merchant.Inbox.
-func (b *Book) Settle(ctx context.Context, s merchant.Settlement) (stands merchant.Reply, err error) {
-	if err := db.CheckText("message", s.Reply.Message); err != nil {
-		return merchant.Reply{}, fmt.Errorf("inbox: %w", err)
+func (in *inboxTx) run(ctx context.Context) error {
+	last, err := db.LockFeed(ctx, in.t, inboxFeed)
+	if err != nil {
+		return err
 	}
-	if db.CheckText("id", s.ID) != nil {
-		return merchant.Reply{}, merchant.ErrNotClaimed
+	in.last = last
+	// The wait for the lock may have been long. A claim whose caller has given up must not take a lease.
+	in.calls = slices.DeleteFunc(slices.Clone(in.calls), (*inboxCall).gone)
+	in.results, in.leased = make([]merchant.Claimed, len(in.calls)), make([]*int64, len(in.calls))
+	in.rows, in.transfers, in.ledger = map[inboxKey]*inboxRow{}, map[string][]sameIndex{}, ledger{}
+	in.blocks = map[merchant.BlockDigest]merchant.SeenBlock{}
+	in.epochs, in.booked = nil, bookedBefore{}
+	if err := in.read(ctx); err != nil {
+		return err
 	}
-	err = b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		var o Order
-		if s.Type == countersign.TypeRequestWithdraw { // locked before the inbox, as claims do
-			if o, err = findOrder(ctx, t, lockOrderSQL, s.ID); err != nil && !isNotFound(err) {
+	in.restored = in.epochs.Last().Open()
+	for i, c := range in.calls {
+		e := &c.entry
+		if e.Callback == nil {
+			if e.Judge(in.blocks, false, false) == merchant.FindingNone {
+				in.remember(e)
+			}
+			continue
+		}
+		row := in.rows[keyOfEntry(e)]
+		finding := e.Judge(in.blocks, row != nil, row != nil && row.settled)
+		if finding == merchant.FindingSpliced {
+			in.results[i] = merchant.Claimed{State: merchant.StateSpliced}
+			continue
+		}
+		row = in.claim(i, e, finding == merchant.FindingSuspect)
+		in.remember(e)
+		switch in.results[i].State {
+		case merchant.StateTaken:
+			if err := in.effect(ctx, e, row); err != nil {
+				return err
+			}
+		case merchant.StateOtherContent: // refused, but if money left again, it counts
+			if c, is := e.Callback.(*countersign.WithdrawalDone); is {
+				if err := in.takeExecution(ctx, e, c); err != nil {
+					return err
+				}
+			}
+		}
+		if r := &in.results[i]; r.State == merchant.StateSettled && confirms(e.Callback.CallbackType(), r.Reply) {
+			if err := in.judgeAgain(ctx, e, row, r); err != nil {
 				return err
 			}
 		}
-		stands = s.Reply
-		var seq, claims, settled int64
-		var kept merchant.Reply
-		var details [4]string
-		found, err := db.One(ctx, t, lockInboxSQL, []any{int64(s.Type), s.ID, s.Order}, &seq, &claims, &settled, &kept.Code,
-			&kept.Message, &details[0], &details[1], &details[2], &details[3], &kept.TenantUserID)
-		switch {
-		case err != nil:
-			return err
-		case !found:
-			return merchant.ErrNotClaimed
-		}
-		final := s.Final
-		if settled != 0 {
-			kept.Details, err = keptDetails(details)
-			stands = kept
-		}
-		ended := false
-		if err == nil && confirms(s.Type, stands) {
-			var holds bool
-			stands, holds = standing(o, stands)
-			final = final && holds
-			if ended = holds && !confirms(s.Type, stands); ended {
-				l := ledger{}
-				l.alarm(client.AlarmEndedAgain, s.ID, db.MillisOf(s.At))
-				err = l.write(ctx, t)
-			}
-		}
-		switch {
-		case err != nil:
-			return err
-		case settled != 0 && ended:
-			_, err = t.Exec(ctx, endReplySQL, s.ID, int64(stands.Code), stands.Message)
-		case settled != 0:
-		case final:
-			d := stands.Details
-			_, err = t.Exec(ctx, keepReplySQL, seq, int64(stands.Code), stands.Message,
-				d.Address, d.ChainName, d.Symbol, d.Amount.String(), int64(db.MillisOf(s.At)), stands.TenantUserID)
-		default:
-			_, err = t.Exec(ctx, endLeaseSQL, seq, s.Claim)
-		}
+	}
+	statements := append(insertInbox.Statements(in.fresh, nil), in.updates...)
+	statements = append(statements, insertBlocks.Statements(in.seen, nil)...)
+	if in.last != last { // repetitions write nothing
+		statements = append(statements, db.EndFeed(inboxFeed, in.last))
+	}
+	if err := in.t.Batch(ctx, statements); err != nil {
 		return err
-	})
-	switch {
-	case errors.Is(err, merchant.ErrNotClaimed):
-		return merchant.Reply{}, err
-	case err != nil:
-		return merchant.Reply{}, fmt.Errorf("inbox: %w", err)
 	}
-	return stands, nil
+	for i, n := range in.leased {
+		if n != nil && *n == 0 {
+			// The entry was settled meanwhile. Settling does not take this transaction's lock and may happen after
+			// the lease has ended. The caller asks again and gets the settled state.
+			in.results[i] = merchant.Claimed{State: merchant.StateBusy, Seq: in.results[i].Seq,
+				PossibleDuplicate: in.results[i].PossibleDuplicate}
+		}
+	}
+	if err := journal.AddCount(ctx, in.t, journal.CallbacksTaken, in.addedAt, in.added); err != nil {
+		return err
+	}
+	return in.ledger.write(ctx, in.t)
 }
 
-func confirms(typ countersign.Type, r merchant.Reply) bool {
-	return typ == countersign.TypeRequestWithdraw && r.Code == countersign.CodeAccepted
+const (
+	insertInboxSQL = `
+INSERT INTO inbox (seq, type, id, tenant_user_id, call_back_id, content, transfer, payment, tx_index, duplicate, suspect, claims, lease_until, settled,
+	created, ended)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`
+
+	readInboxSQL = `
+SELECT i.id, i.call_back_id, i.seq, i.content, i.tx_index, i.duplicate, i.suspect, i.settled, i.claims, i.lease_until, i.code, i.message, i.address, i.chain_name, i.symbol, i.amount,
+	i.reply_user, i.created
+FROM {list}$1{as w} CROSS JOIN {inner}inbox i WHERE i.type = $2 AND i.id = w.value{alone}`
+
+	readTransfersSQL = `
+SELECT i.transfer, i.tx_index, MIN(i.seq), MAX(i.seq)
+FROM {list}$1{as w} CROSS JOIN {inner}inbox i WHERE i.transfer IS NOT NULL AND i.transfer = w.value{alone}
+GROUP BY i.transfer, i.tx_index`
+
+	readPaymentsSQL = `
+SELECT i.payment, -1, MIN(i.seq), MAX(i.seq)
+FROM {list}$1{as w} CROSS JOIN {inner}inbox i WHERE i.payment IS NOT NULL AND i.payment = w.value{alone}
+GROUP BY i.payment`
+)
+
+var insertInbox = db.NewInsert(insertInboxSQL, insertSizes...)
+
+// read reads the known entries, blocks and transfers.
+func (in *inboxTx) read(ctx context.Context) error {
+	ids := map[countersign.Type][]string{}
+	var transfers, payments, blocks []string
+	for _, c := range in.calls {
+		if c.entry.Callback != nil {
+			typ := c.entry.Callback.CallbackType()
+			ids[typ] = append(ids[typ], c.entry.ID)
+		}
+		if t := keyOf(c.entry.Transfer); t != "" {
+			transfers, payments = append(transfers, t), append(payments, keyOf(c.entry.Payment))
+		}
+		for _, block := range c.entry.Blocks.All() {
+			blocks = append(blocks, hex.EncodeToString(block.Digest[:]))
+		}
+	}
+	d := in.b.Dialect()
+	var statements []db.Statement
+	for typ, list := range ids {
+		statements = append(statements, db.Statement{SQL: readInboxSQL, Args: []any{d.List(list), int64(typ)},
+			Row: func(r db.Rows) error {
+				key, row, err := scanInboxRow(r, typ)
+				in.rows[key] = row
+				return err
+			}})
+	}
+	if len(transfers) > 0 {
+		scan := func(r db.Rows) error {
+			var key string
+			var of sameIndex
+			err := r.Scan(&key, &of.index, &of.first, &of.last)
+			in.transfers[key] = append(in.transfers[key], of)
+			return err
+		}
+		statements = append(statements, db.Statement{SQL: readTransfersSQL, Args: []any{d.List(transfers)}, Row: scan},
+			db.Statement{SQL: readPaymentsSQL, Args: []any{d.List(payments)}, Row: scan})
+	}
+	if len(blocks) > 0 {
+		statements = append(statements, db.Statement{SQL: readBlocksSQL, Args: []any{d.List(blocks)}, Row: in.scanBlock})
+	}
+	return in.t.Batch(ctx, append(statements, in.readRestored(ids, transfers, payments)...))
 }
 
-// standing checks a confirmation again. o is its order, locked, or the zero Order if there is none. r stands while
-// the order is confirmed. If nobody has checked the order since a restore, the service must ask again. Any other
-// order has ended for good (PROTOCOL.md, I1).
-func standing(o Order, r merchant.Reply) (stands merchant.Reply, final bool) {
-	code := countersign.CodeOrderCancelled
-	switch {
-	case o.Restored:
-		code = countersign.CodeNotKnownYet
-	case o.State == client.OrderConfirmed:
-		return r, true
+func scanInboxRow(r db.Rows, typ countersign.Type) (key inboxKey, _ *inboxRow, err error) {
+	key.typ = typ
+	var row inboxRow
+	var content []byte
+	var duplicate, suspect, settled int64
+	var d [4]string
+	err = r.Scan(&key.id, &key.order, &row.seq, &content, &row.txIndex, &duplicate, &suspect, &settled, &row.claims,
+		&row.leaseUntil, &row.reply.Code, &row.reply.Message, &d[0], &d[1], &d[2], &d[3], &row.reply.TenantUserID,
+		&row.created)
+	if err != nil {
+		return key, nil, err
 	}
-	return merchant.Reply{Code: code, Message: code.Message()}, code == countersign.CodeOrderCancelled
-}
-
-// keptDetails returns the details in four texts. It returns the zero Details if all are empty.
-func keptDetails(text [4]string) (countersign.Details, error) {
-	if text == [4]string{} {
-		return countersign.Details{}, nil
+	if typ == countersign.TypeRequestWithdraw {
+		key.order = "" // its id is the callBackId
 	}
-	amount, err := countersign.ParseAmount(text[3])
-	return countersign.Details{Address: text[0], ChainName: text[1], Symbol: text[2], Amount: amount}, err
+	copy(row.content[:], content)
+	row.duplicate, row.suspect, row.settled = duplicate != 0, suspect != 0, settled != 0
+	row.reply.Details, err = keptDetails(d)
+	return key, &row, err
 }
 
 const inboxColumns = `seq, type, id, tenant_user_id, call_back_id, duplicate, suspect, settled, created, ended, code, message`

@@ -147,22 +147,11 @@ func (l *ledger) write(ctx context.Context, t *db.Tx) error {
 	return nil
 }
 
-// The names of the stored counts; see db.Tx.Counted.
-const (
-	countForwards = "forwards" // rows of forwards
-	countOrders   = "orders/"  // followed by the state
-)
-
-// countMoved moves an order in the counts from one state to another. An empty from means a new order.
-func countMoved(ctx context.Context, t *db.Tx, from, to client.OrderState) error {
-	if from == to {
-		return nil
+func bit(b bool) int64 {
+	if b {
+		return 1
 	}
-	list := t.Counted(nil, countOrders+string(to), 1)
-	if from != "" {
-		list = t.Counted(list, countOrders+string(from), -1)
-	}
-	return t.Batch(ctx, list)
+	return 0
 }
 
 // records adds a record for each event.

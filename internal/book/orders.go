@@ -105,6 +105,18 @@ func insertOrder(ctx context.Context, t *db.Tx, o Order) (bool, error) {
 	return true, countMoved(ctx, t, "", o.State)
 }
 
+// countMoved moves an order in the counts from one state to another. An empty from means a new order.
+func countMoved(ctx context.Context, t *db.Tx, from, to client.OrderState) error {
+	if from == to {
+		return nil
+	}
+	list := t.Counted(nil, countOrders+string(to), 1)
+	if from != "" {
+		list = t.Counted(list, countOrders+string(from), -1)
+	}
+	return t.Batch(ctx, list)
+}
+
 // AddOrder stores an order in the state open. For a known order with the same content it returns that order in its
 // present state, with duplicate true. It returns a *ConflictError if the callBackId has other content, or if the
 // service asked for the order earlier: the answer that it is unknown stands.

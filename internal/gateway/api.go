@@ -2,11 +2,10 @@ package gateway
 
 import (
 	"context"
-	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 
-	"countersign/client"
 	"countersign/internal/api"
 	"countersign/internal/book"
 	"countersign/internal/db"
@@ -27,29 +26,6 @@ type server struct {
 	mux     *http.ServeMux
 }
 
-func newAPI(b *book.Book, c Config, retry func(context.Context, []byte, bool) merchant.Retried) (*server, error) {
-	a := &server{c: c, book: b, lists: book.New(b.DB.ForLists(), book.Config{}), retry: retry}
-	var err error
-	if a.changes, err = api.NewChanges(api.ChangesConfig{DB: b.DB, Approvals: c.ChangeApprovals, OIDC: c.OIDC,
-		Roles: client.Role("").AtGateway(), Now: c.Now, Log: c.Log}); err != nil {
-		return nil, err
-	}
-	a.changes.TellOfWaiting = func(ctx context.Context, now db.Millis) error {
-		return a.tasks().TellOfWaiting(ctx, a.book.DB, now)
-	}
-	a.base, err = api.New(api.Config{
-		Process: c.Process, Self: "the gateway", Title: title, Description: description, TokenDescription: tokenUse,
-		Tags:   tags,
-		Tokens: a.changes.Tokens(), MaxBody: maxBody,
-		Words: api.GatewayWords(),
-	}, a.table())
-	if err != nil {
-		return nil, fmt.Errorf("gateway: %w", err)
-	}
-	a.mux = a.base.Mux()
-	return a, nil
-}
-
 // callTimeout bounds a call of the API, not counting the wait that it asks for. A database that does not answer then
 // causes an error.
 const callTimeout = 15 * time.Second
@@ -67,114 +43,10 @@ func (a *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (a *server) stop() { a.base.Stop() }
 
-const (
-	title       = "countersign gateway API"
-	description = "The merchant's end: orders to be confirmed, deposits that were taken, and what happened to both. " +
-		"Errors are problem details (RFC 9457) that name the member at fault. " + api.Notation
-	tokenUse = "a token of this gateway; its role must be one of the operation's x-roles"
-)
-
-var tags = map[string]string{
-	"orders":     "Withdrawals that the merchant orders before the service asks for them",
-	"deposits":   "The feed of deposits that the service reported",
-	"addresses":  "What the service reported of users' deposit addresses; one that replaces another awaits a person",
-	"events":     "The feed of what happened to orders, addresses and held deposits",
-	"cursors":    "How far readers have acknowledged the feeds",
-	"forwarding": "How far the feeds were forwarded to the application",
-	"policy":     "What decides on orders",
-	"callbacks":  "The inbox: the callbacks of the service",
-	"refused":    "Callbacks that were refused although they opened or came with the right API key",
-}
-
-// route is one row of the table of routes.
-type route api.Route
-
-const (
-	get  = http.MethodGet
-	post = http.MethodPost
-	put  = http.MethodPut
-)
-
-// routes returns the routes that only the gateway has.
-func (a *server) routes() []route {
-	addOrder := api.Handle(a.addOrder)
-	addOrder.AlsoStatus = http.StatusOK
-	return []route{
-		{post, "/v1/orders", "addOrder", api.Apps, api.Whole, 201, addOrder,
-			"Order a withdrawal; repeating an order answers 200", []int{409}},
-		{get, "/v1/orders", "orders", api.MoneyReaders, api.Whole, 200, api.Rows(a.orders),
-			"List orders, the newest first", nil},
-		{get, "/v1/orders/{callBackId}", "order", api.MoneyReaders, api.Whole, 200, api.Handle(a.order),
-			"Show one order", nil},
-		{get, "/v1/orders/{callBackId}/ruling", "orderRuling", api.Readers, api.Whole, 200, api.Handle(a.orderRuling),
-			"Say what the policy decides on an order now, and since when the service has asked", nil},
-		{post, "/v1/orders/{callBackId}/cancel", "cancelOrder", api.Apps, api.Whole, 200, api.Handle(a.cancelOrder),
-			"Cancel an order that is not confirmed yet", []int{409}},
-
-		{get, "/v1/deposits", "deposits", api.MoneyReaders, api.Whole, 200, api.Handle(a.deposits),
-			"Read the feed of deposits as they were taken, in order and without gaps; after a restore numbers go on much higher",
-			[]int{409, 410}},
-		{get, "/v1/deposits/search", "searchDeposits", api.MoneyReaders, api.Whole, 200, api.Rows(a.lists.SearchDeposits),
-			"List deposits as they are now, the newest first", nil},
-		{get, "/v1/deposits/{seq}", "deposit", api.MoneyReaders, api.Whole, 200, api.Find(a.lists.Deposit),
-			"Show one deposit as it is now", []int{410}},
-
-		{get, "/v1/addresses", "addresses", api.MoneyReaders, api.Whole, 200, api.Rows(a.lists.Addresses),
-			"List what the service reported of users' deposit addresses, the newest first", nil},
-		{get, "/v1/addresses/{seq}", "address", api.MoneyReaders, api.Whole, 200, api.Find(a.lists.Address),
-			"Show one address", nil},
-
-		{get, "/v1/events", "events", api.MoneyReaders, api.Whole, 200, api.Handle(a.events),
-			"Read the feed of what happened to orders, addresses and held deposits, in order and without gaps; after a restore numbers go on much higher", []int{409}},
-		{get, "/v1/cursors/{name}", "cursor", api.MoneyReaders, api.Whole, 200, api.Handle(a.cursor),
-			"Show how far a reader has acknowledged the feeds", nil},
-		{put, "/v1/cursors/{name}", "moveCursor", api.Apps, api.Whole, 200, api.Handle(a.moveCursor),
-			"Acknowledge the feeds; a cursor never goes back", []int{409}},
-
-		{get, "/v1/forwarding", "forwarding", api.Readers, api.Whole, 200, api.Handle(a.forwarding),
-			"Show how far the feeds were forwarded to the application, and which entries were sent in vain", nil},
-		{post, "/v1/forwarding/retry", "retryForwards", api.Operators, api.Whole, 200, api.Handle(a.retryForwards),
-			"Send all entries again now that were sent in vain", nil},
-
-		{get, "/v1/policy", "policy", api.Readers, api.Whole, 200, api.Handle(a.policy),
-			"Show the policy that orders are decided by", nil},
-		{post, "/v1/policy/try", "tryPolicy", api.Readers, api.Whole, 200, api.Handle(a.tryPolicy),
-			"Say what the policy would decide on an order; nothing is kept", nil},
-
-		{get, "/v1/callbacks", "callbacks", api.Readers, api.Whole, 200, api.Rows(a.lists.Entries),
-			"List the inbox, the newest first", nil},
-		{get, "/v1/refused", "refused", api.Readers, api.Whole, 200, api.Rows(a.lists.RefusedList),
-			"List callbacks that were refused although they opened or came with the right API key, the newest first", nil},
-		{get, "/v1/refused/{id}", "refusedCallback", api.Readers, api.Whole, 200, api.Handle(a.refusedCallback),
-			"Show one refused callback; to who may retry it, with its body and an explanation", nil},
-		{get, "/v1/refused/learned", "learned", api.Readers, api.Whole, 200, api.Handle(a.learned),
-			"Say what the open callbacks show together that came while the gateway learned, and which settings fit", nil},
-
-		{get, "/v1/stats", "stats", api.Readers, api.Whole, 200, api.Handle(a.stats), "Count what the gateway holds", nil},
+func seqOf(about string) (int64, error) {
+	n, err := strconv.ParseInt(about, 10, 64)
+	if err != nil || n <= 0 {
+		return 0, db.ErrNotFound
 	}
-}
-
-// table returns all routes except /metrics, which is not JSON.
-func (a *server) table() (rows []api.Route) {
-	for _, r := range a.routes() {
-		rows = append(rows, api.Route(r))
-	}
-	rows = append(rows, a.tasks().Routes()...)
-	return api.AtEnd(client.Role("").AtGateway(), append(rows, api.Common{
-		Process: a.c.Process, End: "the gateway", Ack: api.Approvers,
-		Rows: a.book.DB, Lists: a.lists.DB,
-		Changes: a.changes,
-		Search:  func(c *api.Call, text string) ([]client.Found, error) { return a.lists.Search(c.R.Context(), text) },
-	}.Routes()...))
-}
-
-// Operations returns the operations of the gateway's API. It starts nothing.
-func Operations() []api.Operation {
-	return api.Operations((&server{book: new(book.Book), lists: new(book.Book)}).table())
-}
-
-// readerFeed is a part of a feed that has cursors.
-type readerFeed struct {
-	api.Feed
-	Reader string `query:"reader" doc:"in place of after: start after this reader's cursor, at most 100 bytes"`
+	return n, nil
 }

@@ -9,6 +9,12 @@ import (
 	"countersign/internal/db"
 )
 
+// readerFeed is a part of a feed that has cursors.
+type readerFeed struct {
+	api.Feed
+	Reader string `query:"reader" doc:"in place of after: start after this reader's cursor, at most 100 bytes"`
+}
+
 // part reads a part of a feed. It starts after the given number, or after the one that a reader's cursor has
 // acknowledged.
 func part[T any](a *server, c *api.Call, q readerFeed, feed client.FeedName, topic db.Topic, seq func(T) int64,

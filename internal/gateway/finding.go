@@ -27,6 +27,11 @@ type CallbackReader struct {
 	Field   string // see merchant.Profile.BodyField
 }
 
+// reader returns a reader of the provider's callbacks with the settings that the gateway was started with.
+func (c *Config) reader() CallbackReader {
+	return CallbackReader{Key: c.Callbacks.Key, Padding: c.Callbacks.Padding, Field: c.Callbacks.Profile.BodyField}
+}
+
 // Finding is what one callback shows: its body, in the form, the padding and the field in which it opens, if any, and
 // what requestFacts kept of the request.
 type Finding struct {

@@ -18,19 +18,6 @@ import (
 	"countersign/internal/web"
 )
 
-// Forwarding says where deposits and events are posted for the merchant's application, with the headers of Standard
-// Webhooks. Every entry is posted until it is answered with status 2xx. Entries may come more than once and in any
-// order: webhook-id is the same in all attempts of an entry, and seq orders the entries.
-type Forwarding struct {
-	// URL is https, or http to a loopback address. Private networks are allowed. Empty: nothing is forwarded.
-	URL string
-	// Secret signs. Required with URL; see web.ParseSecret.
-	Secret web.Secret
-	// OnlyNew makes the first start begin with the next new entry of each feed, not with the first one. Later starts go
-	// on where forwarding stopped and ignore it.
-	OnlyNew bool
-}
-
 const (
 	forwardTimeout = 10 * time.Second              // of one attempt
 	forwardAtOnce  = 8                             // attempts of this process

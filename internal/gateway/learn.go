@@ -23,11 +23,6 @@ import (
 	"countersign/merchant"
 )
 
-// reader returns a reader of the provider's callbacks with the settings that the gateway was started with.
-func (c *Config) reader() CallbackReader {
-	return CallbackReader{Key: c.Callbacks.Key, Padding: c.Callbacks.Padding, Field: c.Callbacks.Profile.BodyField}
-}
-
 // learnMessage is the message to the provider.
 const learnMessage = "learning: nothing was booked; send it again later"
 

@@ -32,14 +32,6 @@ func (a *server) stopped(ctx context.Context) (string, error) {
 	return "the gateway was restored from a backup and is not reconciled: nothing is decided until it is (countersign reconcile --gateway)", nil
 }
 
-func seqOf(about string) (int64, error) {
-	n, err := strconv.ParseInt(about, 10, 64)
-	if err != nil || n <= 0 {
-		return 0, db.ErrNotFound
-	}
-	return n, nil
-}
-
 // bySeq adapts read, which takes a number, to a task's subject.
 func bySeq[T any](read func(context.Context, int64) (T, error)) func(context.Context, string) (T, error) {
 	return func(ctx context.Context, about string) (v T, err error) {

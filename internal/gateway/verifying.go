@@ -21,19 +21,6 @@ import (
 	"countersign/merchant"
 )
 
-// Verifying configures the merchant's own check of deposits. A deposit counts only after the check said yes;
-// docs/merchant/verify.md describes the question and the answer.
-type Verifying struct {
-	// URL is http or https; private networks are allowed. Empty: deposits are taken as the service reports them.
-	URL string
-	// Secret signs the questions. Required with URL; see web.ParseSecret.
-	Secret web.Secret
-	// Timeout bounds one question. Zero: 30 s.
-	Timeout time.Duration
-	// For is how long an unverified deposit is held. Zero: 24 h.
-	For time.Duration
-}
-
 // verifyLimit bounds an answer, in bytes.
 const verifyLimit = 4 << 10
 

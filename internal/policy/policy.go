@@ -98,11 +98,6 @@ func (r Ruling) Why() string {
 	return r.Rule + ": " + r.Reason
 }
 
-// ExactOrders returns the policy without a file: it allows every order of the book that the request names correctly.
-func ExactOrders() *Rules {
-	return &Rules{otherwise: Ruling{Effect: Allow, Reason: "exact order"}}
-}
-
 // problem returns why r cannot be decided, or "". The caller has checked the same before, but a policy must not depend
 // on that.
 func (r *Request) problem(decimals int) string {
@@ -165,18 +160,4 @@ func ParseOrder(b []byte) (o client.Order, err error) {
 		return o, errors.New("more follows the object")
 	}
 	return o, nil
-}
-
-// Try decides on an order at now, or at the present time if now is zero. spent is what was confirmed before, in the
-// window of every limit. An order without a time counts as created now. trace gets every rule and limit that was
-// evaluated.
-func (p *Rules) Try(o client.Order, now time.Time, spent countersign.Amount, trace func(Step)) (Ruling, error) {
-	if now.IsZero() {
-		now = time.Now().Truncate(time.Millisecond)
-	}
-	if o.Created == 0 {
-		o.Created = client.TimeOf(now)
-	}
-	return p.Decide(context.Background(), Request{Order: o, Now: now, Trace: trace,
-		Spent: func(context.Context, string, string, time.Time) (countersign.Sum, error) { return spent.Sum(), nil }})
 }

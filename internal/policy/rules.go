@@ -50,6 +50,11 @@ type limit struct {
 	max       countersign.Amount
 }
 
+// ExactOrders returns the policy without a file: it allows every order of the book that the request names correctly.
+func ExactOrders() *Rules {
+	return &Rules{otherwise: Ruling{Effect: Allow, Reason: "exact order"}}
+}
+
 // MayAsk reports whether a Ruling may be Ask. The service must then be able to ask again.
 func (p *Rules) MayAsk() bool {
 	return p.otherwise.Effect == Ask || slices.ContainsFunc(p.rules, func(r rule) bool { return r.effect == Ask }) ||
@@ -76,6 +81,20 @@ func (p *Rules) Decide(ctx context.Context, r Request) (Ruling, error) {
 		return ruling, nil
 	}
 	return p.byLimits(ctx, &r, ruling)
+}
+
+// Try decides on an order at now, or at the present time if now is zero. spent is what was confirmed before, in the
+// window of every limit. An order without a time counts as created now. trace gets every rule and limit that was
+// evaluated.
+func (p *Rules) Try(o client.Order, now time.Time, spent countersign.Amount, trace func(Step)) (Ruling, error) {
+	if now.IsZero() {
+		now = time.Now().Truncate(time.Millisecond)
+	}
+	if o.Created == 0 {
+		o.Created = client.TimeOf(now)
+	}
+	return p.Decide(context.Background(), Request{Order: o, Now: now, Trace: trace,
+		Spent: func(context.Context, string, string, time.Time) (countersign.Sum, error) { return spent.Sum(), nil }})
 }
 
 // Source returns the text of the file for people, or "" if there is no file.

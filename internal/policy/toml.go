@@ -29,6 +29,30 @@ const (
 	maxApprovals    = 10 // persons
 )
 
+// ErrFile is wrapped by every error of Parse.
+var ErrFile = errors.New("policy file")
+
+// Error says where and why a policy file is wrong.
+type Error struct {
+	Where   string // such as `rule 3 "large"`, with the key; empty: the file itself
+	Line    int    // of a text that is not TOML, from 1; 0: not known
+	Problem string // what is wrong, and what to write
+}
+
+func (e *Error) Error() string {
+	text := ErrFile.Error()
+	if e.Line > 0 {
+		text += fmt.Sprintf(": line %d", e.Line)
+	}
+	if e.Where != "" {
+		text += ": " + e.Where
+	}
+	return text + ": " + e.Problem
+}
+
+// Unwrap makes errors.Is(err, ErrFile) true.
+func (e *Error) Unwrap() error { return ErrFile }
+
 // readTOML returns the tables of a file. Keys are case-sensitive: "Effect" is not "effect".
 func readTOML(file []byte) map[string]any {
 	switch {
@@ -75,23 +99,6 @@ func (s section) fail(key, format string, args ...any) {
 		where += ": "
 	}
 	panic(&Error{Where: where + cut(key, 40), Problem: fmt.Sprintf(format, args...)})
-}
-
-// known refuses every key that is neither one of keys nor, in a rule or limit, of a condition: a misspelt "above" must
-// not leave a limit at its default.
-func (s section) known(keys ...string) {
-	if strings.HasPrefix(s.head, "[[") {
-		keys = append(keys, conditionKeys...)
-	}
-	if s.has("when") {
-		s.fail("when", oldForm)
-	}
-	for _, k := range s.keys() {
-		if !slices.Contains(keys, k) {
-			slices.Sort(keys)
-			s.fail(k, "is not a key here; the keys are %s", strings.Join(keys, ", "))
-		}
-	}
 }
 
 func (s section) needs(keys ...string) {

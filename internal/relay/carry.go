@@ -11,23 +11,6 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Row is a row of countersign_outbox.
-type Row struct {
-	ID       int64
-	Version  string // of the row as it was read: the transaction that wrote it
-	Kind     string
-	Merchant string // empty: the body names no possible one
-	Body     []byte // nil: it is longer than maxBody
-	Length   int    // of the body, in bytes
-	Age      time.Duration
-
-	about *about // what a row about one withdrawal says; nil: it is of another kind
-}
-
-// maxBody is the longest body in bytes that is sent; the longest valid one is shorter. A thousand bodies of a quarter
-// of it fit into one request of the API.
-const maxBody = 16 << 10
-
 const (
 	// lockSQL lets one relay at a time work on the table, until its transaction ends. That ends at once if the relay
 	// dies, and after idleTime if it stands still.

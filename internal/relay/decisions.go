@@ -29,10 +29,6 @@ VALUES ($1, $2, $3, $4, $5, $6::json) ON CONFLICT (merchant, call_back_id) DO NO
 UPDATE countersign_decisions SET seq = $1, withdrawal = $4, body = $5::json WHERE merchant = $2 AND call_back_id = $3`
 )
 
-// ErrFeed means that the feed of decisions is not the one that was read before: the service was restored from a backup,
-// or is another one. No decision is written until a person has decided where to continue.
-var ErrFeed = errors.New("the feed of decisions is not the one that was read before")
-
 const (
 	followFor = 30 * time.Second // one call waits this long for a decision
 	page      = 500              // decisions of one call

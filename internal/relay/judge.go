@@ -2,7 +2,10 @@ package relay
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"countersign/client"
@@ -65,4 +68,14 @@ func problemOf(err error) *client.Problem {
 		return p
 	}
 	return nil
+}
+
+// itemProblem returns the problem of the i-th item as if the request had this item alone.
+func itemProblem(p *client.Problem, i int) *client.Problem {
+	q := *p
+	q.Faults = slices.Clone(p.Faults)
+	for n, f := range q.Faults {
+		q.Faults[n].Location = strings.Replace(f.Location, fmt.Sprintf("body[%d]", i), "body", 1)
+	}
+	return &q
 }

@@ -2,14 +2,13 @@ package relay
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"countersign/client"
 	"countersign/internal/strictjson"
@@ -43,6 +42,23 @@ func groupOf(kind string) string {
 	}
 	return kindOther
 }
+
+// Row is a row of countersign_outbox.
+type Row struct {
+	ID       int64
+	Version  string // of the row as it was read: the transaction that wrote it
+	Kind     string
+	Merchant string // empty: the body names no possible one
+	Body     []byte // nil: it is longer than maxBody
+	Length   int    // of the body, in bytes
+	Age      time.Duration
+
+	about *about // what a row about one withdrawal says; nil: it is of another kind
+}
+
+// maxBody is the longest body in bytes that is sent; the longest valid one is shorter. A thousand bodies of a quarter
+// of it fit into one request of the API.
+const maxBody = 16 << 10
 
 // about is what a row about one withdrawal says.
 type about struct {
@@ -136,15 +152,6 @@ INSERT INTO countersign_permits AS p (merchant, call_back_id, withdrawal, claim,
 ON CONFLICT (merchant, call_back_id) DO UPDATE SET withdrawal = excluded.withdrawal, claim = excluded.claim, permit = excluded.permit,
 	body = excluded.body, note = excluded.note, answer = excluded.answer, written = clock_timestamp() WHERE p.permit <> excluded.permit`
 
-// report sends a row of kind waiting or cancel; releases and outcomes are sent together.
-func (t *turn) report(ctx context.Context, row Row) error {
-	w, err := t.r.withdrawal(ctx, row)
-	if err == nil {
-		_, err = t.r.post(ctx, "/v1/withdrawals/"+url.PathEscape(w.ID)+"/"+row.Kind, row.about.rest)
-	}
-	return err
-}
-
 // permitOf returns the permit that the service issued for a row.
 func permitOf(row Row, issued *client.Permit) (permit, error) {
 	var asked client.Claim
@@ -166,60 +173,5 @@ func permitOf(row Row, issued *client.Permit) (permit, error) {
 // errNoPermits is returned because a relay without --decisions does not write permits.
 var errNoPermits = errors.New("a row asks for a permit: run the relay with --decisions")
 
-// judgeReport is judge for a row about one withdrawal. It looks into a conflict: some end by themselves or by a person,
-// and some come from a node that is behind.
-func (t *turn) judgeReport(ctx context.Context, row Row, err error) verdict {
-	p := problemOf(err)
-	switch {
-	case p == missing:
-	case p == nil:
-		return judge(err)
-	case p.Status == http.StatusGone && p.Detail != "":
-		return verdict{result: refused, problem: p}
-	case p.Status == http.StatusNotFound: // its id was looked up just now
-		return verdict{result: hold}
-	case p.Status != http.StatusConflict || len(p.Faults) > 0:
-		return judge(err)
-	}
-	w, err := t.r.withdrawal(ctx, row)
-	switch {
-	case problemOf(err) == missing && p == missing:
-		return verdict{result: refused, problem: p}
-	case problemOf(err) != missing && judge(err).result == down:
-		return judge(err)
-	case err != nil || p == missing || w.Restored: // a person must first say what became of a restored one
-		return verdict{result: hold}
-	}
-	switch w.State {
-	case client.WithdrawalAwaiting: // not decided, or a node is behind: the core has the decision
-		return verdict{result: hold}
-	case client.WithdrawalConfirmed, client.WithdrawalReleased:
-		// The merchant is paused, the service frozen, a restore not reconciled, or a node behind.
-		if row.Kind != kindCancel {
-			return verdict{result: hold}
-		}
-	case client.WithdrawalExecuted, client.WithdrawalFailed:
-		if row.Kind == kindWaiting { // it was sent, or is past: a relay that died then has sent the outcome after it
-			return verdict{result: taken}
-		}
-	}
-	return verdict{result: refused, problem: p}
-}
-
 // missing is the error of a row whose withdrawal the service does not have.
 var missing = unsent(http.StatusNotFound, "body.callBackId", "names no withdrawal that the service has")
-
-// withdrawal returns the withdrawal that a row is about, as the service has it now.
-func (r *Relay) withdrawal(ctx context.Context, row Row) (client.Withdrawal, error) {
-	f := client.WithdrawalFilter{Merchant: row.Merchant, CallBackID: row.about.callBackID}
-	return ask(ctx, r, func(ctx context.Context, api *client.Service) (client.Withdrawal, error) {
-		page, err := api.Withdrawals(ctx, f, client.PageOptions{Limit: 1})
-		switch {
-		case err != nil:
-			return client.Withdrawal{}, err
-		case len(page.Items) == 0:
-			return client.Withdrawal{}, missing
-		}
-		return page.Items[0], nil
-	})
-}

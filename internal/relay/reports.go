@@ -5,8 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
-	"strings"
+	"net/url"
 	"sync"
 
 	"countersign/client"
@@ -20,60 +19,13 @@ const (
 	requests, callers = 4, 16
 )
 
-// sendByKey sends rows of the kinds that are not sent by sendMany: the first of each withdrawal or of a merchant's
-// addresses, then the second, and so on, so that their order is kept. Releases and outcomes go many in one request, the
-// others one by one.
-func (t *turn) sendByKey(ctx context.Context, list []Row) {
-	for len(list) > 0 && !t.over(ctx) {
-		first, seen := map[string][]Row{}, map[string]bool{} // by kind, and by key
-		var later []Row
-		for _, row := range list {
-			switch key := row.key(); {
-			case t.isHeld(row): // what is left goes with another turn
-			case seen[key]:
-				later = append(later, row)
-			default:
-				seen[key], first[row.Kind] = true, append(first[row.Kind], row)
-			}
-		}
-		list = later
-		t.sendFirst(ctx, first)
+// report sends a row of kind waiting or cancel; releases and outcomes are sent together.
+func (t *turn) report(ctx context.Context, row Row) error {
+	w, err := t.r.withdrawal(ctx, row)
+	if err == nil {
+		_, err = t.r.post(ctx, "/v1/withdrawals/"+url.PathEscape(w.ID)+"/"+row.Kind, row.about.rest)
 	}
-}
-
-// sendFirst sends rows of which no two have the same key.
-func (t *turn) sendFirst(ctx context.Context, byKind map[string][]Row) {
-	var several [][]Row
-	for _, kind := range []string{kindRelease, kindOutcome} {
-		for list := byKind[kind]; len(list) > 0; {
-			n := together(list, reportsTogether)
-			several, list = append(several, list[:n]), list[n:]
-		}
-	}
-	atOnce(requests, several, func(part []Row) {
-		if !t.over(ctx) {
-			t.sendTogether(ctx, part)
-		}
-	})
-	atOnce(callers, slices.Concat(byKind[kindAddress], byKind[kindWaiting], byKind[kindCancel]), func(row Row) {
-		if !t.over(ctx) {
-			t.sendOne(ctx, row)
-		}
-	})
-}
-
-// atOnce does something with each of list, with at most n at once.
-func atOnce[T any](n int, list []T, do func(T)) {
-	var all sync.WaitGroup
-	places := make(chan struct{}, n)
-	for _, one := range list {
-		places <- struct{}{}
-		all.Go(func() {
-			defer func() { <-places }()
-			do(one)
-		})
-	}
-	all.Wait()
+	return err
 }
 
 // reported notes the result of each row of a request. It looks into refused ones one by one.
@@ -104,6 +56,61 @@ func (t *turn) reported(ctx context.Context, list []Row, results []outcomeOfRow)
 		t.note([]Row{row}, v, why[row.ID])
 	})
 	t.note(took, verdict{result: taken}, nil)
+}
+
+// judgeReport is judge for a row about one withdrawal. It looks into a conflict: some end by themselves or by a person,
+// and some come from a node that is behind.
+func (t *turn) judgeReport(ctx context.Context, row Row, err error) verdict {
+	p := problemOf(err)
+	switch {
+	case p == missing:
+	case p == nil:
+		return judge(err)
+	case p.Status == http.StatusGone && p.Detail != "":
+		return verdict{result: refused, problem: p}
+	case p.Status == http.StatusNotFound: // its id was looked up just now
+		return verdict{result: hold}
+	case p.Status != http.StatusConflict || len(p.Faults) > 0:
+		return judge(err)
+	}
+	w, err := t.r.withdrawal(ctx, row)
+	switch {
+	case problemOf(err) == missing && p == missing:
+		return verdict{result: refused, problem: p}
+	case problemOf(err) != missing && judge(err).result == down:
+		return judge(err)
+	case err != nil || p == missing || w.Restored: // a person must first say what became of a restored one
+		return verdict{result: hold}
+	}
+	switch w.State {
+	case client.WithdrawalAwaiting: // not decided, or a node is behind: the core has the decision
+		return verdict{result: hold}
+	case client.WithdrawalConfirmed, client.WithdrawalReleased:
+		// The merchant is paused, the service frozen, a restore not reconciled, or a node behind.
+		if row.Kind != kindCancel {
+			return verdict{result: hold}
+		}
+	case client.WithdrawalExecuted, client.WithdrawalFailed:
+		if row.Kind == kindWaiting { // it was sent, or is past: a relay that died then has sent the outcome after it
+			return verdict{result: taken}
+		}
+	}
+	return verdict{result: refused, problem: p}
+}
+
+// withdrawal returns the withdrawal that a row is about, as the service has it now.
+func (r *Relay) withdrawal(ctx context.Context, row Row) (client.Withdrawal, error) {
+	f := client.WithdrawalFilter{Merchant: row.Merchant, CallBackID: row.about.callBackID}
+	return ask(ctx, r, func(ctx context.Context, api *client.Service) (client.Withdrawal, error) {
+		page, err := api.Withdrawals(ctx, f, client.PageOptions{Limit: 1})
+		switch {
+		case err != nil:
+			return client.Withdrawal{}, err
+		case len(page.Items) == 0:
+			return client.Withdrawal{}, missing
+		}
+		return page.Items[0], nil
+	})
 }
 
 // outcomeOfRow is the result of one row of several: a problem, or that it was taken.
@@ -151,12 +158,16 @@ func readResults(kind string, list []Row, out json.RawMessage) ([]outcomeOfRow, 
 	return results, nil
 }
 
-// itemProblem returns the problem of the i-th item as if the request had this item alone.
-func itemProblem(p *client.Problem, i int) *client.Problem {
-	q := *p
-	q.Faults = slices.Clone(p.Faults)
-	for n, f := range q.Faults {
-		q.Faults[n].Location = strings.Replace(f.Location, fmt.Sprintf("body[%d]", i), "body", 1)
+// atOnce does something with each of list, with at most n at once.
+func atOnce[T any](n int, list []T, do func(T)) {
+	var all sync.WaitGroup
+	places := make(chan struct{}, n)
+	for _, one := range list {
+		places <- struct{}{}
+		all.Go(func() {
+			defer func() { <-places }()
+			do(one)
+		})
 	}
-	return &q
+	all.Wait()
 }

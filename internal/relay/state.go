@@ -16,6 +16,10 @@ const (
 	partDecisions = "decisions" // the feed of decisions
 )
 
+// ErrFeed means that the feed of decisions is not the one that was read before: the service was restored from a backup,
+// or is another one. No decision is written until a person has decided where to continue.
+var ErrFeed = errors.New("the feed of decisions is not the one that was read before")
+
 // state is what works now.
 type state struct {
 	log    *slog.Logger

@@ -1,0 +1,140 @@
+package book
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"countersign"
+	"countersign/client"
+	"countersign/internal/db"
+	"countersign/merchant"
+)
+
+const (
+	lockInboxSQL = `
+SELECT seq, claims, settled, code, message, address, chain_name, symbol, amount, reply_user FROM inbox
+WHERE type = $1 AND id = $2 AND (type = 2 OR call_back_id = $3){lock}`
+
+	keepReplySQL = `
+UPDATE inbox SET settled = 1, lease_until = 0, code = $2, message = $3, address = $4, chain_name = $5, symbol = $6, amount = $7, ended = $8,
+	reply_user = $9
+WHERE seq = $1 AND settled = 0`
+
+	endReplySQL = `
+UPDATE inbox SET code = $2, message = $3, address = '', chain_name = '', symbol = '', amount = '', reply_user = ''
+WHERE type = 2 AND id = $1 AND settled = 1`
+
+	endLeaseSQL = `UPDATE inbox SET lease_until = 0 WHERE seq = $1 AND claims = $2 AND settled = 0`
+)
+
+// Settle implements merchant.Inbox.
+func (b *Book) Settle(ctx context.Context, s merchant.Settlement) (stands merchant.Reply, err error) {
+	if err := db.CheckText("message", s.Reply.Message); err != nil {
+		return merchant.Reply{}, fmt.Errorf("inbox: %w", err)
+	}
+	if db.CheckText("id", s.ID) != nil {
+		return merchant.Reply{}, merchant.ErrNotClaimed
+	}
+	err = b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		var o Order
+		if s.Type == countersign.TypeRequestWithdraw { // locked before the inbox, as claims do
+			if o, err = findOrder(ctx, t, lockOrderSQL, s.ID); err != nil && !isNotFound(err) {
+				return err
+			}
+		}
+		stands = s.Reply
+		var seq, claims, settled int64
+		var kept merchant.Reply
+		var details [4]string
+		found, err := db.One(ctx, t, lockInboxSQL, []any{int64(s.Type), s.ID, s.Order}, &seq, &claims, &settled, &kept.Code,
+			&kept.Message, &details[0], &details[1], &details[2], &details[3], &kept.TenantUserID)
+		switch {
+		case err != nil:
+			return err
+		case !found:
+			return merchant.ErrNotClaimed
+		}
+		final := s.Final
+		if settled != 0 {
+			kept.Details, err = keptDetails(details)
+			stands = kept
+		}
+		ended := false
+		if err == nil && confirms(s.Type, stands) {
+			var holds bool
+			stands, holds = standing(o, stands)
+			final = final && holds
+			if ended = holds && !confirms(s.Type, stands); ended {
+				l := ledger{}
+				l.alarm(client.AlarmEndedAgain, s.ID, db.MillisOf(s.At))
+				err = l.write(ctx, t)
+			}
+		}
+		switch {
+		case err != nil:
+			return err
+		case settled != 0 && ended:
+			_, err = t.Exec(ctx, endReplySQL, s.ID, int64(stands.Code), stands.Message)
+		case settled != 0:
+		case final:
+			d := stands.Details
+			_, err = t.Exec(ctx, keepReplySQL, seq, int64(stands.Code), stands.Message,
+				d.Address, d.ChainName, d.Symbol, d.Amount.String(), int64(db.MillisOf(s.At)), stands.TenantUserID)
+		default:
+			_, err = t.Exec(ctx, endLeaseSQL, seq, s.Claim)
+		}
+		return err
+	})
+	switch {
+	case errors.Is(err, merchant.ErrNotClaimed):
+		return merchant.Reply{}, err
+	case err != nil:
+		return merchant.Reply{}, fmt.Errorf("inbox: %w", err)
+	}
+	return stands, nil
+}
+
+// judgeAgain replaces the stored confirmation in r if its order is no longer confirmed. It stores the refusal
+// instead, so that the next answer to the question needs no further check.
+func (in *inboxTx) judgeAgain(ctx context.Context, e *merchant.Entry, row *inboxRow, r *merchant.Claimed) error {
+	o, err := findOrder(ctx, in.t, lockOrderSQL, e.ID)
+	if err != nil && !isNotFound(err) {
+		return err
+	}
+	var final bool
+	if r.Reply, final = standing(o, r.Reply); final && r.Reply.Code != countersign.CodeAccepted {
+		row.reply, r.Revoked = r.Reply, true
+		in.ledger.alarm(client.AlarmEndedAgain, e.ID, db.MillisOf(e.At))
+		in.updates = append(in.updates, db.Statement{SQL: endReplySQL,
+			Args: []any{e.ID, int64(r.Reply.Code), r.Reply.Message}})
+	}
+	return nil
+}
+
+func confirms(typ countersign.Type, r merchant.Reply) bool {
+	return typ == countersign.TypeRequestWithdraw && r.Code == countersign.CodeAccepted
+}
+
+// standing checks a confirmation again. o is its order, locked, or the zero Order if there is none. r stands while
+// the order is confirmed. If nobody has checked the order since a restore, the service must ask again. Any other
+// order has ended for good (PROTOCOL.md, I1).
+func standing(o Order, r merchant.Reply) (stands merchant.Reply, final bool) {
+	code := countersign.CodeOrderCancelled
+	switch {
+	case o.Restored:
+		code = countersign.CodeNotKnownYet
+	case o.State == client.OrderConfirmed:
+		return r, true
+	}
+	return merchant.Reply{Code: code, Message: code.Message()}, code == countersign.CodeOrderCancelled
+}
+
+// keptDetails returns the details in four texts. It returns the zero Details if all are empty.
+func keptDetails(text [4]string) (countersign.Details, error) {
+	if text == [4]string{} {
+		return countersign.Details{}, nil
+	}
+	amount, err := countersign.ParseAmount(text[3])
+	return countersign.Details{Address: text[0], ChainName: text[1], Symbol: text[2], Amount: amount}, err
+}
