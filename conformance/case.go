@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"fmt"
-	"slices"
 )
 
 // Case is one test of an endpoint, and the rule that it tests.
@@ -122,12 +121,6 @@ func (s *Summary) add(r Result) {
 	if r.Basis == ForMoney {
 		s.Money[r.Ending] = append(s.Money[r.Ending], r.Name)
 	}
-}
-
-// Cases returns all cases by number.
-func Cases() []Case {
-	return slices.Concat(depositCases(), repeatCases(), noticeCases(), withdrawalCases(), responseCases(), httpCases(),
-		sealingCases(), messageCases(), bindingCases(), otherCases(), restartCases(), linkCases())
 }
 
 // verdict is how a check ended that did not pass. fail and skip panic with it, so that a case can check one thing after

@@ -54,13 +54,6 @@ func restartAccepted(s *session) {
 	}
 }
 
-// credited compares the credits so far, if they can be seen.
-func (s *session) credited() {
-	if s.cfg.Effects != nil {
-		s.compare(s.effects)
-	}
-}
-
 // killAtWork kills the endpoint while it gets streams of deposits, each one after another. It returns those that were
 // accepted, and those without an answer.
 func (s *session) killAtWork() (accepted, open []message) {
@@ -163,15 +156,5 @@ func (s *session) awaitStart() {
 				"the endpoint does not answer a deposit %v after the restart", startWait)
 		}
 		s.exchanges = s.exchanges[:n]
-	}
-}
-
-// sleep reports whether d passed before ctx ended.
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
 	}
 }

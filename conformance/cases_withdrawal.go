@@ -44,12 +44,6 @@ func withdrawalCases() []Case {
 	}
 }
 
-func (s *session) knownOrder() *reply {
-	r := s.post("the known order", s.known())
-	s.confirmed(r)
-	return r
-}
-
 // details belong to no order.
 const details = `+address "0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a" & +chainName "ETH" & +symbol "USDT" & +amount "999999"`
 

@@ -1,22 +1,13 @@
 package conformance
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"net"
-	"net/http"
-	"net/netip"
-	"net/url"
-	"sync/atomic"
-	"syscall"
+	"strings"
 	"time"
 
 	"countersign"
-	"countersign/countersigntest"
 	"countersign/envelope"
-	"countersign/merchant"
 )
 
 var (
@@ -49,6 +40,25 @@ func (o Order) Details() (countersign.Details, error) {
 	}
 	d := countersign.Details{Address: o.Address, ChainName: o.ChainName, Symbol: o.Symbol, Amount: amount}
 	return d, d.Validate()
+}
+
+// Credit is one credit that the merchant's application booked for a deposit.
+type Credit struct {
+	TrackingID string
+	Amount     string // decimal, as the application keeps it
+}
+
+// ParseCredits reads one credit a line: the trackingId, and behind it the amount. Between the two is white space, a
+// comma or a |, as the shells of databases print columns. Other lines, such as a header, do no harm, since nobody asks
+// for what they name.
+func ParseCredits(text string) (credits []Credit) {
+	for line := range strings.Lines(text) {
+		f := strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" \t\r\n,|\"", r) })
+		if len(f) > 0 {
+			credits = append(credits, Credit{f[0], strings.Join(f[1:], " ")})
+		}
+	}
+	return credits
 }
 
 // Config says which endpoint is checked, and as which service.
@@ -131,106 +141,4 @@ type Config struct {
 
 	// Only chooses the cases. Nil: all.
 	Only func(Case) bool
-}
-
-// Checker plays the service. It runs the cases, one run at a time, or sends one callback at a time, right or with a
-// fault.
-type Checker struct {
-	cfg    Config
-	urls   [2]*url.URL // by lane
-	order  countersign.Details
-	client *http.Client
-	dialer *net.Dialer
-	raw    rawKey
-	fakes  *countersigntest.Service // makes the faults
-
-	prefix  string            // of every identifier
-	made    atomic.Int64      // numbers the samples, which differ from those of earlier runs
-	settled map[string]effect // by trackingId: what the cases that passed have seen
-}
-
-// New checks c and connects to nothing.
-func New(c Config) (*Checker, error) {
-	k := &Checker{cfg: c, dialer: newDialer(c.AllowPublic), prefix: "cs" + randomHex(5)}
-	k.made.Store(time.Now().UnixMilli())
-	for to, raw := range []string{countersign.LaneNotify: c.NotifyURL, countersign.LaneWithdraw: c.WithdrawURL} {
-		u, err := url.Parse(raw)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-			return nil, fmt.Errorf("%w: the %v URL is not an absolute http or https URL", ErrConfig, countersign.Lane(to))
-		}
-		k.urls[to] = u
-	}
-	k.cfg.ResponseKey = cmp.Or(c.ResponseKey, c.Key)
-	switch {
-	case c.Key == nil:
-		return nil, fmt.Errorf("%w: no key", ErrConfig)
-	case !k.cfg.ResponseKey.HasPrivate():
-		return nil, fmt.Errorf("%w: answers open with a private part only", ErrConfig)
-	case c.Padding == envelope.OAEP && c.Key.HasPrivate():
-		return nil, fmt.Errorf("%w: OAEP seals with the merchant's public part", ErrConfig)
-	case c.AnswerKey != nil && c.Sign == nil:
-		return nil, fmt.Errorf("%w: an endpoint signs only what answers a signed request: "+
-			"give the key that signs requests too", ErrConfig)
-	}
-	form := envelope.FormBare
-	if c.Field != "" && c.Field != merchant.DefaultBodyField {
-		form = envelope.FormField
-	}
-	var err error
-	if k.raw, err = newRawKey(c.Key); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
-	}
-	if o := c.Order; o != nil {
-		if k.order, err = o.Details(); err == nil && (o.CallBackID == "" || o.TenantUserID == "") {
-			err = errors.New("callBackId or tenantUserId is missing")
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%w: order: %w", ErrConfig, err)
-		}
-		k.cfg.User = cmp.Or(c.User, o.TenantUserID)
-	}
-	k.cfg.User = cmp.Or(k.cfg.User, "conformance-user")
-	k.cfg.Unbound = c.Unbound || c.Other
-	timeout := 15 * time.Second
-	if c.Other {
-		timeout = 40 * time.Second
-	}
-	k.cfg.Timeout = cmp.Or(c.Timeout, timeout)
-	k.cfg.SlowBody, k.cfg.EffectsWait = cmp.Or(c.SlowBody, 30*time.Second), cmp.Or(c.EffectsWait, 5*time.Second)
-	k.fakes, err = countersigntest.MakeService(countersigntest.ServiceConfig{Key: k.cfg.ResponseKey, RequestKey: c.Key,
-		Padding: c.Padding, ResponsePadding: c.ResponsePadding, Sign: c.Sign, Unbound: k.cfg.Unbound,
-		Form: form, Field: c.Field})
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
-	}
-	// As a service (PROTOCOL.md, HTTP): it follows no redirect, uses no proxy and asks for no compression.
-	k.client = &http.Client{
-		Transport: &http.Transport{
-			DialContext:         k.dialer.DialContext,
-			DisableCompression:  true,
-			MaxIdleConnsPerHost: 16,
-			IdleConnTimeout:     30 * time.Second,
-			TLSHandshakeTimeout: 10 * time.Second,
-		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	return k, nil
-}
-
-func newDialer(allowPublic bool) *net.Dialer {
-	dialer := &net.Dialer{Timeout: 10 * time.Second}
-	if !allowPublic {
-		// Checked when dialling, so that a second look-up cannot give another address.
-		dialer.Control = func(_, address string, _ syscall.RawConn) error {
-			ap, err := netip.ParseAddrPort(address)
-			if err != nil {
-				return err
-			}
-			if a := ap.Addr().Unmap(); !a.IsLoopback() && !a.IsPrivate() {
-				return ErrPublicAddress
-			}
-			return nil
-		}
-	}
-	return dialer
 }

@@ -7,28 +7,8 @@ import (
 	"math/big"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 )
-
-// Credit is one credit that the merchant's application booked for a deposit.
-type Credit struct {
-	TrackingID string
-	Amount     string // decimal, as the application keeps it
-}
-
-// ParseCredits reads one credit a line: the trackingId, and behind it the amount. Between the two is white space, a
-// comma or a |, as the shells of databases print columns. Other lines, such as a header, do no harm, since nobody asks
-// for what they name.
-func ParseCredits(text string) (credits []Credit) {
-	for line := range strings.Lines(text) {
-		f := strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" \t\r\n,|\"", r) })
-		if len(f) > 0 {
-			credits = append(credits, Credit{f[0], strings.Join(f[1:], " ")})
-		}
-	}
-	return credits
-}
 
 // decimal matches an exact amount as an application may print it, also Oracle's ".5" and Java's "1E-18". Its length
 // bounds the arithmetic.
@@ -41,12 +21,6 @@ func sameValue(a, b string) bool {
 	x, okX := new(big.Rat).SetString(a)
 	y, okY := new(big.Rat).SetString(b)
 	return okX && okY && x.Cmp(y) == 0
-}
-
-// effect is what must have become of one deposit.
-type effect struct {
-	times  int    // how often it was credited
-	amount string // of each time, as it was sent
 }
 
 // expect says how often the deposit of q must have been credited when the case ends.
@@ -70,6 +44,13 @@ func (s *session) expectNothing(q request) {
 	}
 }
 
+// credited compares the credits so far, if they can be seen.
+func (s *session) credited() {
+	if s.cfg.Effects != nil {
+		s.compare(s.effects)
+	}
+}
+
 // compare fails unless every deposit was credited as it must. It waits for credits that are
 // missing, since an application may book them after it answered.
 func (s *session) compare(want map[string]effect) {
@@ -84,6 +65,16 @@ func (s *session) compare(want map[string]effect) {
 			fail("Credit what you accept, in the transaction that records it. If credits come later than "+
 				s.cfg.EffectsWait.String()+" after the answer, give check that time (--effects-wait).", "%s", missing)
 		}
+	}
+}
+
+// sleep reports whether d passed before ctx ended.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
 	}
 }
 

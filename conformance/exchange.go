@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -88,21 +90,35 @@ func (s *session) attemptOf(what string, m message, plain []byte) request {
 	return q
 }
 
+// seal seals plain in full chunks. It skips the case if the key cannot carry the message.
+func (s *session) seal(plain []byte) []byte {
+	body, err := envelope.Seal(s.cfg.Key, s.cfg.Padding, plain)
+	if err != nil {
+		skip("the key cannot carry this message: %v", err)
+	}
+	return body
+}
+
 // inChunks returns q with other bytes, each chunk of them in blocks of its own.
 func (s *session) inChunks(q request, chunks ...[]byte) request {
 	q.Plaintext, q.Sealed = bytes.Join(chunks, nil), join(s.blocks(chunks...))
 	return q
 }
 
+// blocks returns the blocks of the chunks, each chunk in blocks of its own.
+func (s *session) blocks(chunks ...[]byte) (blocks [][]byte) {
+	for _, c := range chunks {
+		raw, err := base64.StdEncoding.AppendDecode(nil, s.seal(c))
+		if err != nil {
+			panic(err) // Seal writes standard Base64
+		}
+		blocks = slices.AppendSeq(blocks, slices.Chunk(raw, s.cfg.Key.Size()))
+	}
+	return blocks
+}
+
 // post makes an attempt of m.
 func (s *session) post(what string, m message) *reply { return s.send(s.attempt(what, m)) }
-
-// takes posts a deposit that must be accepted.
-func (s *session) takes(what string, m message) *reply {
-	r := s.post(what, m)
-	s.taken(r)
-	return r
-}
 
 // atOnce sends all requests at the same time.
 func (s *session) atOnce(requests []request) []*reply {
@@ -262,6 +278,11 @@ func (s *session) showResponse(r *reply) string {
 	}
 	message := s.show([]byte(text(r.response.Message)))
 	return fmt.Sprintf("{apiKey: %s, errCode: %d, message: %s, data: %s}", key, r.response.ErrCode, message, data)
+}
+
+// expectedKey reports whether the apiKey of r is the merchant's, if that is known.
+func (k *Checker) expectedKey(r *reply) bool {
+	return k.cfg.APIKey == "" || k.cfg.APIKey.Equal(r.response.APIKey)
 }
 
 // redact removes the secrets of the settings from a text of the endpoint.

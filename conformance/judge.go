@@ -12,6 +12,9 @@ import (
 	"countersign/envelope"
 )
 
+// check judges the response to what a case sent.
+type check = func(*session, *reply)
+
 // arrived fails if there was no response.
 func arrived(r *reply) {
 	if r.err != nil {
@@ -70,11 +73,6 @@ func (s *session) wellFormed(r *reply) {
 	}
 }
 
-// expectedKey reports whether the apiKey of r is the merchant's, if that is known.
-func (k *Checker) expectedKey(r *reply) bool {
-	return k.cfg.APIKey == "" || k.cfg.APIKey.Equal(r.response.APIKey)
-}
-
 // signedBy fails if r, the response to a signed request, is not signed by the key that must sign answers.
 func (s *session) signedBy(r *reply) {
 	if r.signErr != nil {
@@ -107,6 +105,13 @@ func (s *session) accepted(r *reply, t countersign.Type) {
 
 // taken checks that r accepts a deposit.
 func (s *session) taken(r *reply) { s.accepted(r, countersign.TypeDeposited) }
+
+// takes posts a deposit that must be accepted.
+func (s *session) takes(what string, m message) *reply {
+	r := s.post(what, m)
+	s.taken(r)
+	return r
+}
 
 // takenTwice is taken, and again for the same body.
 func (s *session) takenTwice(r *reply) {
@@ -248,6 +253,12 @@ func (s *session) confirmed(r *reply) {
 		fail("Return the details and the user of the order: amounts exact, addresses as they are.",
 			"%s: %s of the answer is not the order's", r.what, cmp.Or(differs, "tenantUserId"))
 	}
+}
+
+func (s *session) knownOrder() *reply {
+	r := s.post("the known order", s.known())
+	s.confirmed(r)
+	return r
 }
 
 // settles checks that r accepts a callback of type t, or confirms the known order.

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -168,13 +167,6 @@ func parseMessage(b []byte) (m message, err error) {
 		m = append(m, countersign.Member{Name: name.(string), Value: countersign.Raw(value)})
 	}
 	return m, nil
-}
-
-// randomHex returns n random bytes in hex.
-func randomHex(n int) string {
-	b := make([]byte, n)
-	_, _ = rand.Read(b) // never fails
-	return hex.EncodeToString(b)
 }
 
 // callback returns a new, correct callback of type t, with the members that may be left out. A service that is not of

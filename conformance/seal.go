@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"math/big"
-	"slices"
 
 	"countersign/envelope"
 )
@@ -61,27 +60,6 @@ func (r rawKey) beyond(block []byte) ([]byte, bool) {
 		return nil, false
 	}
 	return v.FillBytes(make([]byte, r.size)), true
-}
-
-// seal seals plain in full chunks. It skips the case if the key cannot carry the message.
-func (s *session) seal(plain []byte) []byte {
-	body, err := envelope.Seal(s.cfg.Key, s.cfg.Padding, plain)
-	if err != nil {
-		skip("the key cannot carry this message: %v", err)
-	}
-	return body
-}
-
-// blocks returns the blocks of the chunks, each chunk in blocks of its own.
-func (s *session) blocks(chunks ...[]byte) (blocks [][]byte) {
-	for _, c := range chunks {
-		raw, err := base64.StdEncoding.AppendDecode(nil, s.seal(c))
-		if err != nil {
-			panic(err) // Seal writes standard Base64
-		}
-		blocks = slices.AppendSeq(blocks, slices.Chunk(raw, s.cfg.Key.Size()))
-	}
-	return blocks
 }
 
 // join returns the body of blocks.

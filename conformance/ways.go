@@ -12,9 +12,6 @@ import (
 	"countersign/countersigntest"
 )
 
-// check judges the response to what a case sent.
-type check = func(*session, *reply)
-
 // way is one way of sending a callback. make changes a correct attempt.
 type way struct {
 	name string

@@ -18,13 +18,6 @@ import (
 // long is by how much the time of a signature is wrong.
 const long = 2 * envelope.LinkTolerance
 
-// The words of PROTOCOL.md, L7.
-const (
-	wordUnsigned = "unsigned"
-	wordInvalid  = "signature_invalid"
-	wordOld      = "signature_old"
-)
-
 // link returns the headers with which f posts r: Content-Type, and those of the signature if the service signs.
 // honest is the body without a fault.
 func (s *Service) link(f ServiceFault, r Request, honest []byte, elsewhere string, earlier Request) (http.Header,

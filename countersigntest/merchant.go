@@ -2,10 +2,8 @@ package countersigntest
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -121,21 +119,6 @@ func MakeMerchant(c MerchantConfig) (*Merchant, error) {
 	return m, nil
 }
 
-// ServeHTTP answers callbacks at any path. Those of package merchant take their own types alone.
-func (m *Merchant) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodPost {
-		w.Header().Set("Allow", http.MethodPost)
-		http.Error(w, "callbacks come by POST", http.StatusMethodNotAllowed)
-		return
-	}
-	m.serve(w, r)
-}
-
-// lanes says which lane's callbacks a path takes.
-var lanes = map[string]countersign.Lane{
-	merchant.DefaultNotifyPath: countersign.LaneNotify, merchant.DefaultWithdrawPath: countersign.LaneWithdraw,
-}
-
 // Close ends all connections, hanging ones too, and stops the server.
 func (m *Merchant) Close() {
 	close(m.closing)
@@ -173,79 +156,6 @@ func (m *Merchant) Release() {
 	defer m.mu.Unlock()
 	close(m.gate)
 	m.gate = make(chan struct{})
-}
-
-func (m *Merchant) serve(rw http.ResponseWriter, r *http.Request) {
-	w := &answering{ResponseWriter: rw, asked: r.Header}
-	if m.c.CallbackAPIKey != "" && !m.c.CallbackAPIKey.Equal(countersign.APIKey(r.Header.Get(m.c.APIKeyHeader))) {
-		http.Error(w, "wrong "+m.c.APIKeyHeader, http.StatusUnauthorized)
-		return
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, envelope.MaxBody))
-	if err != nil {
-		http.Error(w, "the body could not be read", http.StatusBadRequest)
-		return
-	}
-	signature, word := m.verify(r, body)
-	if word != "" {
-		m.send(w, http.StatusOK, m.notSigned(word))
-		return
-	}
-	cb, plaintext, code := m.open(body)
-	if code != countersign.CodeAccepted {
-		status := http.StatusOK
-		if code == countersign.CodeCannotOpen || code == countersign.CodeMalformed {
-			status = http.StatusBadRequest
-		}
-		m.send(w, status, m.refusal(code))
-		return
-	}
-	if lane, known := lanes[r.URL.Path]; known && cb.CallbackType().Lane() != lane {
-		m.send(w, http.StatusOK, m.refusal(countersign.CodeWrongURL))
-		return
-	}
-	m.mu.Lock()
-	if word := holds(signature, plaintext, m.uuids[cb.UUID()]); word != "" {
-		m.mu.Unlock()
-		m.send(w, http.StatusOK, m.notSigned(word))
-		return
-	}
-	m.uuids[cb.UUID()] = true
-	fault := NoMerchantFault
-	if m.c.Fault != nil {
-		fault = m.c.Fault(m.n, cb)
-	}
-	refused := countersign.CodeAccepted
-	if m.c.Code != nil {
-		refused = m.c.Code(cb)
-	}
-	m.n++
-	m.received = append(m.received, cb)
-	previous := m.previous
-	m.previous = cb.UUID()
-	w.fault, w.earlier = fault, m.asked
-	if envelope.Signed(r.Header) {
-		m.asked = r.Header
-	}
-	gate := m.gate
-	m.mu.Unlock()
-	m.answer(w, r, cb, refused, previous, gate)
-}
-
-func (m *Merchant) open(body []byte) (cb countersign.Callback, plaintext []byte, code countersign.ErrCode) {
-	inner, _, err := envelope.UnwrapField(body, m.c.BodyField)
-	if err != nil {
-		return nil, nil, countersign.CodeCannotOpen
-	}
-	plaintext, err = envelope.Open(m.c.RequestKey, m.c.Padding, inner)
-	if err != nil {
-		return nil, nil, countersign.CodeCannotOpen
-	}
-	if !m.c.Unbound && countersign.CheckBinding(plaintext) != countersign.BindingHolds {
-		return nil, nil, countersign.CodeMalformed
-	}
-	cb, err = countersign.ParseCallback(plaintext, countersign.ParseOptions{Lenient: true})
-	return cb, plaintext, countersign.CodeOf(err)
 }
 
 // take is the effect of a deposit or notice: once for each type and trackingId.
@@ -306,30 +216,4 @@ func (m *Merchant) sealed(plaintext []byte, key *envelope.Key) countersign.Respo
 		return m.refusal(countersign.CodeInternal)
 	}
 	return countersign.Response{APIKey: m.c.APIKey, Data: string(data)}
-}
-
-func (m *Merchant) send(w *answering, status int, r countersign.Response) {
-	body, err := r.Marshal()
-	if err != nil {
-		http.Error(w, "no response", http.StatusInternalServerError)
-		return
-	}
-	m.sendRaw(w, status, body)
-}
-
-func (m *Merchant) sendRaw(w *answering, status int, body []byte) {
-	if w.Header().Get("Content-Type") == "" {
-		w.Header().Set("Content-Type", "application/json")
-	}
-	m.sign(w, status, body)
-	w.WriteHeader(status)
-	_, _ = w.Write(body)
-}
-
-// hang waits until the request is given up or the server closes.
-func (m *Merchant) hang(ctx context.Context) {
-	select {
-	case <-ctx.Done():
-	case <-m.closing:
-	}
 }

@@ -2,13 +2,9 @@ package countersigntest
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
-	"net/http"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"countersign"
 )
@@ -231,115 +227,3 @@ func (f MerchantFault) Tolerated() bool { return f == NoMerchantFault || f.row()
 // NeedsSigning reports whether f is a fault of the signature. Without MerchantConfig.Sign, or to a request without a
 // signature, a merchant answers as if there were no fault.
 func (f MerchantFault) NeedsSigning() bool { return f.row().signing }
-
-// answer answers cb with the fault of w, or with code if that is not 0.
-func (m *Merchant) answer(w *answering, r *http.Request, cb countersign.Callback, code countersign.ErrCode,
-	previous string, gate <-chan struct{}) {
-	row := w.fault.row()
-	switch code = cmp.Or(code, row.code); {
-	case code != countersign.CodeAccepted:
-		m.send(w, http.StatusOK, m.refusal(code))
-		return
-	case w.fault == FaultHang:
-		m.hang(r.Context())
-		return
-	case w.fault == FaultForever:
-		m.flood(w, r)
-		return
-	}
-	m.take(cb, w.fault == FaultDoneTwice)
-	resp, plaintext := m.honest(cb)
-	if plaintext == nil { // an order that is not known; the faults below need an answer
-		m.send(w, http.StatusOK, resp)
-		return
-	}
-	if row.answer != nil {
-		plaintext = row.answer(plaintext, cb, previous)
-		resp = m.sealed(plaintext, m.c.Key)
-	}
-	w.plaintext = plaintext
-	body := raw(resp)
-	if row.body != nil {
-		body = row.body(m, resp, plaintext)
-	}
-	status := http.StatusOK
-	switch w.fault {
-	case FaultAnswerLost:
-		panic(http.ErrAbortHandler)
-	case FaultAnswersLate:
-		select {
-		case <-gate:
-		case <-r.Context().Done():
-		case <-m.closing:
-		}
-	case FaultCloseEarly:
-		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-		m.sendRaw(w, http.StatusOK, body[:len(body)/2])
-		panic(http.ErrAbortHandler)
-	case FaultTrickle:
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-		m.sign(w, http.StatusOK, body)
-		m.trickle(w, r, body)
-		return
-	case FaultRedirect:
-		w.Header().Set("Location", r.URL.Path)
-		w.WriteHeader(http.StatusTemporaryRedirect)
-		return
-	case FaultStatus500:
-		status = http.StatusInternalServerError
-	case FaultStatus204:
-		w.WriteHeader(http.StatusNoContent)
-		return
-	case FaultHTML:
-		w.Header().Set("Content-Type", "text/html")
-		_, _ = w.Write([]byte("<!doctype html><title>Welcome</title>"))
-		return
-	case FaultContentType:
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	case FaultAnswerAltered: // sealed again, which gives other bytes
-		w.Header().Set("Content-Type", "application/json")
-		m.sign(w, http.StatusOK, body)
-		_, _ = w.Write(raw(m.sealed(plaintext, m.c.Key)))
-		return
-	}
-	m.sendRaw(w, status, body)
-}
-
-// flood writes spaces, which JSON allows before an object, so that a reader without
-// a bound does not stop.
-func (m *Merchant) flood(w *answering, r *http.Request) {
-	page := bytes.Repeat([]byte(" "), 32<<10)
-	w.Header().Set("Content-Type", "application/json")
-	for {
-		select {
-		case <-r.Context().Done():
-			return
-		case <-m.closing:
-			return
-		default:
-		}
-		if _, err := w.Write(page); err != nil {
-			return
-		}
-	}
-}
-
-func (m *Merchant) trickle(w http.ResponseWriter, r *http.Request, body []byte) {
-	connection := http.NewResponseController(w)
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for i := range body {
-		select {
-		case <-tick.C:
-		case <-r.Context().Done():
-			return
-		case <-m.closing:
-			return
-		}
-		if _, err := w.Write(body[i : i+1]); err != nil {
-			return
-		}
-		_ = connection.Flush()
-	}
-}

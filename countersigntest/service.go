@@ -1,14 +1,10 @@
 package countersigntest
 
 import (
-	"bytes"
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"sync"
 
@@ -61,6 +57,18 @@ type Service struct {
 	mu       sync.Mutex
 	n        int
 	previous Request // the delivery before
+}
+
+// Request is one POST of a callback.
+type Request struct {
+	Plaintext   []byte
+	UUID        string // the requestUUID that the answer must have
+	Sealed      []byte // Plaintext, sealed
+	Body        []byte // what is posted: Sealed in the form of the config
+	URL         string // absolute
+	ContentType string // empty: that of services
+	APIKey      countersign.APIKey
+	Header      http.Header // Content-Type, and the signature if the service signs
 }
 
 // NewService makes an honest Service and fails the test if it cannot.
@@ -204,53 +212,10 @@ func (s *Service) Wrap(body []byte) []byte {
 	return body
 }
 
-// Post sends any bytes to a target, an URL or a path, with the headers of a
-// callback and without a signature. Only Status, Header, Raw and Err of the result are set.
-func (s *Service) Post(ctx context.Context, to Endpoint, target string, body []byte) Result {
-	return send(ctx, to, target, s.c.CallbackAPIKey, http.Header{"Content-Type": {s.contentType()}}, body)
-}
-
-// maxResponse is how much of a response is read, in bytes.
-const maxResponse = countersign.MaxMessage
-
 // contentType returns the Content-Type of requests. A bare body is sent as a form, as services do.
 func (s *Service) contentType() string {
 	if s.c.Form == envelope.FormString || s.c.Form == envelope.FormObject {
 		return "application/json"
 	}
 	return "application/x-www-form-urlencoded"
-}
-
-// send posts body with the headers of h and the API key.
-func send(ctx context.Context, to Endpoint, target string, key countersign.APIKey, h http.Header, body []byte) Result {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body))
-	if err != nil {
-		return Result{Err: fmt.Errorf("countersigntest: %w", err)}
-	}
-	for name, values := range h {
-		r.Header[name] = values
-	}
-	if key != "" {
-		r.Header.Set("X-API-KEY", key.Reveal())
-	}
-	if to.handler != nil {
-		r.Host = handlerHost
-		w := httptest.NewRecorder()
-		to.handler.ServeHTTP(w, r)
-		return Result{Status: w.Code, Header: w.Result().Header, Raw: w.Body.Bytes()}
-	}
-	resp, err := to.client.Do(r)
-	if err != nil {
-		return Result{Err: fmt.Errorf("posting: %w", err)}
-	}
-	defer func() { _ = resp.Body.Close() }()
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxResponse+1))
-	res := Result{Status: resp.StatusCode, Header: resp.Header, Raw: raw}
-	switch {
-	case err != nil:
-		res.Err = fmt.Errorf("reading the response: %w", err)
-	case len(raw) > maxResponse:
-		res.Err = fmt.Errorf("the response has more than %d bytes", maxResponse)
-	}
-	return res
 }

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,8 +10,6 @@ import (
 	"countersign/client"
 	"countersign/internal/journal"
 )
-
-func sorted[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
 // left returns something that is due and has not been done, as far as the ledgers say; empty:
 // nothing.
@@ -254,6 +251,44 @@ func (w *world) checkWithdrawals() {
 			if text := w.differs(id, x); text != "" {
 				w.wrong("withdrawal %s: %s", id, text)
 			}
+		}
+	}
+}
+
+// check: each deposit that was acknowledged had its effect, once, and nothing was executed that
+// no answer confirmed.
+func (r *rogue) check() {
+	c := r.w.core
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, id := range sorted(c.acked) {
+		if !ofRogue(id) {
+			continue
+		}
+		switch n := r.merchant.Taken(id); {
+		case n == 0 && !r.refused[id]:
+			r.w.wrong("deposit %s was acknowledged, and the rogue never took it", id)
+		case n > 1 && !r.twice[id]:
+			r.w.wrong("deposit %s had its effect %d times at the rogue", id, n)
+		}
+	}
+	for _, id := range sorted(c.executions) {
+		list := c.executions[id]
+		if !ofRogue(id) {
+			continue
+		}
+		if !r.confirmed[id] {
+			r.w.wrong("withdrawal %s was executed, and the rogue did not confirm it", id)
+		}
+		for _, e := range list {
+			if !same(e.details, r.ordered[id]) && !r.lied[id] {
+				r.w.wrong("withdrawal %s was executed as %v, and the rogue's order is %v", id, e.details, r.ordered[id])
+			}
+		}
+		if len(list) > 1 {
+			r.w.wrong("withdrawal %s was executed %d times", id, len(list))
 		}
 	}
 }

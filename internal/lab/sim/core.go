@@ -2,18 +2,13 @@ package sim
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
 	"countersign"
 	"countersign/client"
 )
-
-// The tenant's user of everything.
-const user = "65515"
 
 // core is the wallet core: it tells of deposits, asks for withdrawals, and executes. Its ledger
 // survives everything.
@@ -289,14 +284,4 @@ func (c *core) step(claim string, x client.Withdrawal, permits map[string]client
 	c.outcomes[id] = what
 	c.mu.Unlock()
 	return true
-}
-
-func amount(id string) countersign.Amount {
-	var n int
-	_, _ = fmt.Sscanf(strings.TrimLeft(id, "DRW"), "%d", &n)
-	a, err := countersign.ParseAmount(fmt.Sprintf("%d.%06d", n+1, (n*7919+1)%1_000_000))
-	if err != nil {
-		panic(err)
-	}
-	return a
 }

@@ -3,8 +3,11 @@ package sim
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"sync"
@@ -67,6 +70,17 @@ type network struct {
 
 func newNetwork(seed uint64) *network {
 	return &network{seed: seed, begun: time.Now(), listeners: map[string]*listener{}, bad: map[link]rates{}, down: map[link]bool{}, open: map[*conn]bool{}, counts: map[string]int{}, healed: make(chan struct{})}
+}
+
+// luck returns randomness that depends on the seed, the virtual time and its purpose, but not on who draws first,
+// because no seed controls Go's scheduler. Two draws for one purpose at the same time are equal.
+func (n *network) luck(what ...any) *rand.Rand {
+	h := fnv.New64a()
+	var at [8]byte
+	binary.LittleEndian.PutUint64(at[:], uint64(time.Since(n.begun)))
+	_, _ = h.Write(at[:])
+	_, _ = fmt.Fprintln(h, what...)
+	return rand.New(rand.NewPCG(n.seed, h.Sum64()))
 }
 
 // set changes what happens on a link.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"countersign"
@@ -92,6 +93,30 @@ type withdrawal struct {
 	expires          time.Duration // after which the order does; zero: it does not
 	cancelAfter      time.Duration // after which the core cancels it; zero: it does not
 	orderCancelAfter time.Duration // after which the merchant cancels the order; zero: it does not
+}
+
+// The tenant's user of everything.
+const user = "65515"
+
+// ofRogue reports whether a deposit or a withdrawal belongs to the rogue.
+func ofRogue(id string) bool { return strings.HasPrefix(id, "R") }
+
+// merchantOf returns the merchant of a deposit or a withdrawal.
+func merchantOf(id string) string {
+	if ofRogue(id) {
+		return "rogue"
+	}
+	return "shop"
+}
+
+func amount(id string) countersign.Amount {
+	var n int
+	_, _ = fmt.Sscanf(strings.TrimLeft(id, "DRW"), "%d", &n)
+	a, err := countersign.ParseAmount(fmt.Sprintf("%d.%06d", n+1, (n*7919+1)%1_000_000))
+	if err != nil {
+		panic(err)
+	}
+	return a
 }
 
 // last is how many deposits and withdrawals come when all is well again and the last fault over, at

@@ -399,9 +399,6 @@ func (s *shop) own() (lines []reconcile.Line) {
 	return lines
 }
 
-// bookedAs returns the id under which a deposit that own took from the feed is among the forwarded ones.
-func bookedAs(seq int64) string { return fmt.Sprint("booked ", seq) }
-
 // cancelUnsaid cancels orders that a restored gateway has and the application does not, since it was
 // told that they were refused: a repeated request made them when the gateway had lost why.
 func (s *shop) cancelUnsaid() {

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,17 +30,6 @@ type rogue struct {
 }
 
 const rogueAPIKey = "answers-of-the-rogue"
-
-// ofRogue reports whether a deposit or a withdrawal belongs to the rogue.
-func ofRogue(id string) bool { return strings.HasPrefix(id, "R") }
-
-// merchantOf returns the merchant of a deposit or a withdrawal.
-func merchantOf(id string) string {
-	if ofRogue(id) {
-		return "rogue"
-	}
-	return "shop"
-}
 
 func newRogue(w *world) (*rogue, error) {
 	r := &rogue{w: w, most: w.float("rogue"), ordered: map[string]client.Details{}, confirmed: map[string]bool{}, refused: map[string]bool{}, twice: map[string]bool{}, lied: map[string]bool{}}
@@ -121,42 +109,4 @@ func (r *rogue) fault(_ int, cb countersign.Callback) countersigntest.MerchantFa
 		r.confirmed[id], r.lied[id] = true, true
 	}
 	return f
-}
-
-// check: each deposit that was acknowledged had its effect, once, and nothing was executed that
-// no answer confirmed.
-func (r *rogue) check() {
-	c := r.w.core
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, id := range sorted(c.acked) {
-		if !ofRogue(id) {
-			continue
-		}
-		switch n := r.merchant.Taken(id); {
-		case n == 0 && !r.refused[id]:
-			r.w.wrong("deposit %s was acknowledged, and the rogue never took it", id)
-		case n > 1 && !r.twice[id]:
-			r.w.wrong("deposit %s had its effect %d times at the rogue", id, n)
-		}
-	}
-	for _, id := range sorted(c.executions) {
-		list := c.executions[id]
-		if !ofRogue(id) {
-			continue
-		}
-		if !r.confirmed[id] {
-			r.w.wrong("withdrawal %s was executed, and the rogue did not confirm it", id)
-		}
-		for _, e := range list {
-			if !same(e.details, r.ordered[id]) && !r.lied[id] {
-				r.w.wrong("withdrawal %s was executed as %v, and the rogue's order is %v", id, e.details, r.ordered[id])
-			}
-		}
-		if len(list) > 1 {
-			r.w.wrong("withdrawal %s was executed %d times", id, len(list))
-		}
-	}
 }

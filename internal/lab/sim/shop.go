@@ -164,6 +164,9 @@ func (s *shop) take(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// bookedAs returns the id under which a deposit that own took from the feed is among the forwarded ones.
+func bookedAs(seq int64) string { return fmt.Sprint("booked ", seq) }
+
 // follow credits from the feed.
 func (s *shop) follow() {
 	for {
