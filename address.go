@@ -24,11 +24,6 @@ func KnownAddress(address string) bool {
 	return known
 }
 
-// FoldAddress returns one text for all spellings that may be meant to be one address (PROTOCOL.md, I3). Use it for
-// possible duplicates and deny lists. Beyond what AddressKey does, it ignores invisible characters, schemes, queries
-// and case, so two different addresses may have the same fold.
-func FoldAddress(address string) string { return foldText(address, addressKey) }
-
 // scheme matches what precedes an address or a transaction in a URI or a CAIP-10 account.
 var scheme = regexp.MustCompile(`^(?i:[a-z][a-z0-9+-]{0,15}:(//(transfer/)?|pay-|[0-9]{1,20}:)?)`)
 

@@ -175,16 +175,6 @@ func (a Amount) Cmp(b Amount) int {
 // Equal reports whether a and b are the same number, or both no number.
 func (a Amount) Equal(b Amount) bool { return a.Cmp(b) == 0 }
 
-// Add returns a+b in canonical form. The zero Amount counts as 0. It fails if the
-// sum has more than MaxAmountDigits digits.
-func (a Amount) Add(b Amount) (Amount, error) {
-	r, err := ParseAmount(a.Sum().Plus(b.Sum()).String())
-	if err != nil {
-		return Amount{}, fmt.Errorf("adding: %w", err)
-	}
-	return r, nil
-}
-
 // MarshalText returns the amount as written and fails for the zero Amount.
 func (a Amount) MarshalText() ([]byte, error) {
 	if !a.IsSet() {

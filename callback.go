@@ -1,15 +1,5 @@
 package countersign
 
-import "fmt"
-
-// MaxMessage is the largest plaintext or response, in bytes, that the parsers
-// read (PROTOCOL.md, HTTP).
-const MaxMessage = 64 << 10
-
-// MaxAnswer returns the largest plaintext of an answer, in bytes, to a request whose plaintext has request bytes
-// (PROTOCOL.md, R9). An answer repeats members of its request, and escapes may triple their length.
-func MaxAnswer(request int) int { return max(4<<10, 3*request) }
-
 // Callback is one thing the service says to a merchant: a *Deposit,
 // *WithdrawalRequest, *WithdrawalDone, *AddressChange, *WithdrawalEnded or
 // *WithdrawalNotice.
@@ -96,74 +86,8 @@ func (h *Head) last(c *codec) {
 	c.text("requestUUID", &h.RequestUUID, identifier)
 }
 
-// ParseOptions relaxes the rules of a parser. The zero value is strict.
-type ParseOptions struct {
-	// Lenient is for services that differ from the interface. It allows the
-	// members marked L in PROTOCOL.md, M3, to be absent, and other forms of
-	// members where they say the same (PROTOCOL.md, M12). Head.AsSent keeps those.
-	Lenient bool
-}
-
-// ParseCallback reads an opened request (PROTOCOL.md, Messages). An error is a
-// *MemberError or wraps ErrMalformed or ErrUnknownType. ParseCallback neither
-// changes nor keeps plaintext.
-func ParseCallback(plaintext []byte, o ParseOptions) (Callback, error) {
-	m, c, err := readCallback(plaintext, o)
-	if err == nil {
-		err = c.finish()
-	}
-	if err != nil {
-		return nil, err
-	}
-	return m, nil
-}
-
-// Faults returns every error of ParseCallback, which itself returns the first: one *MemberError for
-// each member that breaks its rule, in the order of PROTOCOL.md, M3. It is empty if ParseCallback
-// takes the request.
-func Faults(plaintext []byte, o ParseOptions) []error {
-	_, c, err := readCallback(plaintext, o)
-	if err != nil {
-		return []error{err}
-	}
-	var faults []error
-	for _, f := range c.faults {
-		faults = append(faults, f)
-	}
-	return faults
-}
-
-// readCallback reads as much of a request as can be read. The codec has its
-// faults.
-func readCallback(plaintext []byte, o ParseOptions) (message, *codec, error) {
-	obj, err := scan(plaintext)
-	if err != nil {
-		return nil, nil, err
-	}
-	t, err := requestType(obj, o)
-	if err != nil {
-		return nil, nil, err
-	}
-	if !t.Known() {
-		return nil, nil, fmt.Errorf("%w: %d", ErrUnknownType, int(t))
-	}
-	m := types[t].empty(t)
-	c := codec{obj: obj, lenient: o.Lenient}
-	m.members(&c)
-	return m, &c, nil
-}
-
 // message is a Callback that describes its members to a codec.
 type message interface {
 	Callback
 	members(c *codec)
-}
-
-func encode(m interface{ members(c *codec) }) ([]byte, error) {
-	c := codec{out: make([]byte, 0, 512)}
-	m.members(&c)
-	if err := c.finish(); err != nil {
-		return nil, err
-	}
-	return c.out, nil
 }

@@ -439,6 +439,15 @@ func (c *codec) finish() error {
 	return nil
 }
 
+func encode(m interface{ members(c *codec) }) ([]byte, error) {
+	c := codec{out: make([]byte, 0, 512)}
+	m.members(&c)
+	if err := c.finish(); err != nil {
+		return nil, err
+	}
+	return c.out, nil
+}
+
 // appendString writes s as a JSON string with the fewest escapes: quote,
 // backslash and the control characters below U+0020.
 func appendString(b []byte, s string) []byte {

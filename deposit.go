@@ -47,8 +47,6 @@ func (d *Deposit) members(c *codec) {
 	d.last(c)
 }
 
-const maxWhole = 1<<53 - 1
-
 // Answer returns the answer that accepts d. It repeats the members of d.
 func (d *Deposit) Answer() DepositAnswer {
 	return DepositAnswer{

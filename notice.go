@@ -166,6 +166,16 @@ func noticeAnswer(cb Callback) NoticeAnswer {
 	}
 }
 
+// notice compares what all notices have in common.
+func (e *echo) notice(sent Callback, answer Answer) NoticeAnswer {
+	a, ok := answer.(NoticeAnswer)
+	e.note("type", ok && a.Type == sent.CallbackType())
+	e.text("trackingId", sent.Common().TrackingID, a.TrackingID)
+	e.text("tenantUserId", sent.User(), a.TenantUserID)
+	e.text("callBackId", sent.OrderID(), a.CallBackID)
+	return a
+}
+
 // Answer returns the answer that accepts w. It repeats the members of w.
 func (w *WithdrawalDone) Answer() NoticeAnswer {
 	a := noticeAnswer(w)

@@ -1,13 +1,23 @@
 package countersign
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 
 	"countersign/internal/strictjson"
 )
+
+// MaxMessage is the largest plaintext or response, in bytes, that the parsers
+// read (PROTOCOL.md, HTTP).
+const MaxMessage = 64 << 10
+
+// ParseOptions relaxes the rules of a parser. The zero value is strict.
+type ParseOptions struct {
+	// Lenient is for services that differ from the interface. It allows the
+	// members marked L in PROTOCOL.md, M3, to be absent, and other forms of
+	// members where they say the same (PROTOCOL.md, M12). Head.AsSent keeps those.
+	Lenient bool
+}
 
 // scan reads src as one JSON object by the rules M1 and M2 of PROTOCOL.md.
 func scan(src []byte) (*strictjson.Object, error) {
@@ -51,46 +61,4 @@ func wholeNumber(raw string) (int64, bool) {
 	return n, ok && -maxWhole <= n && n <= maxWhole
 }
 
-// Identity is what identifies a request. Members that cannot be read are empty.
-type Identity struct {
-	Type       Type
-	TrackingID string
-	CallBackID string
-}
-
-// EventID is Callback.EventID.
-func (i Identity) EventID() string {
-	if i.Type == TypeRequestWithdraw {
-		return i.CallBackID
-	}
-	return i.TrackingID
-}
-
-// TraceID returns the trace id of a withdrawal, a deposit or a change of address, which is the same in the log lines
-// and spans of both ends: 32 hexadecimal digits made from the callBackId or, if that is empty, the trackingId. It is
-// empty if both are.
-func TraceID(callBackID, trackingID string) string {
-	key := "callback/" + trackingID
-	switch {
-	case callBackID != "":
-		key = "withdrawal/" + callBackID
-	case trackingID == "":
-		return ""
-	}
-	sum := sha256.Sum256([]byte("countersign trace\x00" + key))
-	return hex.EncodeToString(sum[:16])
-}
-
-// Identify reads what identifies a request, for logs and explanations. It also works for requests that ParseCallback
-// refuses.
-func Identify(plaintext []byte) (id Identity) {
-	obj, err := scan(plaintext)
-	if err != nil {
-		return id
-	}
-	id.Type, _ = requestType(obj, ParseOptions{Lenient: true})
-	c := codec{obj: obj, lenient: true, asSent: new(Members)}
-	c.id("trackingId", &id.TrackingID, optional)
-	c.id("callBackId", &id.CallBackID, optional)
-	return id
-}
+const maxWhole = 1<<53 - 1

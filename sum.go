@@ -25,6 +25,16 @@ func (a Amount) Sum() Sum {
 	return s
 }
 
+// Add returns a+b in canonical form. The zero Amount counts as 0. It fails if the
+// sum has more than MaxAmountDigits digits.
+func (a Amount) Add(b Amount) (Amount, error) {
+	r, err := ParseAmount(a.Sum().Plus(b.Sum()).String())
+	if err != nil {
+		return Amount{}, fmt.Errorf("adding: %w", err)
+	}
+	return r, nil
+}
+
 // Negative returns -s.
 func (s Sum) Negative() (n Sum) {
 	n.number.Neg(&s.number)

@@ -31,6 +31,31 @@ func NewDeposit(d *countersign.Deposit, c Claimed) Deposit {
 	return Deposit{Deposit: *d, Seq: c.Seq, PossibleDuplicate: c.PossibleDuplicate, Suspect: c.Suspect}
 }
 
+// KeepForReview is an OnPossibleDuplicate that does nothing: the deposit stays in the Inbox as a possible duplicate,
+// nobody is credited, and the handler's log has a warning about it. It is for merchants whose people look at both.
+func KeepForReview(context.Context, Deposit) error { return nil }
+
+// Verdict is what the merchant's own check says of a deposit.
+type Verdict int
+
+// The verdicts. The zero Verdict credits nothing and refuses nothing.
+const (
+	VerdictNotYet Verdict = iota // it may still turn out true: ask again later
+	VerdictYes                   // it is as the service says
+	VerdictNo                    // it is not, and never will be
+)
+
+// String returns the name of v as answers over HTTP have it: not_yet, yes or no.
+func (v Verdict) String() string { return verdictNames.of("Verdict", int(v)) }
+
+var verdictNames = names{"not_yet", "yes", "no"}
+
+// ParseVerdict inverts Verdict.String.
+func ParseVerdict(s string) (Verdict, error) {
+	v, err := verdictNames.parse("verdict", s)
+	return Verdict(v), err
+}
+
 // Answer is the merchant's answer to a withdrawal. Confirm, Refuse and Hold make
 // it; the zero Answer confirms nothing, and the service gets errCode 5000.
 type Answer struct {
@@ -57,10 +82,6 @@ const (
 func Confirm(tenantUserID string, d countersign.Details) Answer {
 	return Answer{kind: answerConfirm, user: tenantUserID, details: d}
 }
-
-// KeepForReview is an OnPossibleDuplicate that does nothing: the deposit stays in the Inbox as a possible duplicate,
-// nobody is credited, and the handler's log has a warning about it. It is for merchants whose people look at both.
-func KeepForReview(context.Context, Deposit) error { return nil }
 
 // Refuse refuses the withdrawal for ever. code is one of 2000 to 2999, or a code
 // of the merchant's own that the service treats as final. 0 and codes of 1000 to

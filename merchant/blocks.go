@@ -7,43 +7,7 @@ import (
 	"strings"
 
 	"countersign"
-	"countersign/envelope"
 )
-
-// BlockDigest is the first half of a SHA-256, which is enough to distinguish blocks
-// and bodies.
-type BlockDigest [sha256.Size / 2]byte
-
-// IsZero reports whether d is the zero BlockDigest.
-func (d BlockDigest) IsZero() bool { return d == BlockDigest{} }
-
-// Blocks are the sealed blocks of one request, for the rules about requests of services
-// that do not bind (PROTOCOL.md, B5 and B7).
-type Blocks struct {
-	Body BlockDigest // of all sealed blocks
-	List []Block     // in their order
-	// ByPerson says that a person had a refused request taken. A deposit that would be refused is then suspect, and
-	// only a second decision credits it.
-	ByPerson bool
-}
-
-// All returns the blocks of b, none for a nil b.
-func (b *Blocks) All() []Block {
-	if b == nil {
-		return nil
-	}
-	return b.List
-}
-
-// Block is one sealed block of a request.
-type Block struct {
-	Digest BlockDigest
-	// Own says that the block holds enough of the requestUUID to be in no other request.
-	Own bool
-	// Owner names what the block belongs to: no honest request with another owner
-	// has this block. Zero: not known.
-	Owner BlockDigest
-}
 
 // Rememberer is an Inbox that also remembers the blocks of requests that opened but were refused before they reached
 // it, for example because of a wrong setting. Otherwise a request spliced from them would be taken once the setting is
@@ -164,14 +128,6 @@ func blocksOf(cb countersign.Callback, plaintext, sealed []byte, lengths []int, 
 		start = end
 	}
 	return b
-}
-
-// ReadBlocks returns the blocks of a body that opens with key and is not bound, for a Rememberer. It returns nil for
-// any other body. field is Profile.BodyField.
-func ReadBlocks(key *envelope.Key, padding envelope.Padding, field string, body []byte) *Blocks {
-	o := opener{key: key, padding: padding, binding: BindingWhenPresent, lenient: true, field: field}
-	_, blocks, _, _ := o.open(countersign.LaneNotify, body)
-	return blocks
 }
 
 func blockDigest(sealed []byte) (d BlockDigest) {

@@ -2,22 +2,74 @@ package merchant
 
 import (
 	"context"
+	"countersign"
 	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
-	"time"
 )
 
-// While another process works on the same callback, the Inbox is asked again after
-// pauses that double from the first of these to the second.
-const (
-	pauseFirst = 2 * time.Millisecond
-	pauseMost  = 250 * time.Millisecond
-)
+// function is the merchant's part of one callback.
+type function func(context.Context, Claimed) verdict
 
-// maxUnkept bounds Handler.unkept.
-const maxUnkept = 10_000
+// function returns the merchant's function for cb, nil if cb is only recorded.
+func (h *Handler) function(cb countersign.Callback) function {
+	switch c := cb.(type) {
+	case *countersign.Deposit:
+		if h.c.OnDeposit == nil && h.c.OnPossibleDuplicate == nil {
+			return nil
+		}
+		return func(ctx context.Context, claimed Claimed) verdict {
+			f, v := h.c.OnDeposit, accepted()
+			if v.doubt(claimed) {
+				f = h.c.OnPossibleDuplicate
+			}
+			if f == nil {
+				return v
+			}
+			if err := f(ctx, NewDeposit(c, claimed)); err != nil {
+				return h.verdictOf(cb, Answer{}, err)
+			}
+			return v
+		}
+	case *countersign.WithdrawalRequest:
+		return func(ctx context.Context, _ Claimed) verdict {
+			if h.c.OnWithdrawal == nil {
+				return fromAnswer(Refuse(countersign.CodeUnknownOrder, ""), c.TenantUserID)
+			}
+			a, err := h.c.OnWithdrawal(ctx, *c)
+			return h.verdictOf(cb, a, err)
+		}
+	}
+	if h.c.OnNotice == nil {
+		return nil
+	}
+	return func(ctx context.Context, _ Claimed) verdict {
+		return h.verdictOf(cb, Answer{}, h.c.OnNotice(ctx, cb))
+	}
+}
+
+// verdictOf returns the verdict of a function for cb that returned a and err. a counts for withdrawals only.
+func (h *Handler) verdictOf(cb countersign.Callback, a Answer, err error) verdict {
+	w, withdrawal := cb.(*countersign.WithdrawalRequest)
+	switch {
+	case err != nil:
+		return fromError(err, withdrawal)
+	case !withdrawal:
+		return accepted()
+	}
+	v := fromAnswer(a, w.TenantUserID)
+	if v.Code == countersign.CodeAccepted {
+		// Checked before it is recorded: what is recorded must fit into a response, with
+		// the key of this attempt or of a later one.
+		for _, o := range h.openers {
+			if _, err := h.plaintext(o.answer, w, v.Reply); err != nil {
+				return failed(ReasonUnanswerable, err)
+			}
+		}
+	}
+	return v
+}
 
 // call is one run of a merchant's function, from its claim to its settlement.
 type call struct {
@@ -74,21 +126,4 @@ func inTime(ctx context.Context, end <-chan struct{}) bool {
 	default:
 		return false
 	}
-}
-
-// pause waits for another delivery of the same callback: until it is done if it
-// runs in this process, otherwise for d. It returns false if ctx ends.
-func (h *Handler) pause(ctx context.Context, key entryKey, d time.Duration) bool {
-	h.mu.Lock()
-	running := h.calls[key]
-	h.mu.Unlock()
-	if running != nil {
-		select {
-		case <-running.done:
-			return true
-		case <-ctx.Done():
-			return false
-		}
-	}
-	return sleep(ctx, d)
 }

@@ -5,14 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime"
-	"slices"
-	"strings"
 	"time"
 
 	"countersign"
 	"countersign/envelope"
-	"countersign/internal/web"
 )
 
 // The values of Config.NotifyPath, WithdrawPath, Timeout and BodyTimeout if they are zero.
@@ -22,58 +18,6 @@ const (
 	DefaultTimeout      = 10 * time.Second
 	DefaultBodyTimeout  = 5 * time.Second
 )
-
-// Binding says which bindings of requests a Handler accepts (PROTOCOL.md,
-// Binding).
-type Binding int
-
-const (
-	// BindingRequired accepts only requests whose binding holds (B4). It is the
-	// zero value because it is the only setting that stops an attacker with
-	// stolen sealed requests. With a service that does not bind, it refuses
-	// every callback, but loses none, because the service asks again. A weaker
-	// default would fail unnoticed and lose money.
-	BindingRequired Binding = iota
-
-	// BindingWhenPresent refuses broken bindings and accepts requests without
-	// one under the rules of seen blocks (B5 and B7). It is for services that do
-	// not bind. Settings and the log call it "seen".
-	BindingWhenPresent
-
-	// BindingOff checks no binding and applies those rules to all
-	// requests. It is for a service that does not bind but whose requestUUIDs
-	// are UUIDs of version 8.
-	BindingOff
-)
-
-// String returns the name of b as settings have it: required, seen or off.
-func (b Binding) String() string { return bindingNames.of("Binding", int(b)) }
-
-var bindingNames = names{"required", "seen", "off"}
-
-// ParseBinding inverts Binding.String.
-func ParseBinding(s string) (Binding, error) {
-	b, err := bindingNames.parse("binding", s)
-	return Binding(b), err
-}
-
-// names are the words of the values of a setting, which count from 0.
-type names []string
-
-func (n names) of(kind string, v int) string {
-	if v < 0 || v >= len(n) {
-		return fmt.Sprintf("%s(%d)", kind, v)
-	}
-	return n[v]
-}
-
-// parse inverts of. With an error it returns the zero value.
-func (n names) parse(what, s string) (int, error) {
-	if v := slices.Index(n, s); v >= 0 {
-		return v, nil
-	}
-	return 0, fmt.Errorf("the %s must be one of %s", what, strings.Join(n, ", "))
-}
 
 // Config has the settings of a Handler.
 type Config struct {
@@ -223,140 +167,9 @@ func configError(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrConfig, fmt.Errorf(format, args...))
 }
 
-// complete checks c and fills in the defaults.
-func (c *Config) complete() error {
-	if err := c.completeKeys(); err != nil {
-		return err
-	}
-	if err := c.Profile.complete(); err != nil {
-		return err
-	}
-	if err := c.completeLink(); err != nil {
-		return err
-	}
-	if c.APIKey == "" {
-		return configError("APIKey is missing: it goes into every response")
-	}
-	for i, k := range c.CallbackAPIKeys {
-		if k == "" {
-			return configError("CallbackAPIKeys[%d] is empty; leave the list empty to check no key", i)
-		}
-	}
-	switch {
-	case c.Inbox == nil:
-		return configError("Inbox is missing: what was taken must survive the process; " +
-			"for a try, NewMemoryInbox forgets it with the process")
-	case c.OnDeposit != nil && c.OnPossibleDuplicate == nil:
-		return configError("OnPossibleDuplicate is missing: somebody must decide on deposits that may have been " +
-			"credited before under another trackingId; KeepForReview leaves them in the Inbox and in the log")
-	case c.Timeout < 0 || c.BodyTimeout < 0:
-		return configError("a time-out is negative")
-	case c.MaxBodies < 0:
-		return configError("MaxBodies is negative")
-	case c.MaxOpening < 0 || c.MaxWaitingBlocks < 0:
-		return configError("MaxOpening or MaxWaitingBlocks is negative")
-	case c.MaxBody < 0 || c.MaxBody > envelope.MaxBody:
-		return configError("MaxBody is not between 1 and %d", envelope.MaxBody)
-	}
-	if err := c.oneFunction(); err != nil {
-		return err
-	}
-	setDefault(&c.Timeout, DefaultTimeout)
-	setDefault(&c.BodyTimeout, DefaultBodyTimeout)
-	if err := c.completeVerify(); err != nil {
-		return err
-	}
-	setDefault(&c.MaxBody, envelope.MaxBody)
-	setDefault(&c.MaxBodies, web.DefaultBudget)
-	setDefault(&c.MaxOpening, runtime.GOMAXPROCS(0))
-	setDefault(&c.MaxWaitingBlocks, 4096)
-	setDefault(&c.NotifyPath, DefaultNotifyPath)
-	setDefault(&c.WithdrawPath, DefaultWithdrawPath)
-	for name, path := range map[string]string{"NotifyPath": c.NotifyPath, "WithdrawPath": c.WithdrawPath} {
-		if path[0] != '/' {
-			return configError("%s does not start with /", name)
-		}
-	}
-	if c.NotifyPath == c.WithdrawPath {
-		return configError("NotifyPath and WithdrawPath are the same; type 2 needs a path of its own")
-	}
-	if c.Log == nil {
-		c.Log = slog.Default()
-	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	return nil
-}
-
 func setDefault[T comparable](v *T, d T) {
 	var zero T
 	if *v == zero {
 		*v = d
 	}
-}
-
-// completeKeys checks the keys, so that a wrong one fails at the start and not
-// with the first callback.
-func (c *Config) completeKeys() error {
-	if c.Key.Size() == 0 {
-		return configError("Key is missing: read the service's public part with envelope.ParseKey")
-	}
-	if c.Key.HasPrivate() && len(c.CallbackAPIKeys) == 0 {
-		return configError("CallbackAPIKeys is missing: Key has a private part, so whoever has its public part can seal " +
-			"requests, and only the header X-API-KEY tells the service from others")
-	}
-	if c.Padding == envelope.OAEP && !c.Key.HasPrivate() {
-		return configError("Padding is OAEP, which only the private part opens, and Key has none")
-	}
-	if err := c.completeNext(); err != nil {
-		return err
-	}
-	if c.ResponseKey == nil {
-		if c.Key.HasPrivate() {
-			return configError("ResponseKey is missing: Key has a private part, so it is the merchant's, " +
-				"but answers are sealed to a pair of the service")
-		}
-		c.ResponseKey = c.Key
-	}
-	for name, k := range map[string]*envelope.Key{"ResponseKey": c.ResponseKey, "NextResponseKey": c.NextResponseKey} {
-		if k == nil {
-			continue
-		}
-		if k.HasPrivate() {
-			return configError("%s has a private part, which only the service may have", name)
-		}
-		if _, err := envelope.Seal(k, c.ResponsePadding, []byte("{}")); err != nil {
-			return configError("%s: %w", name, err)
-		}
-	}
-	if c.Padding != envelope.PKCS1v15 && c.Padding != envelope.OAEP {
-		return configError("Padding: %w", envelope.ErrPadding)
-	}
-	return nil
-}
-
-// completeNext checks the second pair of keys. It comes before ResponseKey gets its
-// default.
-func (c *Config) completeNext() error {
-	switch {
-	case c.NextKey == nil && c.NextResponseKey != nil:
-		return configError("NextResponseKey needs NextKey: a request under NextKey is what makes it seal")
-	case c.NextKey == nil:
-		return nil
-	case c.NextKey.Size() == 0:
-		return configError("NextKey is empty: read it with envelope.ParseKey")
-	case c.NextKey.HasPrivate() != c.Key.HasPrivate():
-		return configError("Key and NextKey must be of one scheme: both with a private part, or both without")
-	case c.NextKey.Fingerprint() == c.Key.Fingerprint():
-		return configError("Key and NextKey are the same key")
-	}
-	if c.NextResponseKey != nil {
-		return nil
-	}
-	c.NextResponseKey = c.ResponseKey
-	if same := c.ResponseKey == nil || c.ResponseKey.Fingerprint() == c.Key.Fingerprint(); same && !c.Key.HasPrivate() {
-		c.NextResponseKey = c.NextKey
-	}
-	return nil
 }

@@ -1,7 +1,7 @@
 package merchant
 
 import (
-	"context"
+	"net/http"
 
 	"countersign"
 )
@@ -23,27 +23,38 @@ type Exchange struct {
 	Link *Link
 }
 
-// witnessed calls OnAnswer with an answer that confirms or refuses, before it is sent. If OnAnswer
-// fails, the service gets errCode 5000 in its place.
-func (h *Handler) witnessed(ctx context.Context, request, opened []byte, link *linked, r reply) reply {
-	w, ok := r.callback.(*countersign.WithdrawalRequest)
-	if !ok || h.c.OnAnswer == nil || r.Code != countersign.CodeAccepted && r.Code.Class() != countersign.ClassRefused {
-		return r
-	}
-	// The record is made even if the service closes the connection.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.c.Timeout)
-	defer cancel()
-	kept, err := h.kept(link, r)
-	if err == nil {
-		err = h.c.OnAnswer(ctx, Exchange{Question: *w, Request: request, RequestOpened: opened,
-			Code: h.c.Profile.code(r.Code), Message: r.Message, Data: r.data, DataOpened: r.plaintext, Link: kept})
-	}
-	if err != nil {
-		r.data = ""
-		if link != nil {
-			link.response = nil
-		}
-		return r.end(failed(ReasonInbox, err))
-	}
-	return r
+// Link is what a third party needs to verify the signatures of an exchange (PROTOCOL.md,
+// L14): the headers of both messages, and what else they cover.
+type Link struct {
+	URL      string      // of the request, as it was verified; empty if it was not
+	Request  http.Header // Content-Type and those of the signature
+	Status   int         // of the response
+	Response http.Header // the same of the response; nil if it is not signed
+}
+
+// Refused is a request that was refused although it opened, or although it came with an API
+// key of Config.CallbackAPIKeys, or a deposit that Verify holds (ReasonHold), for a record that
+// can be shown and retried later. Whoever sent it chose what is in it.
+type Refused struct {
+	Identity countersign.Identity
+	Callback countersign.Callback // nil if none was read
+	Reason   Reason
+	Facts    []Fact
+	Setting  string // what would let it through: the gateway's flag, and the member of Config; may be empty
+	// Code and Message are what the provider gets, in its numbers.
+	Code    countersign.ErrCode
+	Message string
+	// Body is the body of the request, Opened what it opened to, nil if it did not. Both are
+	// valid only during the call.
+	Body, Opened []byte
+	// Signed says that the service's signature was demanded and right, though perhaps old (PROTOCOL.md, L11).
+	Signed bool
+}
+
+// Fact is one thing about a request that was not as expected. A text that does not apply is empty.
+type Fact struct {
+	Member   string // of the message; empty: it is about the whole request
+	Problem  string
+	Expected string
+	Got      string
 }

@@ -140,9 +140,49 @@ type Entry struct {
 	Lease time.Duration
 }
 
+type entryKey struct {
+	typ       countersign.Type
+	id, order string
+}
+
 // MayBeSame reports whether two deposits with the same Entry.Transfer may be one, by their
 // TxIndex: unless both are known (0 or more) and differ (PROTOCOL.md, I2).
 func MayBeSame(index, other int64) bool { return index < 0 || other < 0 || index == other }
+
+// BlockDigest is the first half of a SHA-256, which is enough to distinguish blocks
+// and bodies.
+type BlockDigest [sha256.Size / 2]byte
+
+// IsZero reports whether d is the zero BlockDigest.
+func (d BlockDigest) IsZero() bool { return d == BlockDigest{} }
+
+// Blocks are the sealed blocks of one request, for the rules about requests of services
+// that do not bind (PROTOCOL.md, B5 and B7).
+type Blocks struct {
+	Body BlockDigest // of all sealed blocks
+	List []Block     // in their order
+	// ByPerson says that a person had a refused request taken. A deposit that would be refused is then suspect, and
+	// only a second decision credits it.
+	ByPerson bool
+}
+
+// All returns the blocks of b, none for a nil b.
+func (b *Blocks) All() []Block {
+	if b == nil {
+		return nil
+	}
+	return b.List
+}
+
+// Block is one sealed block of a request.
+type Block struct {
+	Digest BlockDigest
+	// Own says that the block holds enough of the requestUUID to be in no other request.
+	Own bool
+	// Owner names what the block belongs to: no honest request with another owner
+	// has this block. Zero: not known.
+	Owner BlockDigest
+}
 
 // State says what an Inbox found, which decides what the caller does.
 type State int

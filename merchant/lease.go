@@ -3,7 +3,9 @@ package merchant
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"time"
 
 	"countersign"
@@ -63,4 +65,21 @@ func (h *Handler) renew(ctx context.Context, inbox Renewer, r Renewal) (err erro
 	defer cancel()
 	defer recovered(&err)
 	return inbox.Renew(ctx, r)
+}
+
+// claim and settleInbox turn a panic of the Inbox into an error.
+func (h *Handler) claim(ctx context.Context, e Entry) (c Claimed, err error) {
+	defer recovered(&err)
+	return h.c.Inbox.Claim(ctx, e)
+}
+
+func (h *Handler) settleInbox(ctx context.Context, s Settlement) (o Reply, err error) {
+	defer recovered(&err)
+	return h.c.Inbox.Settle(ctx, s)
+}
+
+func recovered(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("inbox: panic: %v\n%s", p, debug.Stack())
+	}
 }

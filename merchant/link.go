@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 
 	"countersign"
 	"countersign/envelope"
@@ -55,15 +54,6 @@ func (c *Config) signers() (keys []*envelope.SigningKey) {
 		}
 	}
 	return keys
-}
-
-// Link is what a third party needs to verify the signatures of an exchange (PROTOCOL.md,
-// L14): the headers of both messages, and what else they cover.
-type Link struct {
-	URL      string      // of the request, as it was verified; empty if it was not
-	Request  http.Header // Content-Type and those of the signature
-	Status   int         // of the response
-	Response http.Header // the same of the response; nil if it is not signed
 }
 
 // linked is the link of one request.
@@ -152,34 +142,4 @@ func (h *Handler) kept(l *linked, r reply) (*Link, error) {
 		out.Response = l.response
 	}
 	return out, err
-}
-
-// recent remembers the last requests of a kind.
-type recent struct {
-	mu    sync.Mutex
-	known map[string]bool
-	ring  []string
-	next  int
-}
-
-const recentMost = 4096
-
-func (r *recent) has(uuid string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.known[uuid]
-}
-
-func (r *recent) add(uuid string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch {
-	case r.known[uuid]:
-		return
-	case r.known == nil:
-		r.known, r.ring = map[string]bool{}, make([]string, recentMost)
-	}
-	delete(r.known, r.ring[r.next])
-	r.ring[r.next], r.known[uuid] = uuid, true
-	r.next = (r.next + 1) % recentMost
 }

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"countersign"
 )
 
 // The bounds of a MemoryInbox. Entries are never forgotten, so their number is
@@ -32,11 +30,6 @@ type MemoryInbox struct {
 	next      int
 
 	maxEntries, maxBlocks int
-}
-
-type entryKey struct {
-	typ       countersign.Type
-	id, order string
 }
 
 type memoryEntry struct {

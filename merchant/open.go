@@ -32,51 +32,6 @@ func openers(c *Config) []opener {
 	return []opener{first, next}
 }
 
-// reply is the response to a request, and what the log says of it.
-type reply struct {
-	status int
-	Reply
-	plaintext []byte // of the answer, if it does not depend on the merchant's function
-	data      string // sealed answer, if Code is 0
-	reason    Reason
-	cause     error
-
-	key      *envelope.Key // seals the answer
-	typ      countersign.Type
-	callback countersign.Callback // nil if none was read
-	request  []byte               // the plaintext of a request that was opened and not read; nil otherwise
-	lenient  bool                 // it was read by the lenient rules
-	seq      int64
-}
-
-// hasResponse reports whether r is a response of the protocol. A peer that does not
-// show the API key, or does not POST, gets nothing that names the merchant.
-func (r reply) hasResponse() bool {
-	return r.status != http.StatusUnauthorized && r.status != http.StatusMethodNotAllowed &&
-		r.status != http.StatusNotFound
-}
-
-func refuse(status int, code countersign.ErrCode, message string, reason Reason, cause error) *reply {
-	return &reply{
-		status: status, Reply: Reply{Code: code, Message: messageFor(code, message)}, reason: reason, cause: cause,
-	}
-}
-
-// The fixed messages that differ from ErrCode.Message. They help the people at the
-// service and tell a stranger nothing.
-const (
-	wordConsumed = "the request body was consumed or changed before it reached the handler"
-	wordSlow     = "the request body did not arrive in time"
-	wordCut      = "the request body ended early"
-	wordTooLarge = "the request body is too large"
-	wordNotBound = "the requestUUID is not bound to the request"
-	wordSpliced  = "the request repeats blocks of another one"
-	wordOverload = "too many requests at once"
-	wordOther    = "this identifier was taken with other content"
-	wordBusy     = "another delivery of this callback is being processed"
-	wordAnswer   = "the answer does not fit into a response"
-)
-
 // open reads the callback in a request body and checks the rules that need no
 // memory (PROTOCOL.md, Body forms, Sealing, Messages, Binding). If the callback
 // must not be acted on, refused is not nil. blocks are those to judge and to remember, nil where
@@ -137,4 +92,12 @@ func cannotOpen(cause error) *reply {
 // explanation of that reveals nothing about the key.
 func formAtFault(err error) bool {
 	return errors.Is(err, envelope.ErrBodyForm) || errors.Is(err, envelope.ErrBase64) || errors.Is(err, envelope.ErrEmpty)
+}
+
+// ReadBlocks returns the blocks of a body that opens with key and is not bound, for a Rememberer. It returns nil for
+// any other body. field is Profile.BodyField.
+func ReadBlocks(key *envelope.Key, padding envelope.Padding, field string, body []byte) *Blocks {
+	o := opener{key: key, padding: padding, binding: BindingWhenPresent, lenient: true, field: field}
+	_, blocks, _, _ := o.open(countersign.LaneNotify, body)
+	return blocks
 }

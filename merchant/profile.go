@@ -2,7 +2,6 @@ package merchant
 
 import (
 	"cmp"
-	"strings"
 	"time"
 
 	"countersign"
@@ -56,6 +55,40 @@ const (
 // two minutes.
 const maxWait = 90 * time.Second
 
+// Binding says which bindings of requests a Handler accepts (PROTOCOL.md,
+// Binding).
+type Binding int
+
+const (
+	// BindingRequired accepts only requests whose binding holds (B4). It is the
+	// zero value because it is the only setting that stops an attacker with
+	// stolen sealed requests. With a service that does not bind, it refuses
+	// every callback, but loses none, because the service asks again. A weaker
+	// default would fail unnoticed and lose money.
+	BindingRequired Binding = iota
+
+	// BindingWhenPresent refuses broken bindings and accepts requests without
+	// one under the rules of seen blocks (B5 and B7). It is for services that do
+	// not bind. Settings and the log call it "seen".
+	BindingWhenPresent
+
+	// BindingOff checks no binding and applies those rules to all
+	// requests. It is for a service that does not bind but whose requestUUIDs
+	// are UUIDs of version 8.
+	BindingOff
+)
+
+// String returns the name of b as settings have it: required, seen or off.
+func (b Binding) String() string { return bindingNames.of("Binding", int(b)) }
+
+var bindingNames = names{"required", "seen", "off"}
+
+// ParseBinding inverts Binding.String.
+func ParseBinding(s string) (Binding, error) {
+	b, err := bindingNames.parse("binding", s)
+	return Binding(b), err
+}
+
 // HoldMode says what the provider gets for a withdrawal that is held.
 type HoldMode int
 
@@ -80,33 +113,6 @@ func ParseHold(s string) (HoldMode, error) {
 
 // CanHold reports whether the provider is known to ask again after an answer that holds.
 func (p Profile) CanHold() bool { return p.Hold == HoldAsk || p.HoldCode != 0 }
-
-// complete checks p and fills in the defaults.
-func (p *Profile) complete() error {
-	switch {
-	case p.Binding < BindingRequired || p.Binding > BindingOff:
-		return configError("Profile.Binding is not one of the known values")
-	case p.Hold < HoldAsk || p.Hold > HoldWait:
-		return configError("Profile.Hold is not one of the known values")
-	case p.Wait < 0 || p.Wait > maxWait:
-		return configError("Profile.Wait is not between 0 and %v", maxWait)
-	case p.MaxWaiting < 0:
-		return configError("Profile.MaxWaiting is negative")
-	case !isName(p.Header):
-		return configError("Profile.Header is not the name of a header")
-	case !isName(p.BodyField):
-		return configError("Profile.BodyField has characters other than letters, digits, - and _")
-	}
-	setDefault(&p.Header, DefaultHeader)
-	setDefault(&p.BodyField, DefaultBodyField)
-	setDefault(&p.Wait, 8*time.Second)
-	setDefault(&p.MaxWaiting, 64)
-	return nil
-}
-
-func isName(s string) bool {
-	return len(s) <= 64 && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") == ""
-}
 
 // code returns the errCode that the provider gets for c.
 func (p Profile) code(c countersign.ErrCode) countersign.ErrCode {

@@ -50,3 +50,28 @@ func (h *Handler) fits(key *envelope.Key, plaintext []byte) bool {
 	return len(plaintext) <= key.MaxPlaintext(padding) &&
 		data+len(h.apiKey())+responseRoom <= countersign.MaxMessage
 }
+
+// sealed returns r with its sealed answer if errCode is 0 (PROTOCOL.md, R1).
+func (h *Handler) sealed(r reply) reply {
+	if r.Code != countersign.CodeAccepted {
+		return r
+	}
+	plaintext, err := r.plaintext, error(nil)
+	if plaintext == nil {
+		plaintext, err = h.plaintext(r.key, r.callback, r.Reply)
+	}
+	if err == nil {
+		var data []byte
+		if data, err = envelope.Seal(r.key, h.c.ResponsePadding, plaintext); err == nil {
+			r.data, r.plaintext = string(data), plaintext
+			return r
+		}
+	}
+	// The effect is recorded; the next attempt gets its answer.
+	return r.end(failed(ReasonSeal, err))
+}
+
+// body returns the JSON of a response.
+func (h *Handler) body(r *reply) ([]byte, error) {
+	return countersign.Response{APIKey: h.apiKey(), Data: r.data, ErrCode: r.Code, Message: r.Message}.Marshal()
+}

@@ -83,32 +83,3 @@ func (in *Inbox) Prune(ctx context.Context, now time.Time) error {
 	}
 	return nil
 }
-
-// Remember implements merchant.Rememberer.
-func (in *Inbox) Remember(ctx context.Context, e merchant.Entry) error {
-	return wrapped(in.transact(ctx, func(t *transaction) error { return t.rememberOnly(ctx, &e) }))
-}
-
-// rememberOnly keeps the blocks of a request of which nothing else is recorded. It keeps
-// none of a suspect request, which would no longer be suspect when it comes again.
-func (t *transaction) rememberOnly(ctx context.Context, e *merchant.Entry) error {
-	var key []byte
-	if e.Callback != nil {
-		key = entryKey(e.Callback.CallbackType(), e.ID, e.Order)
-	}
-	if err := t.lock(ctx, locks(key, e)...); err != nil {
-		return err
-	}
-	var r *row
-	if key != nil {
-		var err error
-		if r, err = t.read(ctx, key); err != nil {
-			return err
-		}
-	}
-	seen, err := t.seenBlocks(ctx, e.Blocks)
-	if err != nil || e.Judge(seen, r != nil, r != nil && r.settled) != merchant.FindingNone {
-		return err
-	}
-	return t.remember(ctx, e, seen)
-}

@@ -6,8 +6,10 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Dialect is the kind of a database.
@@ -144,4 +146,32 @@ func sqlState(err error) string {
 		return state.SQLState()
 	}
 	return ""
+}
+
+// A transaction that may succeed later is repeated after pauses that double from the
+// first of these to the second, for repeatFor in all.
+const (
+	repeatFirst = 2 * time.Millisecond
+	repeatMost  = 200 * time.Millisecond
+	repeatFor   = 30 * time.Second
+)
+
+// repeated calls once until it succeeds, fails with an error that is not transient, ctx
+// ends, or repeatFor is over. It returns the last error of once.
+func (d Dialect) repeated(ctx context.Context, once func() error) error {
+	end := time.Now().Add(repeatFor)
+	for pause := repeatFirst; ; pause = min(2*pause, repeatMost) {
+		err := once()
+		if err == nil || !d.transient(err) || time.Now().After(end) {
+			return err
+		}
+		// Two that ended each other's transaction must not meet again.
+		timer := time.NewTimer(pause/2 + rand.N(pause))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("%w: %w", err, ctx.Err())
+		}
+	}
 }

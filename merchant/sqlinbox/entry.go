@@ -8,7 +8,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	"countersign"
@@ -121,9 +120,6 @@ func locks(key []byte, e *merchant.Entry) (digests [][]byte) {
 	return digests
 }
 
-// marks returns n question marks for a list.
-func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), ", ") }
-
 const readEntrySQL = `
 SELECT seq, content, tx_index, duplicate, suspect, claims, lease_until, settled, reply, recorded FROM countersign_inbox WHERE entry = ?`
 
@@ -188,6 +184,30 @@ func (t *transaction) record(ctx context.Context, e *merchant.Entry, besides ...
 		}
 	}
 	return known{row: r, settled: r.settled}, t.remember(ctx, e, seen)
+}
+
+// rememberOnly keeps the blocks of a request of which nothing else is recorded. It keeps
+// none of a suspect request, which would no longer be suspect when it comes again.
+func (t *transaction) rememberOnly(ctx context.Context, e *merchant.Entry) error {
+	var key []byte
+	if e.Callback != nil {
+		key = entryKey(e.Callback.CallbackType(), e.ID, e.Order)
+	}
+	if err := t.lock(ctx, locks(key, e)...); err != nil {
+		return err
+	}
+	var r *row
+	if key != nil {
+		var err error
+		if r, err = t.read(ctx, key); err != nil {
+			return err
+		}
+	}
+	seen, err := t.seenBlocks(ctx, e.Blocks)
+	if err != nil || e.Judge(seen, r != nil, r != nil && r.settled) != merchant.FindingNone {
+		return err
+	}
+	return t.remember(ctx, e, seen)
 }
 
 const (
@@ -340,6 +360,13 @@ func (t *transaction) begin(ctx context.Context, r *row) error {
 	_, err := t.exec(ctx, markSQL, r.mark, r.seq)
 	return err
 }
+
+// What became of a deposit that a person must decide on; 0: it is no such deposit.
+const (
+	reviewHeld int64 = iota + 1
+	reviewCredited
+	reviewRejected
+)
 
 // settle records the reply of r for ever. r.mark is 0 if no function ran.
 func (t *transaction) settle(ctx context.Context, r *row, reply merchant.Reply, at time.Time) error {

@@ -9,13 +9,6 @@ import (
 	"countersign/merchant"
 )
 
-// What became of a deposit that a person must decide on; 0: it is no such deposit.
-const (
-	reviewHeld int64 = iota + 1
-	reviewCredited
-	reviewRejected
-)
-
 var (
 	// ErrNotHeld: no deposit with this trackingId was left for a person.
 	ErrNotHeld = errors.New("sqlinbox: no deposit with this trackingId awaits a person")

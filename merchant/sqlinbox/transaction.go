@@ -5,37 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"time"
+	"strings"
 )
-
-// A transaction that may succeed later is repeated after pauses that double from the
-// first of these to the second, for repeatFor in all.
-const (
-	repeatFirst = 2 * time.Millisecond
-	repeatMost  = 200 * time.Millisecond
-	repeatFor   = 30 * time.Second
-)
-
-// repeated calls once until it succeeds, fails with an error that is not transient, ctx
-// ends, or repeatFor is over. It returns the last error of once.
-func (d Dialect) repeated(ctx context.Context, once func() error) error {
-	end := time.Now().Add(repeatFor)
-	for pause := repeatFirst; ; pause = min(2*pause, repeatMost) {
-		err := once()
-		if err == nil || !d.transient(err) || time.Now().After(end) {
-			return err
-		}
-		// Two that ended each other's transaction must not meet again.
-		timer := time.NewTimer(pause/2 + rand.N(pause))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return fmt.Errorf("%w: %w", err, ctx.Err())
-		}
-	}
-}
 
 // transact runs fn in a transaction, again after a deadlock, and commits it if fn returns no error. If the commit
 // fails, it may have happened or not. Repeating it is harmless, because fn then finds what was recorded.
@@ -114,4 +85,15 @@ func (t *transaction) each(ctx context.Context, statement string, args []any,
 		}
 	}
 	return rows.Err()
+}
+
+// marks returns n question marks for a list.
+func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), ", ") }
+
+// wrapped says where err comes from. The Handler logs it and tells the service nothing.
+func wrapped(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("sqlinbox: %w", err)
 }
