@@ -11,6 +11,7 @@ import (
 	"countersign"
 	"countersign/conformance"
 	"countersign/envelope"
+	"countersign/internal/daemon"
 )
 
 // wireFlags are the flags that send, check and listen share.
@@ -111,6 +112,44 @@ func (f *serviceFlags) asService(std streams) (conformance.Config, error) {
 	return config, err
 }
 
+// readKey reads a key from a file, or from standard input if path is "-". It warns of a private part in a file that
+// others may read or write.
+func readKey(path string, std streams) (*envelope.Key, error) {
+	key, err := readSecretKey(path, std)
+	if exposed := new(daemon.ExposedError); key != nil && errors.As(err, &exposed) {
+		if err = nil; key.HasPrivate() {
+			fmt.Fprintf(std.err, "countersign: warning: %v\n", exposed)
+		}
+	}
+	return key, err
+}
+
+// readSecretKey is readKey for a daemon, for which both parts are secret (PROTOCOL.md, Keys): of a file that others may
+// read or write it returns the key with an *daemon.ExposedError.
+func readSecretKey(path string, std streams) (key *envelope.Key, err error) {
+	var data []byte
+	var exposed error
+	if path == "-" {
+		data, err = readAll(std.in, maxSecret, "key")
+	} else if data, exposed = daemon.ReadSecret(path, maxSecret); daemon.AllowExposed(exposed) != nil {
+		err = fmt.Errorf("reading the key: %w", exposed)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if key, err = envelope.ParseKey(data); err != nil {
+		return nil, fmt.Errorf("reading the key from %s: %w", path, err)
+	}
+	return key, exposed
+}
+
+func paddingOf(oaep bool) envelope.Padding {
+	if oaep {
+		return envelope.OAEP
+	}
+	return envelope.PKCS1v15
+}
+
 // textOrFile returns the value of a flag that is not secret. @FILE reads it from a file.
 func textOrFile(flag, value string) (string, error) {
 	path, isFile := strings.CutPrefix(value, "@")
@@ -157,3 +196,16 @@ const (
 	publicFile  = "public.b64"
 	apiKeyFile  = "api.key"
 )
+
+// faultsHelp returns the end of a long help: what each fault does, a line each.
+func faultsHelp[F interface {
+	~string
+	About() string
+}](faults []F) string {
+	var b strings.Builder
+	b.WriteString("\n\nWhat --fault does:\n")
+	for _, f := range faults {
+		fmt.Fprintf(&b, "\n    %-15s  %s", string(f), f.About())
+	}
+	return b.String()
+}

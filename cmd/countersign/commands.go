@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
 
 	"countersign/client"
+	"countersign/internal/api"
 )
 
 //lint:file-ignore SA5008 kong takes each of several tags named set: one sets one variable of the help.
@@ -184,4 +186,63 @@ type providerCmd struct {
 
 type tokenCmd struct {
 	New keepCmd[atEither] `cmd:"" help:"Make a token: role=ROLE, merchants=ID,… if it is for these alone, expires=90d if it ends. Its secret is shown once, or written to a file." op:"createToken" is:"name" set:"what=Name of the token's owner, for people." set:"out=New file for the secret, which is then not printed."`
+}
+
+// apiCmd calls any operation.
+type apiCmd struct {
+	atEither
+	Operation string `arg:"" optional:"" help:"Name of the operation. Without it all are listed."`
+	requestFlags
+	Members bool `help:"Only list what the operation takes." env:"-"`
+}
+
+// Help is the long help of the subcommand.
+func (apiCmd) Help() string {
+	return "Parts of the path, parameters of the query and members of the body are name=value; a word alone is the next part of the path; " +
+		"where the path has none, the file of the body. The body whole: -d. The answer is printed as JSON. " +
+		"countersign api lists the operations of an end, countersign api OPERATION --members what one takes."
+}
+
+func (c *apiCmd) Run(ctx context.Context, std streams) error {
+	of := c.end()
+	if of == "" {
+		of = onlyEndOf(c.Operation)
+	}
+	if c.Operation != "" && !c.Members {
+		return c.print(ctx, std, of, c.Operation, c.requestFlags, "", "")
+	}
+	at, err := findPlace(std, of, c.Data)
+	if err != nil {
+		return err
+	}
+	var rows [][]string
+	if c.Operation == "" {
+		for _, o := range operations(at.end) {
+			rows = append(rows, []string{o.ID, o.Method + " " + o.Path, o.Summary})
+		}
+		return writeTable(std.out, rows)
+	}
+	r, err := newRequest(nil, at.end, c.Operation)
+	if err != nil {
+		return err
+	}
+	for _, m := range r.members {
+		if !m.object {
+			rows = append(rows, []string{m.name, m.doc})
+		}
+	}
+	return writeTable(std.out, rows)
+}
+
+// onlyEndOf returns the only end that has an operation, or "" if both or none have it.
+func onlyEndOf(operation string) (of end) {
+	for _, e := range []end{serviceEnd, gatewayEnd} {
+		if slices.ContainsFunc(operations(e), func(o api.Operation) bool { return o.ID == operation }) {
+			if of != "" {
+				return ""
+			}
+			of = e
+		}
+	}
+	return of
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"countersign/client"
 	"countersign/internal/daemon"
 )
@@ -86,6 +88,21 @@ func findPlace(std streams, of end, data string) (place, error) {
 		}
 	}
 	return place{of, cmp.Or(dirs[of], defaultData[of])}, nil
+}
+
+// dataDirs returns the data directories of the ends of which the file has a table. Commands find a daemon's API and
+// token there.
+func (s settingsFile) dataDirs() map[end]string {
+	dirs := map[end]string{}
+	for e, name := range tableOf {
+		if table, ok := s[name].(map[string]any); ok {
+			dirs[e] = defaultData[e]
+			if dir, ok := table["data"].(string); ok {
+				dirs[e] = kong.ExpandPath(dir)
+			}
+		}
+	}
+	return dirs
 }
 
 // connection holds the flags for the API that a command calls and for the caller.

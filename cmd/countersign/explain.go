@@ -7,12 +7,38 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
 
 	"countersign/client"
 )
+
+// The exit statuses.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// statusError ends the command with its own exit status.
+type statusError struct {
+	error
+	status int
+}
+
+func (e statusError) Unwrap() error { return e.error }
+
+// hintedError is an error with a hint on what to try.
+type hintedError struct {
+	err   error
+	hints []string
+}
+
+func (e *hintedError) Error() string { return e.err.Error() }
+func (e *hintedError) Unwrap() error { return e.err }
 
 // explain adds what to try to errors that new users meet.
 func explain(called string, err error) error {
@@ -43,6 +69,24 @@ func explain(called string, err error) error {
 		return &hintedError{err, []string{fmt.Sprintf("nothing answers at %s: is it running, and is --api right?", called)}}
 	}
 	return err
+}
+
+// report writes the error that ends the command. With asJSON it writes a log line, because whoever collects a daemon's
+// log as JSON reads nothing else.
+func report(w io.Writer, asJSON bool, err error) {
+	var h *hintedError
+	if !errors.As(err, &h) {
+		h = new(hintedError)
+	}
+	if asJSON {
+		log := slog.New(slog.NewJSONHandler(w, nil))
+		log.Error("stopped by an error", "error", plainly(err), "try", h.hints)
+		return
+	}
+	fmt.Fprintf(w, "countersign: %s\n", plainly(err))
+	for _, hint := range h.hints {
+		fmt.Fprintf(w, "  try: %s\n", hint)
+	}
 }
 
 // plainly returns the text of an error. For errors of encoding/json it names the member and the value, and no Go type.

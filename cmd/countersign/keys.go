@@ -94,34 +94,3 @@ func (c *keysShowCmd) Run(std streams) error {
 	}
 	return nil
 }
-
-// readKey reads a key from a file, or from standard input if path is "-". It warns of a private part in a file that
-// others may read or write.
-func readKey(path string, std streams) (*envelope.Key, error) {
-	key, err := readSecretKey(path, std)
-	if exposed := new(daemon.ExposedError); key != nil && errors.As(err, &exposed) {
-		if err = nil; key.HasPrivate() {
-			fmt.Fprintf(std.err, "countersign: warning: %v\n", exposed)
-		}
-	}
-	return key, err
-}
-
-// readSecretKey is readKey for a daemon, for which both parts are secret (PROTOCOL.md, Keys): of a file that others may
-// read or write it returns the key with an *daemon.ExposedError.
-func readSecretKey(path string, std streams) (key *envelope.Key, err error) {
-	var data []byte
-	var exposed error
-	if path == "-" {
-		data, err = readAll(std.in, maxSecret, "key")
-	} else if data, exposed = daemon.ReadSecret(path, maxSecret); daemon.AllowExposed(exposed) != nil {
-		err = fmt.Errorf("reading the key: %w", exposed)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if key, err = envelope.ParseKey(data); err != nil {
-		return nil, fmt.Errorf("reading the key from %s: %w", path, err)
-	}
-	return key, exposed
-}

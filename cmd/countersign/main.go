@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -16,13 +14,6 @@ import (
 
 	"countersign/countersigntest"
 	"countersign/internal/daemon"
-)
-
-// The exit statuses.
-const (
-	exitDone   = 0
-	exitFailed = 1
-	exitUsage  = 2
 )
 
 // commandLine is the whole command line, with a field for each subcommand.
@@ -76,39 +67,6 @@ type commandLine struct {
 	Check  checkCmd  `cmd:"" help:"Check a merchant's endpoint against every rule, case by case."`
 	Bench  benchCmd  `cmd:"" help:"Measure this machine, with the RSA bound in the same run."`
 	Health healthCmd `cmd:"" help:"Ask a daemon whether it works; the exit status is 1 if it does not."`
-}
-
-// streams are what a subcommand reads and writes. They make globals unnecessary.
-type streams struct {
-	in  io.Reader
-	out io.Writer
-	err io.Writer
-
-	settings *kong.ConfigFlag // the name of the settings file, if any
-	file     *settingsFile    // what it says
-	called   *string          // the URL of the API that the command calls, if any
-}
-
-// progress replaces the last line of a terminal by another, and writes nothing elsewhere. An empty line clears it.
-func (s streams) progress(line string) {
-	if isTerminal(s.err) {
-		fmt.Fprint(s.err, "\r\x1b[K", line)
-	}
-}
-
-// warnings returns the log of a subcommand that is no daemon.
-func (s streams) warnings() *slog.Logger {
-	return slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
-}
-
-// isTerminal reports whether w is a terminal.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 func main() { os.Exit(run(os.Args[1:], streams{in: os.Stdin, out: os.Stdout, err: os.Stderr})) }
@@ -239,52 +197,4 @@ func namesOf[F ~string](faults []F) (names string) {
 		names += "," + string(f)
 	}
 	return names
-}
-
-// faultsHelp returns the end of a long help: what each fault does, a line each.
-func faultsHelp[F interface {
-	~string
-	About() string
-}](faults []F) string {
-	var b strings.Builder
-	b.WriteString("\n\nWhat --fault does:\n")
-	for _, f := range faults {
-		fmt.Fprintf(&b, "\n    %-15s  %s", string(f), f.About())
-	}
-	return b.String()
-}
-
-// statusError ends the command with its own exit status.
-type statusError struct {
-	error
-	status int
-}
-
-func (e statusError) Unwrap() error { return e.error }
-
-// hintedError is an error with a hint on what to try.
-type hintedError struct {
-	err   error
-	hints []string
-}
-
-func (e *hintedError) Error() string { return e.err.Error() }
-func (e *hintedError) Unwrap() error { return e.err }
-
-// report writes the error that ends the command. With asJSON it writes a log line, because whoever collects a daemon's
-// log as JSON reads nothing else.
-func report(w io.Writer, asJSON bool, err error) {
-	var h *hintedError
-	if !errors.As(err, &h) {
-		h = new(hintedError)
-	}
-	if asJSON {
-		log := slog.New(slog.NewJSONHandler(w, nil))
-		log.Error("stopped by an error", "error", plainly(err), "try", h.hints)
-		return
-	}
-	fmt.Fprintf(w, "countersign: %s\n", plainly(err))
-	for _, hint := range h.hints {
-		fmt.Fprintf(w, "  try: %s\n", hint)
-	}
 }

@@ -3,76 +3,15 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"context"
-	"countersign/client"
 	"encoding/json"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 )
-
-// listFlags are the flags of every list.
-type listFlags struct {
-	Set   []string `arg:"" optional:"" name:"name=value" help:"Filter, such as merchant=shop, state=open or since=7d. countersign api OPERATION --members lists the parameters."`
-	Limit int      `help:"Largest number of lines." default:"100" env:"-"`
-	JSON  *bool    `name:"json" negatable:"" env:"-" help:"Print a line of JSON for each, or with --no-json a table. Default: a table on a terminal, JSON elsewhere."`
-}
-
-// mostEntries bounds the entries of a page.
-const mostEntries = 1000
-
-// list prints the entries of an operation page by page. columns are the columns of the table, separated by |. A title
-// is also the name of its member (TRACKING ID of trackingId), unless TITLE=MEMBER names another. Of several members,
-// separated by commas, the first that is present counts.
-func (f connection) list(ctx context.Context, std streams, of end, operation, columns string, flags listFlags, is,
-	what string) error {
-	r, err := f.begin(std, of, operation, requestFlags{Set: flags.Set}, is, what)
-	if err != nil {
-		return err
-	}
-	_, paged := r.member("limit")
-	if paged {
-		r.query.Set("limit", strconv.Itoa(min(mostEntries, flags.Limit+1)))
-	}
-	table := isTerminal(std.out)
-	if flags.JSON != nil {
-		table = !*flags.JSON
-	}
-	var rows [][]string
-	if table {
-		rows = append(rows, cells(columns, nil))
-	}
-	for n := 0; ; {
-		answer, err := r.send(ctx)
-		if err != nil {
-			return err
-		}
-		var page client.List[json.RawMessage]
-		if err := json.Unmarshal(answer, &page); err != nil {
-			return err
-		}
-		for _, e := range page.Items {
-			if n++; paged && n > flags.Limit {
-				fmt.Fprintf(std.err, "countersign: there are more; raise --limit\n")
-				return writeTable(std.out, rows)
-			}
-			if table {
-				rows = append(rows, cells(columns, e))
-			} else if err := printJSON(std.out, e, ""); err != nil {
-				return err
-			}
-		}
-		if page.Next == nil {
-			return writeTable(std.out, rows)
-		}
-		r.query.Set("cursor", *page.Next)
-	}
-}
 
 // cells returns the row of an entry, or without one the titles.
 func cells(columns string, raw json.RawMessage) (all []string) {

@@ -10,10 +10,10 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -344,86 +344,60 @@ func tellWaiting(w io.Writer, answer json.RawMessage) {
 	}
 }
 
-// readInput reads a file of at most limit bytes, or standard input for -.
-func readInput(std streams, name string, limit int, what string) ([]byte, error) {
-	if name == "-" {
-		return readAll(std.in, limit, what)
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return readAll(f, limit, what)
+// listFlags are the flags of every list.
+type listFlags struct {
+	Set   []string `arg:"" optional:"" name:"name=value" help:"Filter, such as merchant=shop, state=open or since=7d. countersign api OPERATION --members lists the parameters."`
+	Limit int      `help:"Largest number of lines." default:"100" env:"-"`
+	JSON  *bool    `name:"json" negatable:"" env:"-" help:"Print a line of JSON for each, or with --no-json a table. Default: a table on a terminal, JSON elsewhere."`
 }
 
-// readAll reads at most limit bytes. It returns an error rather than a part.
-func readAll(r io.Reader, limit int, what string) ([]byte, error) {
-	b, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
-	if err != nil {
-		return nil, fmt.Errorf("reading the %s: %w", what, err)
-	}
-	if len(b) > limit {
-		return nil, fmt.Errorf("reading the %s: it is longer than %d bytes", what, limit)
-	}
-	return b, nil
-}
+// mostEntries bounds the entries of a page.
+const mostEntries = 1000
 
-// apiCmd calls any operation.
-type apiCmd struct {
-	atEither
-	Operation string `arg:"" optional:"" help:"Name of the operation. Without it all are listed."`
-	requestFlags
-	Members bool `help:"Only list what the operation takes." env:"-"`
-}
-
-// Help is the long help of the subcommand.
-func (apiCmd) Help() string {
-	return "Parts of the path, parameters of the query and members of the body are name=value; a word alone is the next part of the path; " +
-		"where the path has none, the file of the body. The body whole: -d. The answer is printed as JSON. " +
-		"countersign api lists the operations of an end, countersign api OPERATION --members what one takes."
-}
-
-func (c *apiCmd) Run(ctx context.Context, std streams) error {
-	of := c.end()
-	if of == "" {
-		of = onlyEndOf(c.Operation)
-	}
-	if c.Operation != "" && !c.Members {
-		return c.print(ctx, std, of, c.Operation, c.requestFlags, "", "")
-	}
-	at, err := findPlace(std, of, c.Data)
+// list prints the entries of an operation page by page. columns are the columns of the table, separated by |. A title
+// is also the name of its member (TRACKING ID of trackingId), unless TITLE=MEMBER names another. Of several members,
+// separated by commas, the first that is present counts.
+func (f connection) list(ctx context.Context, std streams, of end, operation, columns string, flags listFlags, is,
+	what string) error {
+	r, err := f.begin(std, of, operation, requestFlags{Set: flags.Set}, is, what)
 	if err != nil {
 		return err
+	}
+	_, paged := r.member("limit")
+	if paged {
+		r.query.Set("limit", strconv.Itoa(min(mostEntries, flags.Limit+1)))
+	}
+	table := isTerminal(std.out)
+	if flags.JSON != nil {
+		table = !*flags.JSON
 	}
 	var rows [][]string
-	if c.Operation == "" {
-		for _, o := range operations(at.end) {
-			rows = append(rows, []string{o.ID, o.Method + " " + o.Path, o.Summary})
+	if table {
+		rows = append(rows, cells(columns, nil))
+	}
+	for n := 0; ; {
+		answer, err := r.send(ctx)
+		if err != nil {
+			return err
 		}
-		return writeTable(std.out, rows)
-	}
-	r, err := newRequest(nil, at.end, c.Operation)
-	if err != nil {
-		return err
-	}
-	for _, m := range r.members {
-		if !m.object {
-			rows = append(rows, []string{m.name, m.doc})
+		var page client.List[json.RawMessage]
+		if err := json.Unmarshal(answer, &page); err != nil {
+			return err
 		}
-	}
-	return writeTable(std.out, rows)
-}
-
-// onlyEndOf returns the only end that has an operation, or "" if both or none have it.
-func onlyEndOf(operation string) (of end) {
-	for _, e := range []end{serviceEnd, gatewayEnd} {
-		if slices.ContainsFunc(operations(e), func(o api.Operation) bool { return o.ID == operation }) {
-			if of != "" {
-				return ""
+		for _, e := range page.Items {
+			if n++; paged && n > flags.Limit {
+				fmt.Fprintf(std.err, "countersign: there are more; raise --limit\n")
+				return writeTable(std.out, rows)
 			}
-			of = e
+			if table {
+				rows = append(rows, cells(columns, e))
+			} else if err := printJSON(std.out, e, ""); err != nil {
+				return err
+			}
 		}
+		if page.Next == nil {
+			return writeTable(std.out, rows)
+		}
+		r.query.Set("cursor", *page.Next)
 	}
-	return of
 }

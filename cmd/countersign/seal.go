@@ -21,13 +21,6 @@ func (f keyFlags) read(std streams) (*envelope.Key, envelope.Padding, error) {
 	return key, paddingOf(f.OAEP), err
 }
 
-func paddingOf(oaep bool) envelope.Padding {
-	if oaep {
-		return envelope.OAEP
-	}
-	return envelope.PKCS1v15
-}
-
 type sealCmd struct {
 	keyFlags
 	Bind bool `help:"Give the message a new requestUUID that is bound to the rest of it. Its old one must have 36 characters."`

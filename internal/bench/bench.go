@@ -2,14 +2,11 @@
 package bench
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"math"
-	"os"
-	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -21,7 +18,6 @@ import (
 	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/envelope"
-	"countersign/internal/daemon"
 )
 
 // Config is what Run needs. Its tags define the flags of the subcommand and their defaults.
@@ -41,13 +37,6 @@ type Config struct {
 	Progress func(line string) `kong:"-"` // gets what is being done. Required
 }
 
-// suites are the measurements, in the order in which they run.
-var suites = []struct {
-	name string
-	run  func(*Bench, context.Context) error
-}{{"system", onRig((*rig).system)}, {"latency", onRig((*rig).latency)}, {"withdrawals", onRig((*rig).withdrawals)},
-	{"gateway", (*Bench).gateway}}
-
 // Bench is one run.
 type Bench struct {
 	Config
@@ -57,49 +46,6 @@ type Bench struct {
 	keys   *countersigntest.Service // seals with pair, and has the API keys
 	next   atomic.Int64             // number of a deposit or withdrawal; no earlier bench had it
 	report Report
-}
-
-// Run measures. Its errors about c name the flags of the subcommand. It fails if a callback is lost, never because a
-// machine is slow. If it fails late, the report has the earlier figures.
-func Run(ctx context.Context, c Config) (_ *Report, err error) {
-	if c.Quick {
-		c.Rounds, c.For = 2, time.Second
-	}
-	switch {
-	case c.Bits != 1024 && c.Bits != 2048:
-		return nil, errors.New("--bits must be 1024 or 2048")
-	case c.Rounds < 1 || c.For <= 0 || !(c.SizeFor > 0):
-		return nil, errors.New("--rounds, --for and --size-for must be above 0")
-	case !(c.Rate >= 0.1 && c.Rate <= 1000): // the API takes 2000 requests a second
-		return nil, errors.New("--rate must be 0.1 to 1000 a second")
-	}
-	// The ends format a line for each attempt: without a log they would seem faster than they are.
-	b := &Bench{Config: c, log: slog.New(slog.NewTextHandler(io.Discard, nil))}
-	b.next.Store(time.Now().UnixMicro())
-	if b.dir, err = os.MkdirTemp(b.Dir, "countersign-bench-"); err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
-	if b.pair, err = envelope.GenerateKey(b.Bits); err != nil {
-		return nil, err
-	}
-	if b.keys, err = countersigntest.MakeService(countersigntest.ServiceConfig{Key: b.pair}); err != nil {
-		return nil, err
-	}
-	database := map[bool]string{true: "PostgreSQL", false: "SQLite, synchronous=FULL"}[b.DB != ""]
-	b.report.About = fmt.Sprintf("countersign %s, %s, RSA %d bit by %s, %s/%s, %d cores, database: %s",
-		daemon.Version, runtime.Version(), b.Bits, envelope.Library(), runtime.GOOS, runtime.GOARCH,
-		runtime.GOMAXPROCS(0), database)
-	for _, s := range suites {
-		if len(b.Only) > 0 && !slices.Contains(b.Only, s.name) {
-			continue
-		}
-		if err := errors.Join(s.run(b, ctx), ctx.Err()); err != nil {
-			return &b.report, fmt.Errorf("suite %s: %w", s.name, err)
-		}
-		runtime.GC() // the garbage of one suite must not cost the next one time
-	}
-	return &b.report, nil
 }
 
 func (b *Bench) progress(format string, args ...any) { b.Progress(fmt.Sprintf(format, args...)) }

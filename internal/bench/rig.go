@@ -120,6 +120,31 @@ func (r *rig) addMerchant(ctx context.Context) error {
 	return err
 }
 
+const ingestBatch = 100  // deposits in one call
+const ingestAhead = 1500 // deposits posted and not settled, at most: the service is busy, and nothing piles up
+
+// round sends n deposits through the whole system. It returns the time from the first call of the API to the last
+// settlement.
+func (r *rig) round(ctx context.Context, n int) (time.Duration, error) {
+	list := make([]client.NewDeposit, n)
+	for i := range list {
+		list[i] = r.newDeposit(r.id)
+	}
+	start := time.Now()
+	for from := 0; from < n; from += ingestBatch {
+		part := list[from:min(from+ingestBatch, n)]
+		if _, err := r.api.AddDeposits(ctx, part...); err != nil {
+			return 0, err
+		}
+		r.posted += len(part)
+		if err := r.settled.wait(ctx, func() bool { return len(r.settled.at) >= r.posted-ingestAhead }); err != nil {
+			return 0, err
+		}
+	}
+	err := r.settled.wait(ctx, func() bool { return len(r.settled.at) >= r.posted })
+	return time.Since(start), err
+}
+
 // size returns the size of the service's database in bytes.
 func (r *rig) size(ctx context.Context) (bytes float64, err error) {
 	look := "SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size"

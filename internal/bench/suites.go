@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"net/http"
+	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -18,9 +22,57 @@ import (
 	"countersign/merchant"
 )
 
+// suites are the measurements, in the order in which they run.
+var suites = []struct {
+	name string
+	run  func(*Bench, context.Context) error
+}{{"system", onRig((*rig).system)}, {"latency", onRig((*rig).latency)}, {"withdrawals", onRig((*rig).withdrawals)},
+	{"gateway", (*Bench).gateway}}
+
+// Run measures. Its errors about c name the flags of the subcommand. It fails if a callback is lost, never because a
+// machine is slow. If it fails late, the report has the earlier figures.
+func Run(ctx context.Context, c Config) (_ *Report, err error) {
+	if c.Quick {
+		c.Rounds, c.For = 2, time.Second
+	}
+	switch {
+	case c.Bits != 1024 && c.Bits != 2048:
+		return nil, errors.New("--bits must be 1024 or 2048")
+	case c.Rounds < 1 || c.For <= 0 || !(c.SizeFor > 0):
+		return nil, errors.New("--rounds, --for and --size-for must be above 0")
+	case !(c.Rate >= 0.1 && c.Rate <= 1000): // the API takes 2000 requests a second
+		return nil, errors.New("--rate must be 0.1 to 1000 a second")
+	}
+	// The ends format a line for each attempt: without a log they would seem faster than they are.
+	b := &Bench{Config: c, log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	b.next.Store(time.Now().UnixMicro())
+	if b.dir, err = os.MkdirTemp(b.Dir, "countersign-bench-"); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
+	if b.pair, err = envelope.GenerateKey(b.Bits); err != nil {
+		return nil, err
+	}
+	if b.keys, err = countersigntest.MakeService(countersigntest.ServiceConfig{Key: b.pair}); err != nil {
+		return nil, err
+	}
+	database := map[bool]string{true: "PostgreSQL", false: "SQLite, synchronous=FULL"}[b.DB != ""]
+	b.report.About = fmt.Sprintf("countersign %s, %s, RSA %d bit by %s, %s/%s, %d cores, database: %s",
+		daemon.Version, runtime.Version(), b.Bits, envelope.Library(), runtime.GOOS, runtime.GOARCH,
+		runtime.GOMAXPROCS(0), database)
+	for _, s := range suites {
+		if len(b.Only) > 0 && !slices.Contains(b.Only, s.name) {
+			continue
+		}
+		if err := errors.Join(s.run(b, ctx), ctx.Err()); err != nil {
+			return &b.report, fmt.Errorf("suite %s: %w", s.name, err)
+		}
+		runtime.GC() // the garbage of one suite must not cost the next one time
+	}
+	return &b.report, nil
+}
+
 const (
-	ingestBatch = 100  // deposits in one call
-	ingestAhead = 1500 // deposits posted and not settled, at most: the service is busy, and nothing piles up
 	// roundTime is about how long a round takes; rsaTime is how long RSA alone is measured between two rounds. Both are
 	// short, because the speed of a shared machine changes from second to second: a round is compared with RSA right
 	// before and after it.
@@ -53,28 +105,6 @@ func (b *Bench) rsaAlone(ctx context.Context) (perSecond float64, cpu time.Durat
 		}
 	})
 	return float64(n.Load()) / time.Since(start).Seconds(), (processorTime() - used) / time.Duration(n.Load()), err
-}
-
-// round sends n deposits through the whole system. It returns the time from the first call of the API to the last
-// settlement.
-func (r *rig) round(ctx context.Context, n int) (time.Duration, error) {
-	list := make([]client.NewDeposit, n)
-	for i := range list {
-		list[i] = r.newDeposit(r.id)
-	}
-	start := time.Now()
-	for from := 0; from < n; from += ingestBatch {
-		part := list[from:min(from+ingestBatch, n)]
-		if _, err := r.api.AddDeposits(ctx, part...); err != nil {
-			return 0, err
-		}
-		r.posted += len(part)
-		if err := r.settled.wait(ctx, func() bool { return len(r.settled.at) >= r.posted-ingestAhead }); err != nil {
-			return 0, err
-		}
-	}
-	err := r.settled.wait(ctx, func() bool { return len(r.settled.at) >= r.posted })
-	return time.Since(start), err
 }
 
 // system measures how many deposits go through the whole system, what RSA alone allows, and what a deposit costs.

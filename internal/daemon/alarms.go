@@ -56,21 +56,6 @@ type alarmPoster struct {
 	random  func() float64
 }
 
-// alarmPoster returns the poster of e's alarms.
-func (e *end) alarmPoster() (*alarmPoster, error) {
-	c := e.c
-	secret, err := c.signingSecret(c.Alarms.URL, c.Alarms.Secret, AlarmSecretFile)
-	if err != nil {
-		return nil, err
-	}
-	to, err := web.NewPoster(web.PosterConfig{URL: c.Alarms.URL, Secret: secret, Agent: "countersign/" + Version,
-		Now: e.clock.Now, Dial: c.World.Dial})
-	if err != nil {
-		return nil, fmt.Errorf("the alarm URL or its secret: %w", err)
-	}
-	return &alarmPoster{db: e.db, to: to, journal: e.journal, now: e.clock.Now, log: c.Log, random: c.World.random}, nil
-}
-
 // Run posts until ctx ends.
 func (p *alarmPoster) Run(ctx context.Context) error {
 	defer p.to.Close()

@@ -13,12 +13,10 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
 
-	"countersign/envelope"
 	"countersign/internal/api"
 	"countersign/internal/db"
 )
@@ -29,57 +27,6 @@ type Finding struct {
 	// OK reports whether a start would get past it.
 	OK   bool   `json:"ok"`
 	Text string `json:"text"`
-}
-
-// Check reports what a start would do, without doing it. It creates no file and does not change the database; it binds
-// each port for a moment.
-func (s *Service) Check(ctx context.Context) []Finding {
-	return s.c.check(ctx, false, s.c.TLS, s.c.Log, s.c.listeners())
-}
-
-// listeners returns the names and addresses of all listeners.
-func (c ServiceConfig) listeners() [][2]string {
-	return [][2]string{{"api", c.Listen}, {"metrics", c.MetricsListen}}
-}
-
-func (c GatewayConfig) listeners() [][2]string {
-	return [][2]string{{"callbacks", c.Listen}, {"api", c.APIListen}, {"metrics", c.MetricsListen}}
-}
-
-// Check is Service.Check for the gateway. It also names the key that opens requests.
-func (g *Gateway) Check(ctx context.Context) []Finding {
-	list := g.c.check(ctx, true, g.c.TLS, g.c.Log, g.c.listeners())
-	list = append(list, Finding{"service key", true, "fingerprint " + g.c.Callbacks.Key.Fingerprint()})
-	for _, k := range []*envelope.SigningKey{g.c.Callbacks.ServiceSigner, g.c.Callbacks.NextServiceSigner} {
-		if k != nil {
-			list = append(list, Finding{"service signing key", true, "fingerprint " + k.Fingerprint()})
-		}
-	}
-	if next := g.c.Callbacks.NextKey; next != nil {
-		list = append(list, Finding{"next service key", true, "fingerprint " + next.Fingerprint()})
-	}
-	return list
-}
-
-// startRoom is the least free space on the disk of a data directory: room for SQLite's log and its index, and for what
-// is stored until somebody reads the first warning.
-const startRoom = 64 << 20
-
-// roomFor returns an error if the disk of dir has less free space than a start needs. dir need not exist yet.
-func roomFor(dir string) error {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return err
-	}
-	free, err := diskFree(dir)
-	for errors.Is(err, fs.ErrNotExist) && filepath.Dir(dir) != dir {
-		dir = filepath.Dir(dir)
-		free, err = diskFree(dir)
-	}
-	if err == nil && free < startRoom {
-		return fmt.Errorf("the disk of %s has %d KiB left; it needs %d MiB at least", dir, int64(free)>>10, startRoom>>20)
-	}
-	return nil // what cannot be asked shows when files are made
 }
 
 func (s Storage) check(ctx context.Context, gateway bool, secure TLS, log *slog.Logger,

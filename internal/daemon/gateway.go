@@ -3,9 +3,7 @@ package daemon
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -19,7 +17,6 @@ import (
 	"countersign/internal/console"
 	"countersign/internal/gateway"
 	"countersign/internal/policy"
-	"countersign/internal/web"
 	"countersign/merchant"
 )
 
@@ -73,6 +70,25 @@ func NewGateway(c GatewayConfig) (*Gateway, error) {
 	return g, nil
 }
 
+func (c GatewayConfig) listeners() [][2]string {
+	return [][2]string{{"callbacks", c.Listen}, {"api", c.APIListen}, {"metrics", c.MetricsListen}}
+}
+
+// Check is Service.Check for the gateway. It also names the key that opens requests.
+func (g *Gateway) Check(ctx context.Context) []Finding {
+	list := g.c.check(ctx, true, g.c.TLS, g.c.Log, g.c.listeners())
+	list = append(list, Finding{"service key", true, "fingerprint " + g.c.Callbacks.Key.Fingerprint()})
+	for _, k := range []*envelope.SigningKey{g.c.Callbacks.ServiceSigner, g.c.Callbacks.NextServiceSigner} {
+		if k != nil {
+			list = append(list, Finding{"service signing key", true, "fingerprint " + k.Fingerprint()})
+		}
+	}
+	if next := g.c.Callbacks.NextKey; next != nil {
+		list = append(list, Finding{"next service key", true, "fingerprint " + next.Fingerprint()})
+	}
+	return list
+}
+
 // Open opens the database, makes the files of a first start, builds every part and binds the ports, so that faults of
 // the configuration show here. No request is answered before Run. An opened gateway must be run or closed. Run calls
 // Open if the caller has not.
@@ -124,24 +140,6 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 		return err
 	}
 	return g.serve(ctx, GatewayEnd, c.APIListen, drain, g.gateway.API(), g.gateway.Stop, console.NewGateway)
-}
-
-// signingSecret returns the secret that was given for what is posted to url, or that of a file of the data directory,
-// which the first start makes.
-func (s Storage) signingSecret(url string, secret web.Secret, name string) (web.Secret, error) {
-	if url == "" || len(secret) > 0 {
-		return secret, nil
-	}
-	var fresh [32]byte
-	_, _ = rand.Read(fresh[:]) // never fails
-	text, err := keepSecret(s.file(name), "whsec_"+base64.StdEncoding.EncodeToString(fresh[:]))
-	if err == nil {
-		secret, err = web.ParseSecret(text)
-	}
-	if err != nil {
-		err = fmt.Errorf("%s: %w", name, err)
-	}
-	return secret, err
 }
 
 // Run takes callbacks, serves the API and forwards until ctx ends. Then the listeners accept no more requests, the work

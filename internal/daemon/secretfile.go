@@ -8,8 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"syscall"
 )
 
@@ -33,38 +31,6 @@ func (e *ExposedError) Error() string {
 	}
 	return fmt.Sprintf("%s can be %s by others (mode %04o): chmod %o %s, and replace the secrets in it", e.Path, can,
 		e.Mode.Perm(), mode, e.Path)
-}
-
-// private refuses a data directory that others may write to. Files there with a name that begins like those of the
-// database, its log, keys and tokens must be regular, and others may neither read nor write them. Everybody may read
-// any other file.
-func (s Storage) private() error {
-	info, err := os.Stat(s.Dir)
-	switch {
-	case err != nil:
-		return err
-	case !info.IsDir():
-		return fmt.Errorf("%s is not a directory", s.Dir)
-	case info.Mode().Perm()&0o022 != 0:
-		return &ExposedError{s.Dir, info.Mode()}
-	}
-	list, err := os.ReadDir(s.Dir)
-	for _, e := range list {
-		if !slices.ContainsFunc(SecretFiles, func(name string) bool { return strings.HasPrefix(e.Name(), name) }) {
-			continue
-		}
-		path := s.file(e.Name())
-		switch info, err := os.Stat(path); {
-		case errors.Is(err, fs.ErrNotExist): // it was temporary
-		case err != nil:
-			return err
-		case !info.Mode().IsRegular():
-			return noFile(path)
-		case info.Mode().Perm()&0o077 != 0:
-			return &ExposedError{path, info.Mode()}
-		}
-	}
-	return err
 }
 
 func noFile(path string) error { return fmt.Errorf("%s is not a regular file: remove it", path) }

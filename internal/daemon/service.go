@@ -72,6 +72,17 @@ func NewService(c ServiceConfig) (*Service, error) {
 	return s, nil
 }
 
+// listeners returns the names and addresses of all listeners.
+func (c ServiceConfig) listeners() [][2]string {
+	return [][2]string{{"api", c.Listen}, {"metrics", c.MetricsListen}}
+}
+
+// Check reports what a start would do, without doing it. It creates no file and does not change the database; it binds
+// each port for a moment.
+func (s *Service) Check(ctx context.Context) []Finding {
+	return s.c.check(ctx, false, s.c.TLS, s.c.Log, s.c.listeners())
+}
+
 // Open opens the database, makes the files of a first start, builds every part and binds the port, so that faults of
 // the configuration show here. Nothing is sent or answered before Run. An opened service must be run or closed. Run
 // calls Open if the caller has not.

@@ -2,17 +2,18 @@ package daemon
 
 import (
 	"cmp"
-	"context"
 	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"countersign/internal/db"
+	"countersign/internal/web"
 )
 
 // The files of a data directory. Each is made on first start with mode 0600.
@@ -50,42 +51,6 @@ var ErrFull = db.ErrFull
 // ErrOutdated means that the schema is older than this program, and the role may not change it.
 var ErrOutdated = db.ErrOutdated
 
-// open makes the missing files of the data directory and opens the database of an end.
-func (s Storage) open(ctx context.Context, log *slog.Logger, end db.End) (*db.DB, error) {
-	d, err := s.openAny(ctx, log, end, false)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.checkHeld(ctx, d); err != nil {
-		return nil, errors.Join(err, d.Close())
-	}
-	return d, nil
-}
-
-// openAny is open for a database in any state; with restoring, also for a backup.
-func (s Storage) openAny(ctx context.Context, log *slog.Logger, end db.End, restoring bool) (*db.DB, error) {
-	if err := s.makeDir(); err != nil {
-		return nil, fmt.Errorf("data directory: %w", err)
-	}
-	c := db.Config{URL: s.url(), Log: log, Restoring: restoring, World: s.World.World}
-	// The first start makes the database and then the key. So while there is no key, a start after one that failed is
-	// still a first start. A key without its database means that the database was lost.
-	key, err := s.masterKey()
-	switch {
-	case err == nil:
-		c.Keys, c.Used = key, s.Keys == nil
-	case errors.Is(err, ErrNoMasterKey):
-		c.FindKeys = s.firstMasterKey
-	default:
-		return nil, fmt.Errorf("master key: %w", err)
-	}
-	d, err := db.Open(ctx, c, end)
-	if room := roomFor(s.Dir); errors.Is(err, ErrFull) && s.DB == "" && room != nil {
-		err = fmt.Errorf("%w: %w", err, room)
-	}
-	return d, s.explainKey(err)
-}
-
 // url returns the location of the database. It may contain a password.
 func (s Storage) url() string { return cmp.Or(s.DB, s.file(DatabaseFile)) }
 
@@ -106,6 +71,56 @@ func (s Storage) makeDir() error {
 		return err
 	}
 	return s.private()
+}
+
+// private refuses a data directory that others may write to. Files there with a name that begins like those of the
+// database, its log, keys and tokens must be regular, and others may neither read nor write them. Everybody may read
+// any other file.
+func (s Storage) private() error {
+	info, err := os.Stat(s.Dir)
+	switch {
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return fmt.Errorf("%s is not a directory", s.Dir)
+	case info.Mode().Perm()&0o022 != 0:
+		return &ExposedError{s.Dir, info.Mode()}
+	}
+	list, err := os.ReadDir(s.Dir)
+	for _, e := range list {
+		if !slices.ContainsFunc(SecretFiles, func(name string) bool { return strings.HasPrefix(e.Name(), name) }) {
+			continue
+		}
+		path := s.file(e.Name())
+		switch info, err := os.Stat(path); {
+		case errors.Is(err, fs.ErrNotExist): // it was temporary
+		case err != nil:
+			return err
+		case !info.Mode().IsRegular():
+			return noFile(path)
+		case info.Mode().Perm()&0o077 != 0:
+			return &ExposedError{path, info.Mode()}
+		}
+	}
+	return err
+}
+
+// signingSecret returns the secret that was given for what is posted to url, or that of a file of the data directory,
+// which the first start makes.
+func (s Storage) signingSecret(url string, secret web.Secret, name string) (web.Secret, error) {
+	if url == "" || len(secret) > 0 {
+		return secret, nil
+	}
+	var fresh [32]byte
+	_, _ = rand.Read(fresh[:]) // never fails
+	text, err := keepSecret(s.file(name), "whsec_"+base64.StdEncoding.EncodeToString(fresh[:]))
+	if err == nil {
+		secret, err = web.ParseSecret(text)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", name, err)
+	}
+	return secret, err
 }
 
 // keepSecret reads the secret in the file at path. If the file does not exist, it is created with the secret fresh.

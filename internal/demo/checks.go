@@ -17,17 +17,6 @@ import (
 	"countersign/internal/reconcile"
 )
 
-// check is a condition that must hold at the end.
-type check struct {
-	name  string
-	holds bool
-	note  string
-}
-
-func (d *Demo) check(name string, holds bool, note string) {
-	d.checks = append(d.checks, check{name, holds, note})
-}
-
 // checkAll compares both ends with each other and with what was added, by the means of countersign reconcile, and
 // checks what that does not look at.
 func (d *Demo) checkAll(ctx context.Context) error {

@@ -5,14 +5,9 @@ package demo
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -20,8 +15,6 @@ import (
 	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/daemon"
-	"countersign/internal/policy"
-	"countersign/merchant"
 )
 
 // Config is what New needs.
@@ -78,110 +71,37 @@ func New(c Config) *Demo {
 	return &Demo{c: c}
 }
 
-// Run plays the demo and then stops both ends. It returns an error if a check fails.
-func (d *Demo) Run(ctx context.Context) (err error) {
-	dir := d.c.Dir
-	if dir == "" {
-		if dir, err = os.MkdirTemp("", "countersign-demo-"); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	} else if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
-		return fmt.Errorf("%s %w", dir, ErrNotEmpty)
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	d.dir = dir
-	// The log of both ends goes to a file, so that Out has only the demo's own lines.
-	logFile, err := os.OpenFile(filepath.Join(dir, "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, logFile.Close()) }()
-	if err := d.build(dir, slog.New(slog.NewTextHandler(logFile, nil))); err != nil {
-		return err
-	}
-	if err := d.open(ctx); err != nil {
-		if d.try != nil {
-			err = errors.Join(err, d.try.Close())
-		}
-		return err
-	}
-	parts := []daemon.Part{{Name: "service", Run: d.service.Run}, {Name: "gateway", Run: d.gateway.Run},
-		{Name: "demo", Run: d.play}}
-	if d.try != nil {
-		parts = append(parts, daemon.Part{Name: "try", Run: d.try.Run})
-	}
-	err = daemon.RunParts(ctx, parts...)
-	if err == nil && !d.played {
-		return errors.New("interrupted: not everything was checked")
-	}
-	return err
+// check is a condition that must hold at the end.
+type check struct {
+	name  string
+	holds bool
+	note  string
 }
 
-// build makes both ends and opens nothing.
-func (d *Demo) build(dir string, log *slog.Logger) (err error) {
-	d.service, err = daemon.NewService(daemon.ServiceConfig{
-		Common: daemon.Common{Storage: daemon.Storage{Dir: filepath.Join(dir, "service")},
-			Log: log.With("end", "service")},
-		Listen:       "127.0.0.1:0",
-		AllowPrivate: true, AllowHTTP: true, ExchangeTimeout: 5 * time.Second,
-	})
-	if err != nil {
-		return err
-	}
-	// The service makes the pair and keeps the private part. The merchant gets the public part and its API key.
-	if d.key, err = envelope.GenerateKey(d.c.Bits); err != nil {
-		return err
-	}
-	d.apiKey = countersign.APIKey("demo-" + rand.Text())
-	policy, err := policy.Parse([]byte(policyText))
-	if err != nil {
-		return err
-	}
-	c := daemon.GatewayConfig{
-		Common: daemon.Common{Storage: daemon.Storage{Dir: filepath.Join(dir, "merchant")}, Log: log.With("end", "merchant")},
-		Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
-		Callbacks: merchant.Config{Key: d.key.Public(), APIKey: d.apiKey}, Policy: policy, Grace: grace,
-	}
-	c.WrapCallbacks = func(next http.Handler) http.Handler { return d.tap.wrap(d.key.Public(), next) }
-	if d.c.Stay {
-		if err := d.handOver(filepath.Join(dir, "handover")); err != nil {
-			return err
-		}
-		if d.try, err = d.listenTry(log); err != nil {
-			return err
-		}
-	}
-	d.gateway, err = daemon.NewGateway(c)
-	return err
+func (d *Demo) check(name string, holds bool, note string) {
+	d.checks = append(d.checks, check{name, holds, note})
 }
 
-// open opens both ends, or neither.
-func (d *Demo) open(ctx context.Context) error {
-	if err := d.service.Open(ctx); err != nil {
-		return err
+func (d *Demo) say(format string, args ...any) { fmt.Fprintf(d.c.Out, format+"\n", args...) }
+
+// progress reports how much of a stage is done.
+func (d *Demo) progress(what string, done, all int) {
+	if done == all {
+		d.c.Progress("")
+		return
 	}
-	if err := d.gateway.Open(ctx); err != nil {
-		return errors.Join(err, d.service.Close())
-	}
-	ours, err := readToken(d.service.TokenFile())
-	shops, err2 := readToken(d.gateway.TokenFile())
-	if err = errors.Join(err, err2); err == nil {
-		d.links = [2]string{d.service.ConsoleLink(ours), d.gateway.ConsoleLink(shops)}
-		d.api, err = client.NewService(client.Config{URL: d.service.URL(), Token: ours})
-	}
-	if err == nil {
-		d.shop, err = client.NewGateway(client.Config{URL: d.gateway.URL(), Token: shops})
-	}
-	if err != nil {
-		return errors.Join(err, d.gateway.Close(), d.service.Close())
-	}
-	return nil
+	d.c.Progress(fmt.Sprintf("%s %d/%d", what, done, all))
 }
 
-func readToken(path string) (client.Secret, error) {
-	b, err := os.ReadFile(path)
-	return client.Secret(strings.TrimSpace(string(b))), err
+// pause waits. It returns an error if ctx ends first.
+func pause(ctx context.Context, wait time.Duration) error {
+	select {
+	case <-time.After(wait):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
+
+// join joins texts for a note.
+func join(texts []string) string { return strings.Join(texts, ", ") }

@@ -65,3 +65,17 @@ func (d *Demo) settled(ctx context.Context, progress func(done int64)) error {
 		}
 	}
 }
+
+// queue returns the numbers of callbacks that are open and that have ended.
+func (d *Demo) queue(ctx context.Context) (open, done int64, err error) {
+	stats, err := d.api.Stats(ctx)
+	for _, l := range stats.Lanes {
+		switch client.CallbackState(l.State) {
+		case client.CallbackPending, client.CallbackSending:
+			open += l.Count
+		default:
+			done += l.Count
+		}
+	}
+	return open, done, err
+}
