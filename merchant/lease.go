@@ -83,3 +83,30 @@ func recovered(err *error) {
 		*err = fmt.Errorf("inbox: panic: %v\n%s", p, debug.Stack())
 	}
 }
+
+// While another process works on the same callback, the Inbox is asked again after
+// pauses that double from the first of these to the second.
+const (
+	pauseFirst = 2 * time.Millisecond
+	pauseMost  = 250 * time.Millisecond
+)
+
+// pause waits for another delivery of the same callback: until it is done if it
+// runs in this process, otherwise for d. It returns false if ctx ends.
+func (h *Handler) pause(ctx context.Context, key entryKey, d time.Duration) bool {
+	h.mu.Lock()
+	running := h.calls[key]
+	h.mu.Unlock()
+	if running != nil {
+		select {
+		case <-running.done:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return sleep(ctx, d)
+}
+
+// maxUnkept bounds Handler.unkept.
+const maxUnkept = 10_000
