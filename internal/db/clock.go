@@ -92,6 +92,19 @@ func (c *Clock) follow(ctx context.Context) {
 	}
 }
 
+const serverNowSQL = `SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)`
+
+// serverNow returns the time of the clock that all nodes share: that of PostgreSQL. With SQLite there is one process,
+// so it is the local clock.
+func (d *DB) serverNow(ctx context.Context) (Millis, error) {
+	if !d.dialect.Shared {
+		return MillisOf(time.Now()), nil
+	}
+	var now Millis
+	_, err := One(ctx, d, serverNowSQL, nil, &now)
+	return now, err
+}
+
 // Millis is the time of a row. It is the type that the APIs use, so a row is scanned into what they show.
 type Millis = client.Time
 

@@ -57,6 +57,14 @@ func (t *Tx) writeCounts(ctx context.Context) error {
 	return nil
 }
 
+// finish writes the counts and records of a transaction at its end.
+func (t *Tx) finish(ctx context.Context, end End) error {
+	if err := t.writeCounts(ctx); err != nil || len(t.records) == 0 || end.Keep == nil {
+		return err
+	}
+	return end.Keep(ctx, t, t.records)
+}
+
 // Counts returns the stored counts.
 func Counts(ctx context.Context, q Querier) (map[string]int64, error) {
 	return numbers(ctx, q, readCountsSQL)

@@ -9,10 +9,10 @@ package db
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"countersign/client"
@@ -49,6 +49,19 @@ type End struct {
 	Acked func(ctx context.Context, t *Tx, a client.Alarm) error
 }
 
+// World is what a database takes from its machine. The zero World is the real machine. The simulation sets another
+// one.
+type World struct {
+	// Elapsed is a monotonic clock that also counts while the machine sleeps. Nil: the machine's.
+	Elapsed func() time.Duration
+	// Every returns how long a background loop waits without a wake-up. usual is how long it usually waits. Nil:
+	// usual.
+	Every func(usual time.Duration) time.Duration
+	// Write is called before each statement of SQLite's writer, with its text. If it returns an error, the statement
+	// is not run, and the error counts as one of the disk. Nil: it is not called.
+	Write func(statement string) error
+}
+
 // DB is an open database. Several goroutines may use its methods at once. Its Querier methods read outside a
 // transaction.
 type DB struct {
@@ -63,57 +76,52 @@ type DB struct {
 	world   World
 }
 
-// Open opens the database at c.URL for end, brings its schema up to date and checks that c.Keys opens it. It returns
-// ErrNewerSchema if a later version of this program wrote the schema, ErrOtherEnd if the database belongs to the
-// other end, ErrMasterKey if another key sealed it, ErrInUse if another process has the SQLite file open, and
-// ErrBroken if that file is damaged.
-func Open(ctx context.Context, c Config, end End) (*DB, error) {
-	if c.URL == "" || c.Keys == nil && c.FindKeys == nil || end.Name == "" || end.Migrations == nil {
-		return nil, errors.New("opening the database: URL, Keys and an end are required")
-	}
-	if scheme, _, ok := strings.Cut(c.URL, "://"); ok && !isPostgres(c.URL) {
-		return nil, fmt.Errorf("opening the database: a URL that begins with %s:// is not taken: give a postgres:// URL, or the path of a SQLite file", scheme)
-	}
-	d := &DB{end: end, log: c.Log, hub: &hub{}, health: &health{failed: make(chan struct{}, 1)}, world: c.World}
-	if d.log == nil {
-		d.log = slog.New(slog.DiscardHandler)
-	}
-	if err := d.open(ctx, c, end); err != nil {
-		return nil, fmt.Errorf("opening the database: %w", err)
-	}
-	if err := d.setKey(ctx, c.Keys, c.FindKeys); err != nil {
-		d.Close()
-		return nil, fmt.Errorf("opening the database: %w", err)
-	}
-	return d, nil
+// schema holds numbers of the schema.
+type schema struct {
+	before int // when the database was opened; 0: it had none
+	knows  int // the last number that this program knows
 }
 
-// Migrate brings the schema of a database up to date. It opens nothing that is sealed. It returns the number of the
-// schema before and now, and the lowest schema number whose programs still work with the database.
-func Migrate(ctx context.Context, c Config, end End) (before, now, oldest int, err error) {
-	d := &DB{end: end, log: c.Log, hub: &hub{}}
-	if err := d.open(ctx, c, end); err != nil {
-		return 0, 0, 0, fmt.Errorf("opening the database: %w", err)
-	}
-	now, oldest, err = readVersion(ctx, d)
-	return d.before, now, oldest, errors.Join(err, d.Close())
+// health holds the result of the last write.
+type health struct {
+	last    atomic.Pointer[written]
+	probing atomic.Pointer[time.Time] // when the small write under way began; nil: there is none
+	failed  chan struct{}             // buffered 1: a write has failed
+	beside  atomic.Pointer[error]     // the last value passed to Beside
 }
 
-func (d *DB) open(ctx context.Context, c Config, end End) error {
-	if isPostgres(c.URL) {
-		p, err := openPostgres(ctx, c.URL, end, d.log, d.hub)
-		if err != nil {
-			return err
+// written is the result of a write.
+type written struct {
+	err error // wraps ErrFull or ErrUnavailable; nil: the database takes writes
+	at  time.Time
+}
+
+// Write runs fn in a transaction and returns after a durable commit. fn may run more than once and must reset its
+// variables each time. Their values count only if Write returns nil.
+func (d *DB) Write(ctx context.Context, fn func(ctx context.Context, t *Tx) error) error {
+	return d.health.wrote(d.backend.Write(ctx, fn))
+}
+
+// WriteUnsynced is Write for changes that a power loss may undo: SQLite does not wait for the disk. The changes
+// survive a crash of the process at once, and a crash of the machine after the next Write.
+func (d *DB) WriteUnsynced(ctx context.Context, fn func(ctx context.Context, t *Tx) error) error {
+	return d.health.wrote(d.backend.WriteUnsynced(ctx, fn))
+}
+
+// wrote stores the result of a write and returns its error. An error of the caller's own function says nothing about
+// the database and is not stored.
+func (h *health) wrote(err error) error {
+	switch {
+	case err == nil:
+		h.last.Store(&written{at: time.Now()})
+	case errors.Is(err, ErrFull), errors.Is(err, ErrUnavailable):
+		h.last.Store(&written{err: err, at: time.Now()})
+		select {
+		case h.failed <- struct{}{}:
+		default:
 		}
-		d.backend, d.dialect, d.schema = p, p.d, p.schema
-		return nil
 	}
-	s, err := openSQLite(ctx, c, end, d.log, d.hub)
-	if err != nil {
-		return err
-	}
-	d.backend, d.dialect, d.schema = s, s.d, s.schema
-	return nil
+	return err
 }
 
 // Dialect returns what kind of database this is.
@@ -122,46 +130,29 @@ func (d *DB) Dialect() *Dialect { return d.dialect }
 // Log returns the log for failures of background work, which no call can return.
 func (d *DB) Log() *slog.Logger { return d.log }
 
-const serverNowSQL = `SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)`
-
-// serverNow returns the time of the clock that all nodes share: that of PostgreSQL. With SQLite there is one process,
-// so it is the local clock.
-func (d *DB) serverNow(ctx context.Context) (Millis, error) {
-	if !d.dialect.Shared {
-		return MillisOf(time.Now()), nil
-	}
-	var now Millis
-	_, err := One(ctx, d, serverNowSQL, nil, &now)
-	return now, err
-}
-
-// Unsynced reports whether the last commit did not wait for the disk. Only WriteUnsynced on SQLite makes such commits.
-func (d *DB) Unsynced() bool {
-	s, ok := d.backend.(*sqliteDB)
-	return ok && s.unsynced.Load()
-}
-
-func isPostgres(url string) bool {
-	return strings.HasPrefix(url, "postgres://") || strings.HasPrefix(url, "postgresql://")
-}
-
-// World is what a database takes from its machine. The zero World is the real machine. The simulation sets another
-// one.
-type World struct {
-	// Elapsed is a monotonic clock that also counts while the machine sleeps. Nil: the machine's.
-	Elapsed func() time.Duration
-	// Every returns how long a background loop waits without a wake-up. usual is how long it usually waits. Nil:
-	// usual.
-	Every func(usual time.Duration) time.Duration
-	// Write is called before each statement of SQLite's writer, with its text. If it returns an error, the statement
-	// is not run, and the error counts as one of the disk. Nil: it is not called.
-	Write func(statement string) error
-}
-
 // Every returns how long a background loop waits. usual is how long it usually waits.
 func (d *DB) Every(usual time.Duration) time.Duration {
 	if d.world.Every == nil {
 		return usual
 	}
 	return d.world.Every(usual)
+}
+
+// listConns is how many connections the reads of DB.ForLists have together.
+const listConns = 4
+
+// ForLists returns d with separate connections for reads outside transactions. All callers share these few
+// connections. Whole lists are read on them, so that lists never take a connection from the work. Transactions still
+// use the connections of d.
+func (d *DB) ForLists() *DB {
+	a := *d
+	a.backend = struct {
+		Querier
+		work
+	}{d.backend.views(), d.backend}
+	return &a
+}
+
+func isPostgres(url string) bool {
+	return strings.HasPrefix(url, "postgres://") || strings.HasPrefix(url, "postgresql://")
 }

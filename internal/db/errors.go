@@ -82,6 +82,9 @@ func (e *ItemError) Error() string { return e.Err.Error() }
 // Unwrap returns Err.
 func (e *ItemError) Unwrap() error { return e.Err }
 
+// errBeside means that files beside the database cannot be written.
+var errBeside = errors.New("the data directory cannot be written")
+
 // Cause returns in a few words why a database is not available, without the addresses in the error. It returns "" if
 // the error says no more than its kind.
 func Cause(err error) string {

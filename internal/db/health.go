@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"time"
 )
 
@@ -15,48 +14,6 @@ const (
 	probeSlow  = 5 * time.Second  // a small write that takes longer is a fault
 	probeLimit = 10 * time.Second // limit of one small write
 )
-
-// health holds the result of the last write.
-type health struct {
-	last    atomic.Pointer[written]
-	probing atomic.Pointer[time.Time] // when the small write under way began; nil: there is none
-	failed  chan struct{}             // buffered 1: a write has failed
-	beside  atomic.Pointer[error]     // the last value passed to Beside
-}
-
-// written is the result of a write.
-type written struct {
-	err error // wraps ErrFull or ErrUnavailable; nil: the database takes writes
-	at  time.Time
-}
-
-// Write runs fn in a transaction and returns after a durable commit. fn may run more than once and must reset its
-// variables each time. Their values count only if Write returns nil.
-func (d *DB) Write(ctx context.Context, fn func(ctx context.Context, t *Tx) error) error {
-	return d.health.wrote(d.backend.Write(ctx, fn))
-}
-
-// WriteUnsynced is Write for changes that a power loss may undo: SQLite does not wait for the disk. The changes
-// survive a crash of the process at once, and a crash of the machine after the next Write.
-func (d *DB) WriteUnsynced(ctx context.Context, fn func(ctx context.Context, t *Tx) error) error {
-	return d.health.wrote(d.backend.WriteUnsynced(ctx, fn))
-}
-
-// wrote stores the result of a write and returns its error. An error of the caller's own function says nothing about
-// the database and is not stored.
-func (h *health) wrote(err error) error {
-	switch {
-	case err == nil:
-		h.last.Store(&written{at: time.Now()})
-	case errors.Is(err, ErrFull), errors.Is(err, ErrUnavailable):
-		h.last.Store(&written{err: err, at: time.Now()})
-		select {
-		case h.failed <- struct{}{}:
-		default:
-		}
-	}
-	return err
-}
 
 // Ready returns an error unless the database answers and takes writes. The last write shows that. If there was none
 // for some seconds, it is the small write that Run makes.
@@ -88,9 +45,6 @@ func (d *DB) Beside(err error) {
 		d.Log().Info("the data directory can be written again")
 	}
 }
-
-// errBeside means that files beside the database cannot be written.
-var errBeside = errors.New("the data directory cannot be written")
 
 // Run watches the database until ctx ends, for Ready. It logs when the database takes no writes and when it takes
 // them again. It returns ErrGone if the files of a SQLite database were removed or replaced, ErrNewerSchema if

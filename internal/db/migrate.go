@@ -3,25 +3,16 @@ package db
 import (
 	"context"
 	"embed"
-	"errors"
 	"fmt"
 	"io/fs"
 	"strconv"
 	"strings"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // migrator runs one transaction of migrate, and keeps other migrators out meanwhile. Its Exec takes several
 // statements at once if they have no arguments.
 type migrator interface {
 	run(ctx context.Context, fn func(Querier) error) error
-}
-
-// schema holds numbers of the schema.
-type schema struct {
-	before int // when the database was opened; 0: it had none
-	knows  int // the last number that this program knows
 }
 
 // hasTable reports whether a table exists.
@@ -217,37 +208,6 @@ func steps(parts []fs.FS, d *Dialect) ([]step, error) {
 		list[i] = s
 	}
 	return list, nil
-}
-
-// run uses only the writer's connection. That suffices, because the file lock keeps other processes out and the
-// writer has not started yet.
-func (c *sqliteConn) run(ctx context.Context, fn func(Querier) error) error {
-	if err := c.control(ctx, "BEGIN IMMEDIATE"); err != nil {
-		return err
-	}
-	err := fn(c)
-	if err == nil {
-		err = c.control(ctx, "COMMIT")
-	}
-	if err != nil {
-		return errors.Join(err, c.control(context.WithoutCancel(ctx), "ROLLBACK"))
-	}
-	return nil
-}
-
-// migrationLock is the advisory lock that nodes take to migrate one after another.
-const migrationLock = 0x636f756e74657273 // "counters"
-
-func (db *postgresDB) run(ctx context.Context, fn func(Querier) error) error {
-	// The level is set here whatever the URL asks for, because run must see what was committed before it got the
-	// lock.
-	options := pgx.TxOptions{IsoLevel: pgx.ReadCommitted}
-	return pgx.BeginTxFunc(ctx, db.pool, options, func(t pgx.Tx) error {
-		if _, err := t.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(migrationLock)); err != nil {
-			return err
-		}
-		return fn(pgQuerier{db.d, t})
-	})
 }
 
 // mayChangeSQL returns the role, the schema, whether the role may create there, and whether it owns the existing

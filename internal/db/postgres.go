@@ -279,6 +279,21 @@ func (d *DB) Hint(ctx context.Context, list ...Statement) error {
 	return p.Batch(ctx, append([]Statement{{SQL: unsyncedSQL, Row: func(Rows) error { return nil }}}, list...))
 }
 
+// migrationLock is the advisory lock that nodes take to migrate one after another.
+const migrationLock = 0x636f756e74657273 // "counters"
+
+func (db *postgresDB) run(ctx context.Context, fn func(Querier) error) error {
+	// The level is set here whatever the URL asks for, because run must see what was committed before it got the
+	// lock.
+	options := pgx.TxOptions{IsoLevel: pgx.ReadCommitted}
+	return pgx.BeginTxFunc(ctx, db.pool, options, func(t pgx.Tx) error {
+		if _, err := t.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(migrationLock)); err != nil {
+			return err
+		}
+		return fn(pgQuerier{db.d, t})
+	})
+}
+
 // poolReads runs reads on a pool, outside transactions.
 type poolReads struct {
 	db   *postgresDB

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -156,14 +155,6 @@ func (db *sqliteDB) open(ctx context.Context, path string, used, restoring bool,
 	return nil
 }
 
-// sqliteDSN returns the DSN that opens the file at path.
-func sqliteDSN(path string, pragmas ...string) string {
-	q := url.Values{"_txlock": {"immediate"}, "_dqs": {"0"}, "_pragma": append([]string{
-		"busy_timeout(10000)", "synchronous(FULL)", "foreign_keys(ON)", "temp_store(MEMORY)",
-	}, pragmas...)}
-	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
-}
-
 // keptFile is a file that must stay in place while the database is open.
 type keptFile struct {
 	name string
@@ -217,6 +208,12 @@ func (db *sqliteDB) Write(ctx context.Context, fn func(context.Context, *Tx) err
 
 func (db *sqliteDB) WriteUnsynced(ctx context.Context, fn func(context.Context, *Tx) error) error {
 	return db.hand(&writeRequest{ctx: ctx, fn: fn, unsynced: true})
+}
+
+// Unsynced reports whether the last commit did not wait for the disk. Only WriteUnsynced on SQLite makes such commits.
+func (d *DB) Unsynced() bool {
+	s, ok := d.backend.(*sqliteDB)
+	return ok && s.unsynced.Load()
 }
 
 // hand passes a request to the writer. It refuses every write once a page is known to be damaged: the written rows

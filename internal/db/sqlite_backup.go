@@ -8,14 +8,6 @@ import (
 	"os"
 )
 
-// metaBackup is the row that Backup writes to a copy. Restoring removes it.
-const metaBackup = "backup"
-
-const (
-	setMetaSQL  = `INSERT INTO meta (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value`
-	dropMetaSQL = `DELETE FROM meta WHERE name = $1`
-)
-
 // Backup writes a copy of the SQLite database at path to a new file, even while a process uses it. One read of the
 // whole database makes the copy, so it is of one moment and does not delay writers. The log grows until the copy is
 // done. The copy is durable when Backup returns, and only a restore opens it.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +15,14 @@ import (
 	_ "modernc.org/sqlite" // the driver
 	sqlite3 "modernc.org/sqlite/lib"
 )
+
+// sqliteDSN returns the DSN that opens the file at path.
+func sqliteDSN(path string, pragmas ...string) string {
+	q := url.Values{"_txlock": {"immediate"}, "_dqs": {"0"}, "_pragma": append([]string{
+		"busy_timeout(10000)", "synchronous(FULL)", "foreign_keys(ON)", "temp_store(MEMORY)",
+	}, pragmas...)}
+	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
+}
 
 // sqliteReaders is a pool of connections that only read, with their prepared statements.
 type sqliteReaders struct {
@@ -154,6 +163,22 @@ func (c *sqliteConn) Query(ctx context.Context, text string, args ...any) (Rows,
 }
 
 func (c *sqliteConn) Batch(ctx context.Context, list []Statement) error { return inTurn(ctx, c, list) }
+
+// run uses only the writer's connection. That suffices, because the file lock keeps other processes out and the
+// writer has not started yet.
+func (c *sqliteConn) run(ctx context.Context, fn func(Querier) error) error {
+	if err := c.control(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	err := fn(c)
+	if err == nil {
+		err = c.control(ctx, "COMMIT")
+	}
+	if err != nil {
+		return errors.Join(err, c.control(context.WithoutCancel(ctx), "ROLLBACK"))
+	}
+	return nil
+}
 
 func (c *sqliteConn) close() error {
 	var errs []error

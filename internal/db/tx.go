@@ -148,29 +148,6 @@ type LogRecord struct {
 // Record adds r to the audit log as part of t. End.Keep stores the records of a transaction right before its commit.
 func (t *Tx) Record(r LogRecord) { t.records = append(t.records, r) }
 
-// finish writes the counts and records of a transaction at its end.
-func (t *Tx) finish(ctx context.Context, end End) error {
-	if err := t.writeCounts(ctx); err != nil || len(t.records) == 0 || end.Keep == nil {
-		return err
-	}
-	return end.Keep(ctx, t, t.records)
-}
-
-// listConns is how many connections the reads of DB.ForLists have together.
-const listConns = 4
-
-// ForLists returns d with separate connections for reads outside transactions. All callers share these few
-// connections. Whole lists are read on them, so that lists never take a connection from the work. Transactions still
-// use the connections of d.
-func (d *DB) ForLists() *DB {
-	a := *d
-	a.backend = struct {
-		Querier
-		work
-	}{d.backend.views(), d.backend}
-	return &a
-}
-
 // Insert inserts many rows with few statements, because a statement costs more than a row. It has one prepared
 // statement for each size.
 type Insert struct {

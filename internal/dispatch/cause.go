@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -13,6 +14,8 @@ import (
 	"syscall"
 
 	"countersign/client"
+
+	"code.dny.dev/ssrf"
 )
 
 // phase is the last step that an exchange has reached.
@@ -85,6 +88,48 @@ func (q *request) failed(ctx context.Context, err error) Response {
 		r.Cause = "the response is not HTTP/1.1"
 	}
 	return r
+}
+
+// classify returns the reason for an error of an exchange. The error's text is never shown: it holds addresses and what
+// the merchant's server sent.
+func classify(ctx context.Context, err error) client.Reason {
+	var (
+		dns       *net.DNSError
+		op        *net.OpError
+		alert     tls.AlertError
+		record    tls.RecordHeaderError
+		untrusted *tls.CertificateVerificationError
+		timeout   interface{ Timeout() bool }
+	)
+	text := err.Error()
+	switch {
+	// By the text too: the resolver's errors do not wrap their cause.
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), strings.Contains(text, syscall.EMFILE.Error()):
+		return client.ReasonOpenFiles
+	case errors.Is(err, ssrf.ErrProhibitedIP), errors.Is(err, ssrf.ErrProhibitedPort),
+		errors.Is(err, ssrf.ErrProhibitedNetwork), errors.Is(err, ssrf.ErrInvalidHostPort):
+		return client.ReasonBlockedAddress
+	case errors.Is(ctx.Err(), context.Canceled), errors.Is(err, errTooLate):
+		return client.ReasonStopped
+	case ctx.Err() != nil, errors.Is(err, context.DeadlineExceeded):
+		return client.ReasonTimeout
+	case errors.As(err, &dns):
+		return client.ReasonResolve
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return client.ReasonTimeout
+	case errors.As(err, &untrusted), errors.As(err, &record), errors.As(err, &alert), strings.Contains(text, "tls: "),
+		strings.Contains(text, "HTTP response to HTTPS"):
+		return client.ReasonTLS
+	case strings.Contains(text, "response headers exceeded"):
+		return client.ReasonTooLarge
+	case errors.As(err, &op) && op.Op == "dial":
+		return client.ReasonConnect
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET),
+		errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed),
+		strings.Contains(text, "server closed"), strings.HasSuffix(text, "unexpected EOF"):
+		return client.ReasonClosed
+	}
+	return client.ReasonHTTP
 }
 
 // tlsCause returns why no trusted session came about. The texts of certificates are the server's: whoever shows them

@@ -5,27 +5,14 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"countersign"
-	"countersign/internal/db"
 	"countersign/internal/outbox"
 )
 
 // settleGrace is how long the last settlements may take after all exchanges have ended.
 const settleGrace = 5 * time.Second
-
-// Dispatcher sends callbacks.
-type Dispatcher struct {
-	cfg       Config
-	transport *transport
-	post      func(context.Context, request) Response // transport.post, except in tests without a network
-	merchants *cachedMerchants
-	cores     *cores
-	lanes     [2]*lane
-	ran       atomic.Bool
-}
 
 // New checks c and returns a Dispatcher. It starts nothing.
 func New(c Config) (*Dispatcher, error) {
@@ -43,6 +30,11 @@ func New(c Config) (*Dispatcher, error) {
 		d.lanes[i] = newLane(d, countersign.Lane(i), c.Width)
 	}
 	return d, nil
+}
+
+func newLane(d *Dispatcher, id countersign.Lane, width int) *lane {
+	return &lane{d: d, id: id, width: width, ahead: claimBatch, ended: make(chan ended, settleBatch),
+		jobs: make(chan outbox.Claimed), freed: make(chan struct{}, 1)}
 }
 
 // Run sends callbacks until ctx ends. Then it claims no more, gives back the callbacks that it has not sent, lets
@@ -114,5 +106,3 @@ func (d *Dispatcher) reportSwept(s outbox.Swept) {
 			"a confirmed withdrawal was not released in time and has lapsed", slog.String("withdrawal", id))
 	}
 }
-
-func (d *Dispatcher) now() db.Millis { return db.MillisOf(d.cfg.Now()) }

@@ -19,17 +19,6 @@ import (
 	"countersign/internal/outbox"
 )
 
-// ended is a claimed callback after its attempt, or one to give back without an attempt.
-type ended struct {
-	claimed    outbox.Claimed
-	giveBack   bool
-	settlement outbox.Settlement
-	verdict    Verdict
-	took       time.Duration
-	plain      []byte    // the plaintext that was sent
-	opening    *openings // waits for the settlement of an answer that did not open; else nil
-}
-
 // attempt is one attempt under way. Its steps are load, seal, post and judge; each of the first two may end it.
 type attempt struct {
 	ended  // what comes of it

@@ -73,6 +73,13 @@ func (l *lane) collect(batch []ended) []ended {
 	return batch
 }
 
+// busy reports whether many callbacks are in flight.
+func (l *lane) busy() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.inFlight >= busy
+}
+
 func (d *Dispatcher) settleBatch(hard context.Context, batch []ended) {
 	var back []outbox.Claimed
 	settlements := make([]outbox.Settlement, 0, len(batch))
@@ -202,14 +209,4 @@ func (d *Dispatcher) report(e *ended, s outbox.Settled, err error) {
 func (d *Dispatcher) alarm(c outbox.Claimed, kind client.AlarmKind) {
 	d.cfg.Log.LogAttrs(context.Background(), slog.LevelError, "alarm", slog.String("kind", string(kind)),
 		slog.String("merchant", c.Merchant), slog.String("callback", c.ID), slog.String("text", kind.Text()))
-}
-
-// sleep waits until the time is over or ctx ends.
-func sleep(ctx context.Context, wait time.Duration) {
-	t := time.NewTimer(wait)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }

@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -11,29 +10,12 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"net/url"
-	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
-	"code.dny.dev/ssrf"
-
-	"countersign"
 	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/web"
-)
-
-// Limits of one exchange (PROTOCOL.md, HTTP).
-const (
-	maxResponseBody   = countersign.MaxMessage // bytes
-	maxResponseHeader = 16 << 10               // bytes
-	maxIgnoredBody    = 4 << 10                // bytes read to keep a connection after a status other than 200
-	connectTimeout    = 5 * time.Second
-	tlsTimeout        = 5 * time.Second
-	idleTimeout       = 90 * time.Second
-	idlePerHost       = 256
 )
 
 // userAgent names the sender without its version, which could help an attacker.
@@ -83,61 +65,6 @@ func roundTripper(p TargetRules, roots *x509.CertPool) *http.Transport {
 func (t *transport) close() {
 	t.public.CloseIdleConnections()
 	t.private.CloseIdleConnections()
-}
-
-// request is one POST.
-type request struct {
-	url         *url.URL
-	private     bool // the merchant may be on a private network
-	contentType string
-	apiKey      countersign.APIKey // X-API-KEY; empty: none
-	signature   http.Header        // of the signed link; nil: none
-	body        []byte
-	tooLate     func() bool   // reports whether nothing more of it may be sent
-	phase       *atomic.Int32 // a phase; post sets it
-}
-
-// errTooLate ends a request before all of it is sent.
-var errTooLate = errors.New("too late to send")
-
-// fencedConn is a connection to a merchant that sends nothing more when it is too late for its request. The context's
-// deadline is not enough: after a process was stopped or a machine slept, it may write before any timer fires, although
-// another node has claimed the callback meanwhile. (It can still be stopped between the look at the clock and the
-// write: see the package comment.) The body's reader could check this too, but then http.Transport would send the
-// header in a packet of its own.
-type fencedConn struct {
-	net.Conn
-	request atomic.Pointer[request]
-}
-
-type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
-
-func fenced(dial dialFunc) dialFunc {
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		c, err := dial(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		return &fencedConn{Conn: c}, nil
-	}
-}
-
-func (c *fencedConn) Write(p []byte) (int, error) {
-	if q := c.request.Load(); q != nil && q.tooLate() {
-		return 0, errTooLate
-	}
-	return c.Conn.Write(p)
-}
-
-// reader returns a new reader of the body, of a type that http.Transport knows to be in memory.
-func (q *request) reader() io.ReadCloser { return io.NopCloser(bytes.NewReader(q.body)) }
-
-// fence makes conn refuse to send when it is too late for q.
-func (q *request) fence(conn net.Conn) {
-	if t, ok := conn.(*tls.Conn); ok {
-		conn = t.NetConn()
-	}
-	conn.(*fencedConn).request.Store(q)
 }
 
 // post makes one exchange within ctx's deadline and reads the response. It follows no redirect, because http.Transport
@@ -202,46 +129,4 @@ func (t *transport) post(ctx context.Context, q request) Response {
 		r.Header = envelope.LinkHeaders(resp.Header)
 	}
 	return r
-}
-
-// classify returns the reason for an error of an exchange. The error's text is never shown: it holds addresses and what
-// the merchant's server sent.
-func classify(ctx context.Context, err error) client.Reason {
-	var (
-		dns       *net.DNSError
-		op        *net.OpError
-		alert     tls.AlertError
-		record    tls.RecordHeaderError
-		untrusted *tls.CertificateVerificationError
-		timeout   interface{ Timeout() bool }
-	)
-	text := err.Error()
-	switch {
-	// By the text too: the resolver's errors do not wrap their cause.
-	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), strings.Contains(text, syscall.EMFILE.Error()):
-		return client.ReasonOpenFiles
-	case errors.Is(err, ssrf.ErrProhibitedIP), errors.Is(err, ssrf.ErrProhibitedPort),
-		errors.Is(err, ssrf.ErrProhibitedNetwork), errors.Is(err, ssrf.ErrInvalidHostPort):
-		return client.ReasonBlockedAddress
-	case errors.Is(ctx.Err(), context.Canceled), errors.Is(err, errTooLate):
-		return client.ReasonStopped
-	case ctx.Err() != nil, errors.Is(err, context.DeadlineExceeded):
-		return client.ReasonTimeout
-	case errors.As(err, &dns):
-		return client.ReasonResolve
-	case errors.As(err, &timeout) && timeout.Timeout():
-		return client.ReasonTimeout
-	case errors.As(err, &untrusted), errors.As(err, &record), errors.As(err, &alert), strings.Contains(text, "tls: "),
-		strings.Contains(text, "HTTP response to HTTPS"):
-		return client.ReasonTLS
-	case strings.Contains(text, "response headers exceeded"):
-		return client.ReasonTooLarge
-	case errors.As(err, &op) && op.Op == "dial":
-		return client.ReasonConnect
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET),
-		errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed),
-		strings.Contains(text, "server closed"), strings.HasSuffix(text, "unexpected EOF"):
-		return client.ReasonClosed
-	}
-	return client.ReasonHTTP
 }

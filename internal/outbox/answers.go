@@ -11,10 +11,6 @@ import (
 	"countersign/internal/db"
 )
 
-// SealedAnswers is the table of the answers that confirmed withdrawals. It is sealed because the body of an answer
-// contains the merchant's API key.
-var SealedAnswers = db.SealedTable{Name: "answers", Key: "id", DataKey: "data_key"}
-
 var answerPurpose = []string{"answer"}
 
 const (

@@ -220,11 +220,6 @@ func (o *Outbox) claimWithdrawals(ctx context.Context, t *db.Tx, lane countersig
 }
 
 const (
-	nextDueOfLaneSQL = `COALESCE((
-	SELECT o.due FROM outbox o
-	WHERE o.merchant = lanes.merchant AND o.lane = lanes.lane AND o.state = 'pending' AND o.deadline > $1
-	ORDER BY o.due LIMIT 1), 4611686018427387904)`
-
 	claimLaneSQL = `
 UPDATE lanes SET next_due = ` + nextDueOfLaneSQL + `, in_flight = $2, served = $3, bucket = $4, rate_ready = $5
 WHERE merchant = $6 AND lane = $7`
@@ -266,16 +261,6 @@ func (o *Outbox) claimEnd(ctx context.Context, t *db.Tx, r ClaimRequest, lanes [
 	}
 	return idle, t.Batch(ctx, ends)
 }
-
-const recheckSQL = `
-UPDATE lanes SET next_due = COALESCE((
-	SELECT o.due FROM outbox o
-	WHERE o.merchant = $1 AND o.lane = $2 AND o.state = 'pending' AND o.deadline > $3
-	ORDER BY o.due LIMIT 1), next_due)
-WHERE merchant = $1 AND lane = $2 AND next_due > COALESCE((
-	SELECT o.due FROM outbox o
-	WHERE o.merchant = $1 AND o.lane = $2 AND o.state = 'pending' AND o.deadline > $3
-	ORDER BY o.due LIMIT 1), 4611686018427387904)`
 
 // recheck looks again, after the commit, at lanes that the claim left idle. The claim could not see an ingest that
 // committed while it ran, and that ingest may have seen the lane's row as it was before the claim. If recheck fails,

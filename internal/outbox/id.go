@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"countersign/internal/db"
@@ -18,6 +19,16 @@ func splitID(id string) (merchant, rest string, err error) {
 		return "", "", db.ErrNotFound
 	}
 	return merchant, rest, nil
+}
+
+// sortedByID returns the indexes of n items in the order of their ids. Items with the same id keep their order.
+func sortedByID(n int, id func(int) string) []int {
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return strings.Compare(id(a), id(b)) })
+	return order
 }
 
 // write runs fn in a transaction, with the parts of id.

@@ -113,6 +113,21 @@ func (o *Outbox) lockLanes(ctx context.Context, t *db.Tx, c laneChanges) ([]Pace
 	return found, t.Batch(ctx, reads)
 }
 
+const nextDueOfLaneSQL = `COALESCE((
+	SELECT o.due FROM outbox o
+	WHERE o.merchant = lanes.merchant AND o.lane = lanes.lane AND o.state = 'pending' AND o.deadline > $1
+	ORDER BY o.due LIMIT 1), 4611686018427387904)`
+
+const recheckSQL = `
+UPDATE lanes SET next_due = COALESCE((
+	SELECT o.due FROM outbox o
+	WHERE o.merchant = $1 AND o.lane = $2 AND o.state = 'pending' AND o.deadline > $3
+	ORDER BY o.due LIMIT 1), next_due)
+WHERE merchant = $1 AND lane = $2 AND next_due > COALESCE((
+	SELECT o.due FROM outbox o
+	WHERE o.merchant = $1 AND o.lane = $2 AND o.state = 'pending' AND o.deadline > $3
+	ORDER BY o.due LIMIT 1), 4611686018427387904)`
+
 const (
 	// Used if there are no concurrent writers.
 	touchSQL = `UPDATE lanes SET next_due = $3 WHERE merchant = $1 AND lane = $2 AND next_due > $3`

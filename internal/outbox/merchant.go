@@ -31,16 +31,6 @@ type Merchant struct {
 	Rotation *Rotation // set while keys are replaced; nil: there is one set of keys
 }
 
-// keyKinds lists the kinds of a merchant's keys.
-var keyKinds = [...]client.KeyKind{client.KeyRequest, client.KeyResponse, client.KeyAPI, client.KeyCallbackAPI}
-
-// KeySince is when a merchant got each of its keys, in the order of keyKinds. 0: it has no such key.
-type KeySince struct{ Key, ResponseKey, APIKey, CallbackAPIKey db.Millis }
-
-func (s *KeySince) all() [len(keyKinds)]*db.Millis {
-	return [...]*db.Millis{&s.Key, &s.ResponseKey, &s.APIKey, &s.CallbackAPIKey}
-}
-
 // ValidMerchantID reports whether id can name a merchant: 1 to 64 of a-z 0-9 _ -.
 func ValidMerchantID(id string) bool {
 	return len(id) >= 1 && len(id) <= 64 && strings.Trim(id, "abcdefghijklmnopqrstuvwxyz0123456789_-") == ""
@@ -240,6 +230,34 @@ func (m *Merchant) Texts() map[string]string {
 	return all
 }
 
+// rotationTexts returns the state of a replacement of keys: which keys are next, or old, by their fingerprints. It
+// returns nil if no keys are being replaced.
+func (m *Merchant) rotationTexts() map[string]string {
+	r := m.Rotation
+	if r == nil {
+		return nil
+	}
+	texts, prefix := map[string]string{"rotation": "staged"}, "next"
+	if r.Active {
+		texts["rotation"], texts["overlap"], prefix = "active", r.Overlap.String(), "old"
+	}
+	names := map[client.KeyKind]string{client.KeyRequest: "RequestKey", client.KeyResponse: "ResponseKey",
+		client.KeyAPI: "ApiKey", client.KeyCallbackAPI: "CallbackApiKey"}
+	for _, k := range m.Others() {
+		texts[prefix+names[k.Kind]] = k.Fingerprint
+	}
+	return texts
+}
+
+// Others returns the keys of the other set that differ from those that seal. API keys have no fingerprint if m is
+// from a list, because the secrets were not read.
+func (m *Merchant) Others() []client.Key {
+	if m.Rotation == nil {
+		return nil
+	}
+	return m.Rotation.Other.differ(&m.KeySet)
+}
+
 // Differences returns the texts of m and is, by which they differ. A member that one of them lacks is empty.
 func (m *Merchant) Differences(is *Merchant) (before, after map[string]string) {
 	before, after = m.Texts(), is.Texts()
@@ -266,14 +284,4 @@ func recordMerchant(ctx context.Context, t *db.Tx, was, is *Merchant, now db.Mil
 		c.Before, c.After = was.Differences(is)
 	}
 	return journal.AddAbout(ctx, t, kind, is.ID, now, c)
-}
-
-const endedRotationsSQL = `SELECT id FROM merchants WHERE older_until <= $1 AND older_until < 4611686018427387904 ORDER BY id LIMIT 100`
-
-// EndedRotations returns the merchants whose older keys have reached their end, at most 100.
-func (o *Outbox) EndedRotations(ctx context.Context, now db.Millis) ([]string, error) {
-	return db.List(ctx, o, endedRotationsSQL, []any{int64(now)}, func(r db.Rows) (id string, err error) {
-		err = r.Scan(&id)
-		return id, err
-	})
 }

@@ -22,6 +22,10 @@ func End() db.End {
 			SealedAnswers}}
 }
 
+// SealedAnswers is the table of the answers that confirmed withdrawals. It is sealed because the body of an answer
+// contains the merchant's API key.
+var SealedAnswers = db.SealedTable{Name: "answers", Key: "id", DataKey: "data_key"}
+
 // Outbox is the service's database and the operations on it. Several goroutines may use it at once and, with
 // PostgreSQL, several processes.
 type Outbox struct {

@@ -15,13 +15,6 @@ const recordOutcomeSQL = `
 UPDATE withdrawals SET state = $4, tx_id = $5, fail_reason = $6, ended = $7
 WHERE merchant = $1 AND id = $2 AND permit = $3 AND state = 'released'`
 
-// Recorded is what became of one withdrawal of a request, or of its Outcome.
-type Recorded struct {
-	Withdrawal Withdrawal
-	Duplicate  bool  // it was so already
-	Err        error // why its outcome was not recorded; nil: it was
-}
-
 // RecordOutcomes ends released withdrawals and queues the Callback of each. The same outcome again is a duplicate.
 // Another outcome or another permit is a *ConflictError. A different end or transaction under the right permit is also
 // recorded and raises outcome_differs. If it names a transaction, the merchant gets it too, because funds may have

@@ -10,20 +10,6 @@ import (
 	"countersign/internal/journal"
 )
 
-// Exchange is what the audit log stores of an attempt of type 2 whose response was an answer or made a decision. The
-// sender sets what it says of the callback, its messages, keys and Link.
-type Exchange struct {
-	journal.Exchange
-
-	// Signed is the answer of a response that confirms and that a key of the merchant has signed. SignedBy is the
-	// public part of that key. The log does not store them.
-	Signed   *client.SignedAnswer
-	SignedBy string
-}
-
-// Link holds the signatures of an exchange as the audit log stores them.
-type Link = journal.Link
-
 // recordRelease records a call that asked for a permit. It records nothing for a withdrawal without a permit, because
 // such a call changed nothing.
 func recordRelease(ctx context.Context, t *db.Tx, p *Permit, holder Holder, now db.Millis) error {

@@ -4,104 +4,10 @@ import (
 	"context"
 	"fmt"
 
-	"countersign"
 	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/db"
-	"countersign/internal/journal"
 )
-
-const (
-	lockQuestionSQL = `SELECT state, attempts FROM outbox WHERE merchant = $1 AND id = $2{lock}`
-
-	endCallbackSQL = `
-UPDATE outbox SET state = $3, lease_until = 0, last_reason = $4, settled = $5 WHERE merchant = $1 AND id = $2`
-)
-
-// CancelWithdrawal cancels an awaiting withdrawal and its callback. Repeating it returns the same result. It returns
-// a *ConflictError for a withdrawal in any other state, and for one that may have been executed before a restore.
-func (o *Outbox) CancelWithdrawal(ctx context.Context, id string, now db.Millis) (Withdrawal, error) {
-	var w Withdrawal
-	err := o.write(ctx, id, func(ctx context.Context, t *db.Tx, merchant, rest string) error {
-		open, err := db.EpochIsOpen(ctx, t)
-		if err == nil && !open {
-			_, err = o.endWithdrawal(ctx, t, merchant, rest, client.WithdrawalCancelled, client.ReasonCancelled,
-				"restored = 0", now)
-		}
-		if err != nil {
-			return err
-		}
-		w, err = lockWithdrawal(ctx, t, merchant, rest)
-		return err
-	})
-	switch {
-	case err != nil:
-		return Withdrawal{}, err
-	case w.State == client.WithdrawalAwaiting:
-		return Withdrawal{}, &db.ConflictError{Reason: stopTexts[client.ReasonRestored]}
-	case w.State != client.WithdrawalCancelled:
-		return Withdrawal{}, &db.ConflictError{Reason: "the withdrawal is " + string(w.State)}
-	}
-	return w, nil
-}
-
-// endSQL returns the statement that decides an awaiting withdrawal without an answer, if the condition guard holds.
-func endSQL(to client.WithdrawalState, reason client.Reason, guard string) string {
-	return `
-UPDATE withdrawals SET state = '` + string(to) + `', decision = '` + string(to) + `', reason = '` + string(reason) + `', decided = $3
-WHERE merchant = $1 AND id = $2 AND state = 'awaiting' AND ` + guard
-}
-
-// endWithdrawal decides an awaiting withdrawal without an answer, if the condition guard holds. Its callback ends,
-// whatever its state, and a result that comes later is late. If the question was sent, the merchant gets a notice of
-// the end, except of a confirmation. endWithdrawal reports whether it decided.
-func (o *Outbox) endWithdrawal(ctx context.Context, t *db.Tx, merchant, id string, to client.WithdrawalState,
-	reason client.Reason, guard string, now db.Millis) (bool, error) {
-	var was client.CallbackState
-	var attempts int
-	if _, err := db.One(ctx, t, lockQuestionSQL, []any{merchant, id}, &was, &attempts); err != nil {
-		return false, err
-	}
-	n, err := t.Exec(ctx, endSQL(to, reason, guard), merchant, id, int64(now))
-	if err != nil || n == 0 {
-		return false, err
-	}
-	if attempts > 0 && to != client.WithdrawalConfirmed {
-		w, err := findWithdrawal(ctx, t, readWithdrawalSQL, merchant, id)
-		if err != nil {
-			return false, err
-		}
-		if err := o.announceEnd(ctx, t, &w, now); err != nil {
-			return false, err
-		}
-	}
-	changes := newLaneChanges()
-	changes.counts[countOfState(client.WithdrawalAwaiting)]--
-	changes.counts[countOfState(to)]++
-	if was == client.CallbackPending || was == client.CallbackSending {
-		state := client.CallbackCancelled
-		if to == client.WithdrawalExpired && reason == client.ReasonDeadline {
-			state = client.CallbackExhausted
-		}
-		if _, err := t.Exec(ctx, endCallbackSQL, merchant, id, string(state), string(reason), int64(now)); err != nil {
-			return false, err
-		}
-		if was == client.CallbackSending {
-			changes.of(merchant, countersign.LaneWithdraw).Freed++
-		}
-		changes.counts[countOfEnded(countersign.LaneWithdraw, state)]++
-	}
-	if err := o.changeLanes(ctx, t, changes, now); err != nil {
-		return false, err
-	}
-	f := &feedEntries{}
-	f.decision(merchant, id)
-	if err := f.write(ctx, t); err != nil {
-		return false, err
-	}
-	return true, journal.AddAbout(ctx, t, journal.WithdrawalDecided, joinID(merchant, id), now,
-		journal.Withdrawal{Merchant: merchant, Decision: string(to), Reason: string(reason)})
-}
 
 const releaseSQL = `
 UPDATE withdrawals SET state = 'released', claim = $3, origin = $4, permit = $5, released = $6
@@ -368,11 +274,4 @@ func (l *stopLook) of(merchant string) (stop client.Reason, m Merchant, err erro
 		stop = client.ReasonPaused
 	}
 	return stop, m, err
-}
-
-// stopTexts says to callers why there is no permit at the moment.
-var stopTexts = map[client.Reason]string{
-	client.ReasonFrozen:   "the service is frozen: nothing is released until it is thawed",
-	client.ReasonPaused:   "the merchant is paused: nothing of it is released until it is resumed",
-	client.ReasonRestored: "this may have been released before a restore: nothing becomes of it until the restore is reconciled and the core or a person has said that nothing became of it",
 }

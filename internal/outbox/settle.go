@@ -2,40 +2,12 @@ package outbox
 
 import (
 	"context"
-	"encoding/hex"
-	"fmt"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
 )
-
-// openFailureWindow is how long an opening failure counts.
-const openFailureWindow db.Millis = 3_600_000
-
-// settling is one settlement being applied.
-type settling struct {
-	Settlement
-	out      *Settled
-	id       string // the part after the merchant
-	state    client.CallbackState
-	found    bool // the callback was still sending this attempt
-	lane     countersign.Lane
-	failed   int // attempts that count, including this one
-	deadline db.Millis
-
-	fresh    bool // the attempt was not recorded before: raise its alarms
-	decided  countersign.Decision
-	awaiting int64         // 1: the withdrawal was awaiting
-	stopped  client.Reason // why the answer cannot decide; empty if it can
-	within   db.Millis     // how long it can be released after its confirmation
-	signs    bool          // the merchant has an answerKey
-	now      db.Millis
-}
 
 // Settle ends attempts in one transaction and returns the result of each, in the same order. A settlement that has
 // lost its lease changes nothing and does not affect the others; its attempt is recorded as late. Repeating a call
@@ -71,28 +43,6 @@ func (o *Outbox) Settle(ctx context.Context, settlements []Settlement, now db.Mi
 		return nil, err
 	}
 	return done, nil
-}
-
-func newSettling(n Settlement, out *Settled, now db.Millis) (*settling, error) {
-	merchant, id, err := splitID(n.CallbackID)
-	if err != nil || merchant != n.Merchant {
-		return nil, fmt.Errorf("settlement is %w: %q is not a callback of merchant %q", db.ErrInvalid, n.CallbackID,
-			n.Merchant)
-	}
-	switch n.State {
-	case client.CallbackPending, client.CallbackAccepted, client.CallbackRefused, client.CallbackExhausted:
-	default:
-		return nil, fmt.Errorf("settlement is %w: state %q", db.ErrInvalid, n.State)
-	}
-	switch {
-	case n.Decision == countersign.DecisionNone:
-	case n.State == client.CallbackPending || n.Decision == countersign.DecisionCancelled:
-		return nil, fmt.Errorf("settlement is %w: decision %q with state %q", db.ErrInvalid, n.Decision, n.State)
-	case n.Decision == countersign.DecisionConfirmed && n.Details.Validate() != nil:
-		return nil, fmt.Errorf("settlement is %w: confirmed without valid details", db.ErrInvalid)
-	}
-	n.Attempt.Repeated = n.Repeated
-	return &settling{Settlement: n, out: out, id: id, state: n.State, now: now}, nil
 }
 
 // settle runs the steps in the order of their locks.
@@ -149,15 +99,6 @@ func (o *Outbox) settle(ctx context.Context, t *db.Tx, batch []*settling, now db
 		return err
 	}
 	return feed.write(ctx, t)
-}
-
-// subject returns the subject of b's alarm: the callback with the reason of the attempt. For a deposit that was
-// refused for good it is the merchant's code, so that one alarm stands for all callbacks with that code.
-func (b *settling) subject() string {
-	if b.Alarm == client.AlarmDepositRefused && b.Attempt.ErrCode != nil {
-		return "errCode " + strconv.FormatInt(*b.Attempt.ErrCode, 10)
-	}
-	return b.CallbackID + " " + string(b.Attempt.Reason)
 }
 
 const (
@@ -257,11 +198,6 @@ func (b *settling) scan(r db.Rows) error {
 	return r.Scan(&b.lane, &b.failed, &b.deadline)
 }
 
-// isAnswer reports whether the settlement rests on an answer of the merchant.
-func (b *settling) isAnswer() bool {
-	return b.Decision != countersign.DecisionNone || b.state == client.CallbackAccepted || b.state == client.CallbackRefused
-}
-
 // scanDecision reads a row of settleDecisionSQL.
 func (b *settling) scanDecision(r db.Rows, look *stopLook) error {
 	b.found = true
@@ -279,22 +215,6 @@ func (b *settling) scanDecision(r db.Rows, look *stopLook) error {
 	b.within, b.signs = db.Millis(time.Duration(m.ReleaseWithin).Milliseconds()), m.AnswerKey != ""
 	return err
 }
-
-// askAgain makes b the settlement of an answer that decides nothing. It drops b's alarm, which may name a decision;
-// the answer that decides will raise its own.
-func (b *settling) askAgain() {
-	b.Decision, b.decided, b.Alarm = countersign.DecisionNone, countersign.DecisionNone, ""
-	b.state, b.Due, b.Counts, b.Held = client.CallbackPending, b.now, false, false
-	if b.stopped == client.ReasonRestored {
-		b.Due += restoredPause
-	}
-	b.Attempt.Result, b.Attempt.Reason, b.Attempt.Facts = client.AttemptRetry, b.stopped, nil
-	b.out.Stopped = b.stopped
-}
-
-// restoredPause is how many milliseconds pass before a question is asked again while nobody has said what became of
-// its withdrawal before a restore.
-const restoredPause db.Millis = 10_000
 
 const decideSQL = `
 UPDATE withdrawals SET state = $3, decision = $3, reason = $4, decided = $5,
@@ -314,30 +234,4 @@ func (b *settling) decide() db.Statement {
 	}
 	return db.Statement{SQL: decideSQL, N: &b.awaiting, Args: []any{b.Merchant, b.id, string(b.decided), string(reason),
 		int64(b.now), d.Address, d.ChainName, d.Symbol, d.Amount.String(), int64(releaseBy)}}
-}
-
-// flag returns the stored form of a bool, because the databases have no common boolean type.
-func flag(b bool) int64 {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-func unhex(text string) []byte {
-	b, err := hex.DecodeString(text)
-	if err != nil || b == nil {
-		return []byte{}
-	}
-	return b
-}
-
-// sortedByID returns the indexes of n items in the order of their ids. Items with the same id keep their order.
-func sortedByID(n int, id func(int) string) []int {
-	order := make([]int, n)
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return strings.Compare(id(a), id(b)) })
-	return order
 }

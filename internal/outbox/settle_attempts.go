@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"context"
-	"encoding/json"
 
 	"countersign"
 	"countersign/client"
@@ -72,24 +71,6 @@ func (b *settling) attempt(to []any, late bool) []any {
 		flag(late), flag(!late && b.state == client.CallbackAccepted), int64(b.now), b.failed, a.factsText())
 }
 
-// factsText returns the stored form of a's facts.
-func (a *Attempt) factsText() string {
-	if a.Facts == nil {
-		return ""
-	}
-	text, _ := json.Marshal(a.Facts) // cannot fail: only texts
-	return db.Clean(string(text))
-}
-
-// factsOf inverts factsText. It returns nil for a text that is empty or that it cannot read.
-func factsOf(text string) *client.Fact {
-	var f client.Fact
-	if text == "" || json.Unmarshal([]byte(text), &f) != nil {
-		return nil
-	}
-	return &f
-}
-
 // settleDecided queues the callbacks about the withdrawals that the batch declined or let expire. It compares answers
 // that came after the decision with that decision. The first decision stands (PROTOCOL.md, D4).
 func (o *Outbox) settleDecided(ctx context.Context, t *db.Tx, batch []*settling, feed *feedEntries) error {
@@ -130,6 +111,9 @@ func (o *Outbox) settleDecided(ctx context.Context, t *db.Tx, batch []*settling,
 func answered(d countersign.Decision) bool {
 	return d == countersign.DecisionConfirmed || d == countersign.DecisionDeclined
 }
+
+// openFailureWindow is how long an opening failure counts.
+const openFailureWindow db.Millis = 3_600_000
 
 const lockMerchantSQL = `SELECT 1 FROM merchants WHERE id = $1{lock}`
 

@@ -104,6 +104,29 @@ func (o *Outbox) sweepWithdrawals(ctx context.Context, now db.Millis, done *Swep
 	return err
 }
 
+const (
+	lapsedSQL = `
+SELECT merchant, id, 0, 1 FROM withdrawals WHERE state = 'confirmed' AND release_by <= $1 AND restored = 0 ORDER BY release_by LIMIT CAST($2 AS BIGINT)`
+
+	lapseSQL = `
+UPDATE withdrawals SET state = 'lapsed', ended = $3
+WHERE merchant = $1 AND id = $2 AND state = 'confirmed' AND release_by <= $3 AND restored = 0`
+)
+
+// sweepLapsed ends confirmed withdrawals that were not released in time, even while releases are stopped. Release
+// refuses them from that time on, whether they were swept or not.
+func (o *Outbox) sweepLapsed(ctx context.Context, now db.Millis, done *Swept) (err error) {
+	done.Lapsed, err = o.sweepEach(ctx, lapsedSQL, now, done, func(ctx context.Context, t *db.Tx, f swept) (bool, error) {
+		_, lapsed, err := o.endConfirmed(ctx, t, f.merchant, f.id, client.WithdrawalLapsed, now, lapseSQL)
+		if err != nil || !lapsed {
+			return false, err
+		}
+		return true, db.RaiseAlarms(ctx, t, []client.Alarm{{Merchant: f.merchant, Kind: client.AlarmLapsed,
+			Subject: f.callback(), First: now}})
+	})
+	return err
+}
+
 // sweepEach ends the withdrawals that text finds, and returns the ids of those that it ended. Each has a transaction
 // of its own, because they are few and none should wait for the others. While a restore is not reconciled, no
 // withdrawal expires or lapses, because it may have been executed.

@@ -4,6 +4,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 )
 
 // NewCallback is a callback to store. Payload is canonical, with countersign.UnboundUUID as its requestUUID.
@@ -74,6 +75,20 @@ type Settlement struct {
 	OpenFailure bool
 }
 
+// Exchange is what the audit log stores of an attempt of type 2 whose response was an answer or made a decision. The
+// sender sets what it says of the callback, its messages, keys and Link.
+type Exchange struct {
+	journal.Exchange
+
+	// Signed is the answer of a response that confirms and that a key of the merchant has signed. SignedBy is the
+	// public part of that key. The log does not store them.
+	Signed   *client.SignedAnswer
+	SignedBy string
+}
+
+// Link holds the signatures of an exchange as the audit log stores them.
+type Link = journal.Link
+
 // Settled is the result of a settlement.
 type Settled struct {
 	Applied bool // false: the attempt had lost its lease, or the callback was final
@@ -101,6 +116,13 @@ type NewWithdrawal struct {
 	Details      *client.Details // nil: taken from the merchant's answer
 	Deadline     db.Millis
 	Payload      []byte // of its type 2 callback, canonical, unbound
+}
+
+// Recorded is what became of one withdrawal of a request, or of its Outcome.
+type Recorded struct {
+	Withdrawal Withdrawal
+	Duplicate  bool  // it was so already
+	Err        error // why its outcome was not recorded; nil: it was
 }
 
 // Withdrawal is a withdrawal as the API shows it. Only tokens of its Origin are shown its Holder.
