@@ -19,10 +19,8 @@ import (
 
 	"countersign/client"
 	"countersign/countersigntest"
-	"countersign/internal/book"
 	"countersign/internal/journal"
 	"countersign/internal/web"
-	"countersign/merchant"
 )
 
 var testSecret = web.Secret("a secret of thirty-two bytes,ok!")
@@ -193,16 +191,6 @@ func checkForwardBodies(t *testing.T, a *application) {
 	}
 	if m.Type != string(client.EventOrderConfirmed) || m.Data.CallBackID != "order-1" {
 		t.Errorf("event: %s", a.bodies["event_1"])
-	}
-}
-
-// claim takes deposit n into the inbox without a handler.
-func claim(t *testing.T, end *book.Book, n int) {
-	t.Helper()
-	c := countersigntest.Deposit(n)
-	_, err := end.Claim(t.Context(), merchant.Entry{Callback: c, ID: c.TrackingID, Content: [32]byte{byte(n)}, TxIndex: -1, At: time.UnixMilli(1_800_000_000_000)})
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
+	"countersign/internal/lab/dbtest"
 )
 
 // ended brings a new deposit to a final state other than accepted.
@@ -138,6 +139,7 @@ func testResend(t *testing.T, s *Outbox) {
 	again(t, s, waits, 104, dayOf)
 	settleAll(t, s, []Claimed{accepted}, 104)
 	_, ask := asked(t, s, "ask", 2*dayOf, 105)
+	dbtest.Fails(s.Resend(ctx, ask.ID, 105))(t, db.ErrConflict, "is sending")
 	again(t, s, ask, 106, dayOf)
 	w, decided := asked(t, s, "decided", 50_000, 107)
 	must(s.Settle(ctx, []Settlement{answer(decided, countersign.DecisionDeclined, nil)}, 108))(t)

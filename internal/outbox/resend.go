@@ -33,6 +33,8 @@ func (o *Outbox) Resend(ctx context.Context, id string, now db.Millis) (Callback
 		}
 		switch {
 		case was == client.CallbackPending:
+		case was == client.CallbackSending:
+			return &db.ConflictError{Reason: "the callback is " + string(was)}
 		case c.Type == countersign.TypeRequestWithdraw:
 			return errAskedOnce
 		case was != client.CallbackRefused && was != client.CallbackExhausted:
