@@ -56,7 +56,8 @@ func (b *Book) ClaimForwards(ctx context.Context, now db.Millis, lease time.Dura
 	}
 	err = b.Write(ctx, func(ctx context.Context, t *db.Tx) (err error) {
 		list, err = db.List(ctx, t, dueForwardsSQL, []any{int64(now), limit}, func(r db.Rows) (f Forward, err error) {
-			return f, r.Scan(&f.Feed, &f.Seq)
+			err = r.Scan(&f.Feed, &f.Seq)
+			return f, err
 		})
 		var claims []db.Statement
 		for i := range list {

@@ -125,7 +125,8 @@ func (b *Book) KeepRefused(ctx context.Context, r Refused, alarms []client.Alarm
 func (b *Book) AskAgain(ctx context.Context, now db.Millis, most int) (seqs []int64, err error) {
 	type due struct{ seq, first, at int64 }
 	list, err := db.List(ctx, b, dueRefusedSQL, []any{int64(now), most}, func(r db.Rows) (d due, err error) {
-		return d, r.Scan(&d.seq, &d.first, &d.at)
+		err = r.Scan(&d.seq, &d.first, &d.at)
+		return d, err
 	})
 	if err != nil || len(list) == 0 {
 		return nil, err

@@ -66,7 +66,8 @@ WHERE table_schema = current_schema() AND table_name = $1 AND is_generated = 'NE
 // moveTables returns the tables in the order in which they were made, so that referenced tables come first.
 func moveTables(ctx context.Context, from, to *DB) (list []movedTable, err error) {
 	names, err := List(ctx, from, sqliteTablesSQL, nil, func(r Rows) (name string, err error) {
-		return name, r.Scan(&name)
+		err = r.Scan(&name)
+		return name, err
 	})
 	for _, name := range names {
 		t := movedTable{name: name}

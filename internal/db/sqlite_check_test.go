@@ -179,7 +179,10 @@ func TestDamagedWhileOpen(t *testing.T) {
 	if err := d.Ready(ctx); err != nil {
 		t.Fatalf("before anything met the page: %v", err)
 	}
-	_, err := List(ctx, d, `SELECT content FROM things`, nil, func(r Rows) (s string, err error) { return s, r.Scan(&s) })
+	_, err := List(ctx, d, `SELECT content FROM things`, nil, func(r Rows) (s string, err error) {
+		err = r.Scan(&s)
+		return s, err
+	})
 	if !errors.Is(err, ErrUnavailable) || !errors.Is(err, ErrBroken) {
 		t.Fatalf("reading all gives %v", err)
 	}
