@@ -49,10 +49,9 @@ var house = map[string]struct{ ours, others []string }{
 			"countersign/internal/strictjson"},
 		others: []string{"github.com/coreos/go-oidc/v3", "github.com/danielgtaylor/huma/v2", "golang.org/x/oauth2", "golang.org/x/time"},
 	},
-	"countersign/internal/tasks": {ours: []string{"countersign/client", "countersign/internal/api", "countersign/internal/db"}},
 	"countersign/internal/admin": {
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/api", "countersign/internal/journal", "countersign/internal/web", "countersign/internal/db",
-			"countersign/internal/outbox", "countersign/internal/tasks"},
+			"countersign/internal/outbox"},
 		others: []string{"github.com/danielgtaylor/huma/v2"},
 	},
 	"countersign/merchant":          {ours: []string{"countersign", "countersign/envelope", "countersign/internal/web"}},
@@ -69,7 +68,7 @@ var house = map[string]struct{ ours, others []string }{
 	},
 	"countersign/internal/gateway": {
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/internal/journal", "countersign/internal/web", "countersign/internal/book", "countersign/internal/api",
-			"countersign/internal/db", "countersign/internal/policy", "countersign/internal/strictjson", "countersign/internal/tasks"},
+			"countersign/internal/db", "countersign/internal/policy", "countersign/internal/strictjson"},
 		others: []string{"github.com/BurntSushi/toml", "github.com/danielgtaylor/huma/v2", "golang.org/x/time"},
 	},
 	"countersign/internal/reconcile": {ours: []string{"countersign", "countersign/client", "countersign/internal/book", "countersign/internal/db", "countersign/internal/outbox",

@@ -33,11 +33,13 @@ func TestApprovalsAtTheSameMoment(t *testing.T) {
 			ctx, n := t.Context(), 0
 			a.merchant("acme")
 			limit := func(text string) error {
-				_, err := b.store.ChangeMerchant(ctx, "acme", 0, db.MillisOf(b.now()), func(m *outbox.Merchant) error {
-					m.ApproveAbove = limitsOf(t, text)
-					return nil
-				}, nil)
-				return err
+				return b.store.Write(ctx, func(ctx context.Context, x *db.Tx) error {
+					_, err := b.store.ChangeMerchant(ctx, x, "acme", db.MillisOf(b.now()), func(m *outbox.Merchant) error {
+						m.ApproveAbove = limitsOf(t, text)
+						return nil
+					})
+					return err
+				})
 			}
 			core, atB := a.client(client.RoleCore), b.client(client.RoleAdmin)
 			permits := map[string]bool{}

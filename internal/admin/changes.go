@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"maps"
 
 	"countersign/client"
@@ -39,64 +38,55 @@ func differences(was, is *outbox.Merchant) (before, after map[string]string, dec
 // needs to do the same. If the change waits, task is the id of its task.
 func (s *Server) change(c *api.Call, kind api.ChangeKind, id string, content any,
 	apply func(*outbox.Merchant) error) (m outbox.Merchant, task string, err error) {
-	ctx := c.R.Context()
-	for {
-		was, err := s.Outbox.Merchant(ctx, id)
+	sealed, err := json.Marshal(content)
+	if err != nil {
+		return m, "", err
+	}
+	err = s.Outbox.Write(c.R.Context(), func(ctx context.Context, t *db.Tx) error {
+		was, err := s.Outbox.LockMerchant(ctx, t, id)
 		if err != nil {
-			return was, "", err
+			return err
 		}
-		is := was
-		if err := apply(&is); err != nil {
-			return is, "", err
+		m, task = was, ""
+		if err := apply(&m); err != nil {
+			return err
 		}
-		before, after, decides := differences(&was, &is)
+		before, after, decides := differences(&was, &m)
 		if !decides {
-			m, err := s.Outbox.ChangeMerchant(ctx, id, was.Version, c.Now, apply, nil)
-			if errors.Is(err, outbox.ErrVersion) {
-				continue
-			}
-			return m, "", err
-		}
-		sealed, err := json.Marshal(content)
-		if err != nil {
-			return is, "", err
+			return s.Outbox.StoreMerchant(ctx, t, &was, &m, c.Now)
 		}
 		change := &api.Change{Kind: kind, Merchant: id, Version: was.Version, Before: before, After: after,
 			ProposedBy: c.Token.ID, Proposed: c.Now}
-		switch err := s.Changes.Propose(ctx, change, sealed); {
-		case errors.Is(err, api.ErrStale): // another was faster
-			continue
-		case err != nil:
-			return is, "", err
-		case change.State == client.TaskOpen:
-			return is, change.TaskID(), nil
+		if err := s.Changes.Propose(ctx, t, change, sealed); err != nil {
+			return err
 		}
-		is.Version, is.Updated = was.Version+1, c.Now
-		return is, "", nil
-	}
+		if change.State == client.TaskOpen {
+			task = change.TaskID()
+			return nil
+		}
+		m.Version, m.Updated = was.Version+1, c.Now
+		return nil
+	})
+	return m, task, err
 }
 
 // applied returns the Apply of a kind with the content T. patch changes the merchant.
 func applied[T any](s *Server, patch func(*outbox.Merchant, T) error) api.ApplyChange {
-	return func(ctx context.Context, c *api.Change, content []byte, now db.Millis,
-		also func(context.Context, *db.Tx) error) error {
+	return func(ctx context.Context, t *db.Tx, c *api.Change, content []byte, now db.Millis) error {
 		var in T
 		if err := json.Unmarshal(content, &in); err != nil {
 			return err
 		}
-		_, err := s.Outbox.ChangeMerchant(ctx, c.Merchant, c.Version, now, func(m *outbox.Merchant) error {
+		_, err := s.Outbox.ChangeMerchant(ctx, t, c.Merchant, now, func(m *outbox.Merchant) error {
 			was := *m
 			if err := patch(m, in); err != nil {
 				return err
 			}
-			if _, after, _ := differences(&was, m); !maps.Equal(after, c.After) {
+			if _, after, _ := differences(&was, m); was.Version != c.Version || !maps.Equal(after, c.After) {
 				return api.ErrStale // such as another default of this node
 			}
 			return nil
-		}, also)
-		if errors.Is(err, outbox.ErrVersion) {
-			return api.ErrStale
-		}
+		})
 		return err
 	}
 }

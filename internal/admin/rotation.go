@@ -132,19 +132,21 @@ func (s *Server) EndRotations(ctx context.Context, now db.Millis) error {
 	ids, err := s.Outbox.EndedRotations(ctx, now)
 	errs := []error{err}
 	for _, id := range ids {
-		m, err := s.Outbox.Merchant(ctx, id)
-		if err != nil || m.Rotation == nil || m.Rotation.Until() > now {
-			errs = append(errs, err)
-			continue
-		}
-		_, err = s.Outbox.ChangeMerchant(ctx, id, m.Version, now, (*outbox.Merchant).Finish,
-			func(ctx context.Context, t *db.Tx) error {
-				return db.RaiseAlarms(ctx, t, []client.Alarm{{Merchant: id, Kind: client.AlarmControlChanged,
-					Subject: "older keys ended at the end of their overlap", First: now}})
-			})
-		if !errors.Is(err, outbox.ErrVersion) { // else another node, or a person, was faster
-			errs = append(errs, err)
-		}
+		errs = append(errs, s.Outbox.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+			was, err := s.Outbox.LockMerchant(ctx, t, id)
+			if err != nil || was.Rotation == nil || was.Rotation.Until() > now { // another was faster
+				return err
+			}
+			m := was
+			if err := m.Finish(); err != nil {
+				return err
+			}
+			if err := s.Outbox.StoreMerchant(ctx, t, &was, &m, now); err != nil {
+				return err
+			}
+			return db.RaiseAlarms(ctx, t, []client.Alarm{{Merchant: id, Kind: client.AlarmControlChanged,
+				Subject: "older keys ended at the end of their overlap", First: now}})
+		}))
 	}
 	return errors.Join(errs...)
 }

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -128,7 +127,6 @@ func (s *Server) table() (all []api.Route) {
 	for _, r := range s.routes() {
 		all = append(all, api.Route(r))
 	}
-	all = append(all, s.tasks().Routes()...)
 	return api.AtEnd(client.Role("").AtService(), append(all, api.Common{
 		Process: s.Process, End: "the service", Ack: api.Operators,
 		Rows: s.Outbox.DB, Lists: s.Lists.DB, Frozen: s.isFrozen,
@@ -216,13 +214,8 @@ func New(c Config) (*Server, error) {
 		c.RatePerSecond = 2000
 	}
 	s := &Server{Config: c}
-	c.Changes.TellOfWaiting = func(ctx context.Context, now db.Millis) error {
-		return s.tasks().TellOfWaiting(ctx, c.Outbox.DB, now)
-	}
-	c.Changes.Version = func(ctx context.Context, merchant string) (int64, error) {
-		m, err := c.Outbox.Merchant(ctx, merchant)
-		return m.Version, err
-	}
+	c.Changes.Tasks = s.tasks()
+	c.Changes.Version = outbox.MerchantVersion
 	c.Changes.Handle(api.ChangeMerchant, applied(s, s.patched))
 	c.Changes.Handle(api.ChangeRotation, applied(s, func(m *outbox.Merchant, r rotationStep) error { return r.apply(m) }))
 	var err error

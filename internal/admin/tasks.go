@@ -11,13 +11,11 @@ import (
 	"countersign/internal/api"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
-	"countersign/internal/tasks"
 )
 
 // tasks returns the tasks of the service: everything that waits for persons.
-func (s *Server) tasks() tasks.Tasks {
-	return tasks.Tasks{Lists: s.Lists, Stopped: s.stopped, Kinds: []tasks.Kind{s.releaseTasks(), s.restoredTasks(),
-		tasks.OfChanges(s.Changes)}}
+func (s *Server) tasks() api.Tasks {
+	return api.Tasks{Lists: s.Lists, Stopped: s.stopped, Kinds: []api.TaskKind{s.releaseTasks(), s.restoredTasks()}}
 }
 
 // stopped returns why nothing from before a restore can be resumed at the moment, or "".
@@ -34,9 +32,9 @@ const looksMost = 500
 
 // withdrawalSource lists the withdrawals of a state that are tasks by keep.
 func (s *Server) withdrawalSource(state client.WithdrawalState, is client.TaskState,
-	keep func(client.Task) bool) tasks.Source {
-	return tasks.Source{Name: string(state), State: is, List: func(look *tasks.Look, f client.TaskFilter, cursor string,
-		limit int) (out []tasks.Listed, next string, err error) {
+	keep func(client.Task) bool) api.TaskSource {
+	return api.TaskSource{Name: string(state), State: is, List: func(look *api.TaskLook, f client.TaskFilter, cursor string,
+		limit int) (out []api.ListedTask, next string, err error) {
 		of := seen(look.Call, f.Merchant)
 		limits := map[string]client.AmountLimits{}
 		if state == client.WithdrawalConfirmed {
@@ -75,19 +73,12 @@ var releaseStates = map[client.WithdrawalState]client.TaskState{client.Withdrawa
 	client.WithdrawalFailed: client.TaskDone, client.WithdrawalBlocked: client.TaskDeclined,
 	client.WithdrawalLapsed: client.TaskExpired}
 
-func (s *Server) releaseTasks() tasks.Kind {
-	k := tasks.Kind{
+func (s *Server) releaseTasks() api.TaskKind {
+	k := api.TaskKind{
 		Kind: client.TaskRelease, Tells: "withdrawal",
-		Approve: "The wallet core can take the permit to execute the withdrawal.",
-		Decline: "The withdrawal is blocked for ever: it is never released.",
-		Find: func(look *tasks.Look, about string) (client.Task, error) {
-			w, err := s.seenWithdrawal(look.Call, about)
-			if err != nil {
-				return client.Task{}, err
-			}
-			t, err := s.releaseTask(look, w)
-			return t.Task, err
-		},
+		Approve:   "The wallet core can take the permit to execute the withdrawal.",
+		Decline:   "The withdrawal is blocked for ever: it is never released.",
+		Find:      s.findTask(s.releaseTask),
 		DoApprove: s.approveWithdrawal,
 		DoDecline: func(c *api.Call, about, reason string) error {
 			if reason == "" {
@@ -100,7 +91,7 @@ func (s *Server) releaseTasks() tasks.Kind {
 	}
 	k.Sources = append(k.Sources, s.withdrawalSource(client.WithdrawalConfirmed, client.TaskOpen,
 		func(t client.Task) bool { return t.State == client.TaskOpen }),
-		tasks.Source{Name: "approved", State: client.TaskDone, List: s.withdrawalSource(client.WithdrawalConfirmed,
+		api.TaskSource{Name: "approved", State: client.TaskDone, List: s.withdrawalSource(client.WithdrawalConfirmed,
 			client.TaskDone, func(t client.Task) bool { return t.State == client.TaskDone && len(t.Votes) > 0 }).List})
 	for _, state := range []client.WithdrawalState{client.WithdrawalReleased, client.WithdrawalExecuted,
 		client.WithdrawalFailed, client.WithdrawalBlocked, client.WithdrawalLapsed} {
@@ -110,25 +101,33 @@ func (s *Server) releaseTasks() tasks.Kind {
 	return k
 }
 
-// seenWithdrawal returns a withdrawal if the caller may see it.
-func (s *Server) seenWithdrawal(c *api.Call, id string) (outbox.Withdrawal, error) {
-	if merchant, name, is := strings.Cut(id, "/"); is && c.Sees(merchant) {
-		return s.Lists.WithdrawalByCallBackID(c.R.Context(), merchant, name)
+// findTask returns the Find of a kind about withdrawals. A caller who may not see one does not find it.
+func (s *Server) findTask(task func(*api.TaskLook, outbox.Withdrawal) (api.ListedTask, error)) func(*api.TaskLook,
+	string) (api.ListedTask, error) {
+	return func(look *api.TaskLook, about string) (api.ListedTask, error) {
+		read := s.Lists.Withdrawal
+		merchant, name, byName := strings.Cut(about, "/")
+		if byName {
+			read = func(ctx context.Context, _ string) (outbox.Withdrawal, error) {
+				return s.Lists.WithdrawalByCallBackID(ctx, merchant, name)
+			}
+		} else {
+			merchant, _, _ = strings.Cut(about, ".")
+		}
+		if !look.Sees(merchant) {
+			return api.ListedTask{}, db.ErrNotFound
+		}
+		return api.FindTask(read, task)(look, about)
 	}
-	merchant, _, _ := strings.Cut(id, ".")
-	if !c.Sees(merchant) {
-		return outbox.Withdrawal{}, db.ErrNotFound
-	}
-	return s.Lists.Withdrawal(c.R.Context(), id)
 }
 
 // releaseTask returns the task of w, which is open if a person must approve w before its release.
-func (s *Server) releaseTask(look *tasks.Look, w outbox.Withdrawal) (tasks.Listed, error) {
+func (s *Server) releaseTask(look *api.TaskLook, w outbox.Withdrawal) (api.ListedTask, error) {
 	state, decides := releaseStates[w.State]
 	if !decides {
 		state = client.TaskStale
 	}
-	t := tasks.Listed{Task: withdrawalTask(client.TaskRelease, w, state), At: w.Created, Place: w.ID}
+	t := api.ListedTask{Task: withdrawalTask(client.TaskRelease, w, state), Place: w.ID}
 	if w.State != client.WithdrawalConfirmed {
 		t.MayNot = "the withdrawal is " + string(w.State)
 	}
@@ -163,13 +162,13 @@ func (s *Server) releaseTask(look *tasks.Look, w outbox.Withdrawal) (tasks.Liste
 	look.Ask(&t.Task, agreed)
 	t.Since, t.AtOnce = w.Decided, agreed.TellNow()
 	if slices.Contains(api.Deciders, look.Token.Role) {
-		t.May = append(t.May, tasks.Decline)
+		t.May = append(t.May, api.Decline)
 	}
 	return t, nil
 }
 
 func withdrawalTask(kind client.TaskKind, w outbox.Withdrawal, state client.TaskState) client.Task {
-	t := tasks.New(kind, w.ID, state, w.Created) // by which they are listed
+	t := api.NewTask(kind, w.ID, state, w.Created) // by which they are listed
 	t.Merchant, t.Decided = w.Merchant, api.TimeOf(cmp.Or(w.Released, w.Ended))
 	d := w.Details
 	if d == nil {
@@ -180,16 +179,16 @@ func withdrawalTask(kind client.TaskKind, w outbox.Withdrawal, state client.Task
 		t.Title = d.Amount.String() + " " + d.Symbol + " to " + d.Address
 		for _, m := range [][2]string{{"amount", d.Amount.String()}, {"symbol", d.Symbol}, {"to", d.Address},
 			{"chain", d.ChainName}} {
-			tasks.Member(&t, m[0], m[1])
+			api.AddMember(&t, m[0], m[1])
 		}
 	}
-	tasks.Member(&t, "user", w.TenantUserID)
-	tasks.Member(&t, "callBackId", w.CallBackID)
+	api.AddMember(&t, "user", w.TenantUserID)
+	api.AddMember(&t, "callBackId", w.CallBackID)
 	return t
 }
 
-func (s *Server) restoredTasks() tasks.Kind {
-	task := func(look *tasks.Look, w outbox.Withdrawal) client.Task {
+func (s *Server) restoredTasks() api.TaskKind {
+	task := func(look *api.TaskLook, w outbox.Withdrawal) (api.ListedTask, error) {
 		state := client.TaskDone
 		if w.Restored {
 			state = client.TaskOpen
@@ -200,13 +199,13 @@ func (s *Server) restoredTasks() tasks.Kind {
 			look.Ask(&t, look.People.Agree(api.Asked{At: look.Now,
 				Sees: func(t api.Token) bool { return t.Sees(w.Merchant) }}, nil))
 		}
-		return t
+		return api.ListedTask{Task: t, Place: w.ID}, nil
 	}
-	return tasks.Kind{
-		Kind: client.TaskRestored, Stops: []string{tasks.Approve},
+	return api.TaskKind{
+		Kind: client.TaskRestored, Stops: []string{api.Approve},
 		Approve: "Nothing became of the withdrawal after the backup: it is decided and released as any other.",
-		Sources: []tasks.Source{{Name: "withdrawals", State: client.TaskOpen, List: func(look *tasks.Look,
-			f client.TaskFilter, cursor string, limit int) (out []tasks.Listed, next string, err error) {
+		Sources: []api.TaskSource{{Name: "withdrawals", State: client.TaskOpen, List: func(look *api.TaskLook,
+			f client.TaskFilter, cursor string, limit int) (out []api.ListedTask, next string, err error) {
 			list, err := s.Lists.RestoredWithdrawals(look.R.Context())
 			list = slices.DeleteFunc(list, func(w outbox.Withdrawal) bool {
 				return !look.Sees(w.Merchant) || f.Merchant != "" && f.Merchant != w.Merchant
@@ -216,17 +215,15 @@ func (s *Server) restoredTasks() tasks.Kind {
 				list = list[i+1:]
 			}
 			for _, w := range list[:min(limit, len(list))] {
-				out = append(out, tasks.Listed{Task: task(look, w), At: w.Created, Place: w.ID})
+				t, _ := task(look, w)
+				out = append(out, t)
 			}
 			if len(list) > limit {
 				next = list[limit-1].ID
 			}
 			return out, next, err
 		}}},
-		Find: func(look *tasks.Look, about string) (client.Task, error) {
-			w, err := s.seenWithdrawal(look.Call, about)
-			return task(look, w), err
-		},
+		Find: s.findTask(task),
 		DoApprove: func(c *api.Call, about, reason string) error {
 			if reason == "" {
 				return api.Invalid(api.At("body.reason", "is missing: say how you know that nothing became of it"))

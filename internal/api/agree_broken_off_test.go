@@ -11,17 +11,11 @@ import (
 	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/journal"
-	"countersign/internal/lab/dbtest"
-	"countersign/internal/outbox"
 )
 
 // TestBrokenOffWhileApproving: wherever approvals of a change are broken off, the approval and the change are kept
 // together or not at all. The next call goes on: each person counts once, and each change is made once.
-func TestBrokenOffWhileApproving(t *testing.T) {
-	for name, url := range dbtest.Kinds {
-		t.Run(name, func(t *testing.T) { testBrokenOff(t, open(t, url(t), outbox.End())) })
-	}
-}
+func TestBrokenOffWhileApproving(t *testing.T) { eachDatabase(t, testBrokenOff) }
 
 func testBrokenOff(t *testing.T, d *db.DB) {
 	r := newQuorumRig(t, d, ChangesConfig{Approvals: 2})
@@ -32,7 +26,7 @@ func testBrokenOff(t *testing.T, d *db.DB) {
 		id, token := r.propose(db.Millis(100 + i))
 		for _, by := range []Token{ann, bob} {
 			ctx, cancel := context.WithTimeout(t.Context(), rand.N(longest))
-			_, _ = r.k.Approve(ctx, id, by, "", 200)
+			_, _ = r.k.approve(ctx, id, by, "", 200)
 			cancel()
 		}
 		c := must(findChange(t.Context(), d, id))(t)
@@ -42,7 +36,7 @@ func testBrokenOff(t *testing.T, d *db.DB) {
 			t.Errorf("%s is %s with %d approvals, and its token: %v", id, c.State, len(list), found)
 		}
 		for _, by := range []Token{ann, ann, bob, bob} {
-			if _, err := r.k.Approve(t.Context(), id, by, "", 300); err != nil && !errors.Is(err, db.ErrConflict) {
+			if _, err := r.k.approve(t.Context(), id, by, "", 300); err != nil && !errors.Is(err, db.ErrConflict) {
 				t.Fatal(err)
 			}
 		}

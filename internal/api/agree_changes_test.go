@@ -50,7 +50,7 @@ func (r *quorumRig) proposed(at db.Millis) *Change {
 	r.made++
 	made := NewStoreToken("made", client.RoleViewer, 1)
 	c := &Change{Kind: ChangeToken, Token: made.ID, Before: map[string]string{}, After: map[string]string{"role": "viewer"}, ProposedBy: r.op.ID, Proposed: at}
-	ok(r.t, r.k.Propose(r.t.Context(), c, fmt.Appendf(nil, `{"Token":{"ID":%q,"Role":"viewer"},"Hash":%q}`, made.ID, hashText(r.made%100))))
+	ok(r.t, r.k.proposeToken(r.t.Context(), c, fmt.Appendf(nil, `{"Token":{"ID":%q,"Role":"viewer"},"Hash":%q}`, made.ID, hashText(r.made%100))))
 	return c
 }
 
@@ -80,13 +80,13 @@ func (r *quorumRig) agreed(c *Change, now db.Millis) (Agreed, error) {
 	if err != nil {
 		return Agreed{}, err
 	}
-	return r.k.Agreed(r.t.Context(), c, people, now)
+	return r.k.agreed(r.t.Context(), c, people, now)
 }
 
 // approve approves a change, which is in a state then.
 func (r *quorumRig) approve(id string, by Token, at db.Millis, want client.TaskState) Change {
 	r.t.Helper()
-	c, err := r.k.Approve(r.t.Context(), id, by, "", at)
+	c, err := r.k.approve(r.t.Context(), id, by, "", at)
 	if err != nil || c.State != want {
 		r.t.Fatalf("%+v, %v; want it %s", c, err, want)
 	}
@@ -109,8 +109,8 @@ func testQuorumOfChanges(t *testing.T, d *db.DB) {
 	r.approve(id, ann, 110, client.TaskOpen)
 	r.is(id, 110, client.TaskOpen, 1, "bob", "by bob")
 	r.approve(id, ann, 120, client.TaskOpen) // again changes nothing
-	dbtest.Fails(r.k.Approve(ctx, id, second, "", 120))(t, client.ErrForbidden, "")
-	dbtest.Fails(r.k.Approve(ctx, id, r.op, "", 120))(t, client.ErrForbidden, "")
+	dbtest.Fails(r.k.approve(ctx, id, second, "", 120))(t, client.ErrForbidden, "")
+	dbtest.Fails(r.k.approve(ctx, id, r.op, "", 120))(t, client.ErrForbidden, "")
 	c := must(findChange(ctx, d, id))(t)
 	if agreed, err := r.agreed(&c, 120); err != nil || agreed.WhyNot(ann.ID) == "" {
 		t.Errorf("%+v, %v: ann is not told that she has approved it", agreed, err)
@@ -120,15 +120,15 @@ func testQuorumOfChanges(t *testing.T, d *db.DB) {
 		t.Errorf("%+v", c)
 	}
 	must(FindToken(ctx, d, token))(t)
-	dbtest.Fails(r.k.Approve(ctx, id, made, "", 140))(t, db.ErrConflict, "")
+	dbtest.Fails(r.k.approve(ctx, id, made, "", 140))(t, db.ErrConflict, "")
 
 	// One who says no ends it, also one who had said yes.
 	id, _ = r.propose(200)
 	r.approve(id, ann, 210, client.TaskOpen)
-	if c, err := r.k.Decline(ctx, id, ann, "I was wrong", 220); err != nil || c.State != client.TaskDeclined {
+	if c, err := r.k.decline(ctx, id, ann, "I was wrong", 220); err != nil || c.State != client.TaskDeclined {
 		t.Errorf("%+v, %v", c, err)
 	}
-	dbtest.Fails(r.k.Approve(ctx, id, bob, "", 230))(t, db.ErrConflict, "")
+	dbtest.Fails(r.k.approve(ctx, id, bob, "", 230))(t, db.ErrConflict, "")
 
 	// The approval of a token that was revoked meanwhile is none.
 	id, _ = r.propose(300)
@@ -174,7 +174,7 @@ func testRevokedPersonComesAgain(t *testing.T, d *db.DB) {
 	ann, olga = signsIn(eve, 130), signsIn(op, 130)
 	r.is(id, 140, client.TaskOpen, 2, "bob", "eve")
 	r.approve(id, bob, 150, client.TaskOpen) // what the thief approved does not count again
-	if c, err := r.k.Approve(ctx, proposed, bob, "", 150); !errors.Is(err, db.ErrConflict) || c.State != client.TaskStale {
+	if c, err := r.k.approve(ctx, proposed, bob, "", 150); !errors.Is(err, db.ErrConflict) || c.State != client.TaskStale {
 		t.Errorf("%+v, %v: what the thief proposed counts again", c, err)
 	}
 	r.approve(id, ann, 160, client.TaskDone)

@@ -127,12 +127,12 @@ func findChange(ctx context.Context, q db.Querier, id string) (c Change, err err
 	return list[0], nil
 }
 
-const changesWaitSQL = `SELECT 1 FROM tokens WHERE approver = 1 AND id <> $1 LIMIT 1`
+const changesWaitSQL = `SELECT 1 FROM tokens WHERE approver = 1 LIMIT 1`
 
-// ChangesWait reports whether changes wait for an approver. They do once a token or a person other than except had
-// the role approver. They still wait after that token expires or is revoked, since one person could otherwise decide
-// alone. Only EndApprovers ends the waiting.
-func ChangesWait(ctx context.Context, q db.Querier, except string) (bool, error) {
+// changesWait reports whether changes wait for an approver. They do once a token or a person had the role approver.
+// They still wait after that token expires or is revoked, since one person could otherwise decide alone. Only
+// EndApprovers ends the waiting.
+func changesWait(ctx context.Context, q db.Querier) (bool, error) {
 	var one int
-	return db.One(ctx, q, changesWaitSQL, []any{except}, &one)
+	return db.One(ctx, q, changesWaitSQL, nil, &one)
 }

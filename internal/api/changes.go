@@ -17,10 +17,9 @@ import (
 	"countersign/internal/journal"
 )
 
-// ApplyChange applies a change. content is what was proposed. It calls also last in its transaction; if also fails,
-// nothing is changed. It returns ErrStale if the thing to change was changed since the proposal.
-type ApplyChange func(ctx context.Context, c *Change, content []byte, now db.Millis,
-	also func(context.Context, *db.Tx) error) error
+// ApplyChange applies a change as part of t. content is what was proposed. It returns ErrStale if the thing to change
+// was changed since the proposal.
+type ApplyChange func(ctx context.Context, t *db.Tx, c *Change, content []byte, now db.Millis) error
 
 // ErrStale means that the thing to change was changed after the proposal.
 var ErrStale error = staleError("it was changed after this was proposed; propose it again")
@@ -62,9 +61,9 @@ type Changes struct {
 
 	// Version reads the present version of a merchant. It lets a stale change of a merchant be shown as stale before
 	// anybody approves it. An end without merchants needs none.
-	Version func(ctx context.Context, merchant string) (int64, error)
-	// TellOfWaiting announces what waits for persons. Set it before Run. Nil: nothing is announced.
-	TellOfWaiting func(context.Context, db.Millis) error
+	Version func(ctx context.Context, q db.Querier, merchant string) (int64, error)
+	// Tasks are the tasks of the end besides changes. Set them before Run and before the API serves.
+	Tasks Tasks
 }
 
 // NewChanges returns the Changes of an end. It returns an error if c is wrong, and starts nothing.
@@ -96,6 +95,21 @@ func (k *Changes) Tokens() *Tokens {
 	return k.tokens
 }
 
+// tasks returns all tasks of the end. Those of a nil k can be read, as Tokens can.
+func (k *Changes) tasks() Tasks {
+	if k == nil {
+		return Tasks{}
+	}
+	all := k.Tasks
+	all.Kinds = append(slices.Clip(all.Kinds), k.kind())
+	return all
+}
+
+// TellOfWaiting raises and ends approval_waits for what waits for persons.
+func (k *Changes) TellOfWaiting(ctx context.Context, now db.Millis) error {
+	return k.tasks().tellOfWaiting(ctx, k.c.DB, now)
+}
+
 // Handle sets the function that applies changes of a kind. Call it for all kinds before Run and before the API
 // serves.
 func (k *Changes) Handle(kind ChangeKind, apply ApplyChange) {
@@ -110,45 +124,30 @@ var changePurpose = []string{"content"}
 
 func changePlace(id string) db.Record { return db.Record{Table: "changes", Row: id, Version: 1} }
 
-// errWaits means that an approver's token was made meanwhile, so the change must wait after all.
-var errWaits = errors.New("it waits for an approver")
-
-// Propose applies a change at once, or stores it if changes wait for an approver. content is what the kind's function
-// needs to apply it. The caller sets the members of c up to Proposed, except ID.
-func (k *Changes) Propose(ctx context.Context, c *Change, content []byte) error {
+// Propose applies a change as part of t, or stores it if changes wait for an approver. content is what the kind's
+// function needs to apply it. The caller sets the members of c up to Proposed, except ID.
+func (k *Changes) Propose(ctx context.Context, t *db.Tx, c *Change, content []byte) error {
 	c.ID = fmt.Sprintf("chg_%011x%s", int64(c.Proposed), RandomText(6))
-	dataKey, sealed := k.c.DB.Seal(changePlace(c.ID), changePurpose, [][]byte{content})
-	c.dataKey, c.sealed = dataKey, sealed[0]
-	waits, err := ChangesWait(ctx, k.c.DB, "")
+	waits, err := changesWait(ctx, t)
 	if err != nil {
 		return err
 	}
 	if !waits {
-		done := *c
-		done.State, done.dataKey, done.sealed = client.TaskDone, []byte{}, []byte{}
-		err := k.kinds[c.Kind](ctx, &done, content, c.Proposed, func(ctx context.Context, t *db.Tx) error {
-			// Check again in the transaction: an approver's token may have been made meanwhile. The token that this
-			// change makes does not count.
-			if waits, err := ChangesWait(ctx, t, c.Token); err != nil || waits {
-				return errors.Join(err, errWaits)
-			}
-			if err := done.insert(ctx, t); err != nil {
-				return err
-			}
-			return k.announce(ctx, t, &done, c.Proposed)
-		})
-		if !errors.Is(err, errWaits) {
-			*c = done
+		c.State, c.dataKey, c.sealed = client.TaskDone, []byte{}, []byte{}
+		if err := k.kinds[c.Kind](ctx, t, c, content, c.Proposed); err != nil {
 			return err
 		}
-	}
-	c.State = client.TaskOpen
-	return k.c.DB.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		if err := c.insert(ctx, t); err != nil {
 			return err
 		}
-		return recordChange(ctx, t, recordProposed, c, c.Proposed)
-	})
+		return k.announce(ctx, t, c, c.Proposed)
+	}
+	dataKey, sealed := k.c.DB.Seal(changePlace(c.ID), changePurpose, [][]byte{content})
+	c.State, c.dataKey, c.sealed = client.TaskOpen, dataKey, sealed[0]
+	if err := c.insert(ctx, t); err != nil {
+		return err
+	}
+	return recordChange(ctx, t, recordProposed, c, c.Proposed)
 }
 
 const (
@@ -172,74 +171,62 @@ func proposerOf(ctx context.Context, q db.Querier, c *Change, now db.Millis) (To
 	return proposer, err
 }
 
-// Stale returns ErrStale if nobody can apply c any more. It finds that out before the transaction that applies c
-// would.
-func (k *Changes) Stale(ctx context.Context, c *Change, now db.Millis) error {
-	if _, err := proposerOf(ctx, k.c.DB, c, now); err != nil || c.Merchant == "" {
+// stale returns ErrStale if nobody can apply c any more.
+func (k *Changes) stale(ctx context.Context, q db.Querier, c *Change, now db.Millis) error {
+	if _, err := proposerOf(ctx, q, c, now); err != nil || c.Merchant == "" {
 		return err
 	}
-	version, err := k.Version(ctx, c.Merchant)
+	version, err := k.Version(ctx, q, c.Merchant)
 	if err != nil || version == c.Version {
 		return err
 	}
-	by, err := readChanges(ctx, k.c.DB, whereApplied, c.Merchant, c.Version)
+	by, err := readChanges(ctx, q, whereApplied, c.Merchant, c.Version)
 	if err != nil || len(by) == 0 { // not every new version of a merchant comes from a Change
 		return cmp.Or(err, ErrStale)
 	}
 	return staleError("change " + by[0].ID + " was applied after this was proposed; propose it again")
 }
 
-// Approve stores the approval of a token, with a reason. The last approval that is needed applies the change. It
+const lockChangeSQL = `SELECT id FROM changes WHERE id = $1{lock}`
+
+// approve stores the approval of a token, with a reason. The last approval that is needed applies the change. It
 // returns a *client.Problem with status 403 if the approval would not count, and a *db.ConflictError if the change is
 // decided or stale.
-func (k *Changes) Approve(ctx context.Context, id string, by Token, reason string, now db.Millis) (Change, error) {
-	c, err := k.Find(ctx, id, by)
+func (k *Changes) approve(ctx context.Context, id string, by Token, reason string, now db.Millis) (Change, error) {
+	c, err := k.find(ctx, id, by)
 	if err != nil {
 		return c, err
 	}
-	if c.State == client.TaskOpen {
-		if err := k.Stale(ctx, &c, now); err != nil {
-			return k.settled(ctx, c, err, now)
-		}
-	}
 	v := db.Vote{Token: by.ID, Name: by.Name, At: now, Text: reason}
 	err = k.c.DB.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		if _, err := t.Exec(ctx, lockChangeSQL, id); err != nil { // approvals of a change run one after another
+			return err
+		}
+		if c, err = findChange(ctx, t, id); err != nil {
+			return err
+		}
+		if c.State != client.TaskOpen {
+			return errMoved
+		}
+		if err := k.stale(ctx, t, &c, now); err != nil {
+			return err
+		}
 		added, agreed, err := k.vote(ctx, t, &c, v)
 		switch {
 		case err != nil:
 			return err
 		case agreed.Enough():
-			return errEnough
+			return k.apply(ctx, t, &c, v)
 		case !added: // the token has approved it before
 			return nil
 		}
 		return recordChange(ctx, t, recordApproved, &c, now)
 	})
-	if errors.Is(err, errEnough) {
-		err = k.apply(ctx, &c, v)
-	}
 	return k.settled(ctx, c, err, now)
 }
 
-// errEnough means that the approvals suffice. The approval is then stored by the transaction that applies the change,
-// or not at all.
-var errEnough = errors.New("the approvals suffice")
-
-// vote locks c and reads it anew. If c is still open, vote stores the approval v and judges it together with the
-// others.
+// vote judges the approval v together with those that c has, and stores it.
 func (k *Changes) vote(ctx context.Context, t *db.Tx, c *Change, v db.Vote) (added bool, agreed Agreed, err error) {
-	if _, err := t.Exec(ctx, lockChangeSQL, c.ID); err != nil { // approvals of a change run one after another
-		return false, agreed, err
-	}
-	if *c, err = findChange(ctx, t, c.ID); err != nil {
-		return false, agreed, err
-	}
-	if c.State != client.TaskOpen {
-		return false, agreed, errMoved
-	}
-	if _, err := proposerOf(ctx, t, c, v.At); err != nil {
-		return false, agreed, err
-	}
 	people, err := ReadPeople(ctx, t)
 	if err != nil {
 		return false, agreed, err
@@ -254,8 +241,8 @@ func (k *Changes) vote(ctx context.Context, t *db.Tx, c *Change, v db.Vote) (add
 	return added, agreed, err
 }
 
-// apply applies c. The same transaction stores v, the last approval that was missing.
-func (k *Changes) apply(ctx context.Context, c *Change, v db.Vote) error {
+// apply applies c, for which v was the last approval that was missing.
+func (k *Changes) apply(ctx context.Context, t *db.Tx, c *Change, v db.Vote) error {
 	plain, err := k.c.DB.Unseal(changePlace(c.ID), changePurpose, c.dataKey, [][]byte{c.sealed})
 	if err != nil {
 		return err
@@ -265,23 +252,14 @@ func (k *Changes) apply(ctx context.Context, c *Change, v db.Vote) error {
 		return fmt.Errorf("change %s is of the kind %s, which this end does not have", c.ID, c.Kind)
 	}
 	c.State, c.DecidedBy, c.Decided = client.TaskDone, v.Token, v.At
-	return apply(ctx, c, plain[0], v.At, func(ctx context.Context, t *db.Tx) error {
-		is := *c
-		_, agreed, err := k.vote(ctx, t, &is, v)
-		if err == nil && !agreed.Enough() {
-			err = &db.ConflictError{Reason: "another approval has lost its token meanwhile; approve it again"}
-		}
-		if err == nil {
-			err = c.decide(ctx, t)
-		}
-		if err != nil {
-			return err
-		}
-		return k.announce(ctx, t, c, v.At)
-	})
+	if err := apply(ctx, t, c, plain[0], v.At); err != nil {
+		return err
+	}
+	if err := c.decide(ctx, t); err != nil {
+		return err
+	}
+	return k.announce(ctx, t, c, v.At)
 }
-
-const lockChangeSQL = `SELECT id FROM changes WHERE id = $1{lock}`
 
 func aboutChange(id string) string { return "change/" + id }
 
@@ -302,8 +280,8 @@ func (k *Changes) kept(ctx context.Context, q db.Querier, c *Change) ([]db.Vote,
 	return db.Votes(ctx, q, aboutChange(c.ID), c.digest())
 }
 
-// Agreed returns who agrees to a change: as of now if it is open, otherwise as of its decision.
-func (k *Changes) Agreed(ctx context.Context, c *Change, people *People, now db.Millis) (Agreed, error) {
+// agreed returns who agrees to a change: as of now if it is open, otherwise as of its decision.
+func (k *Changes) agreed(ctx context.Context, c *Change, people *People, now db.Millis) (Agreed, error) {
 	if c.State != client.TaskOpen {
 		now = c.Decided
 	}
@@ -335,9 +313,9 @@ func (k *Changes) settled(ctx context.Context, c Change, err error, now db.Milli
 	return is, &db.ConflictError{Reason: "the change is " + string(is.State)}
 }
 
-// Decline declines an open change. A token that is no approver's or admin's can decline only what it proposed itself.
-func (k *Changes) Decline(ctx context.Context, id string, by Token, reason string, now db.Millis) (Change, error) {
-	c, err := k.Find(ctx, id, by)
+// decline declines an open change. A token that is no approver's or admin's can decline only what it proposed itself.
+func (k *Changes) decline(ctx context.Context, id string, by Token, reason string, now db.Millis) (Change, error) {
+	c, err := k.find(ctx, id, by)
 	switch {
 	case err != nil:
 		return c, err
@@ -361,11 +339,7 @@ const lookEvery = time.Minute
 // Run ends changes that have waited too long and announces those that wait, until ctx ends.
 func (k *Changes) Run(ctx context.Context) error {
 	return Regularly(ctx, k.c.DB.Every(lookEvery), k.c.Now, func(ctx context.Context, now db.Millis) error {
-		err := k.EndOld(ctx, now)
-		if k.TellOfWaiting != nil {
-			err = errors.Join(err, k.TellOfWaiting(ctx, now))
-		}
-		return err
+		return errors.Join(k.EndOld(ctx, now), k.TellOfWaiting(ctx, now))
 	}, func(err error) { k.c.Log.Error("looking for changes that wait failed", "error", err.Error()) })
 }
 
@@ -445,8 +419,8 @@ func (k *Changes) announce(ctx context.Context, t *db.Tx, c *Change, now db.Mill
 		Subject: c.ID + " " + what, First: now}})
 }
 
-// Find returns a change. It returns db.ErrNotFound if there is none that the token by may see.
-func (k *Changes) Find(ctx context.Context, id string, by Token) (Change, error) {
+// find returns a change. It returns db.ErrNotFound if there is none that the token by may see.
+func (k *Changes) find(ctx context.Context, id string, by Token) (Change, error) {
 	c, err := findChange(ctx, k.c.DB, id)
 	if err == nil && !c.visible(by) {
 		return Change{}, db.ErrNotFound
@@ -454,9 +428,9 @@ func (k *Changes) Find(ctx context.Context, id string, by Token) (Change, error)
 	return c, err
 }
 
-// List returns changes in the given state that the token by may see, the newest first and only those before cursor.
+// list returns changes in the given state that the token by may see, the newest first and only those before cursor.
 // An empty merchant means all merchants.
-func (k *Changes) List(ctx context.Context, state client.TaskState, merchant string, by Token, cursor string,
+func (k *Changes) list(ctx context.Context, state client.TaskState, merchant string, by Token, cursor string,
 	limit int) ([]Change, error) {
 	var where db.Conditions
 	where.Add("state = ?", string(state))

@@ -20,13 +20,13 @@ func TestChangesEnd(t *testing.T) {
 			approver, proposer := r.token("approver", client.RoleApprover, nil), r.op
 			r.op = r.token("short", client.RoleOperator, nil, func(k *Token) { k.Expires = 1000 })
 			expired, _ := r.propose(500)
-			dbtest.Fails(r.k.Approve(ctx, expired, approver, "", 1000))(t, db.ErrConflict, "")
+			dbtest.Fails(r.k.approve(ctx, expired, approver, "", 1000))(t, db.ErrConflict, "")
 			r.is(expired, 1000, client.TaskStale, 0)
 
 			r.op = proposer
 			late, _ := r.propose(2000)
 			forgotten, _ := r.propose(3000)
-			dbtest.Fails(r.k.Approve(ctx, late, approver, "", 2000+changeLife))(t, db.ErrConflict, "")
+			dbtest.Fails(r.k.approve(ctx, late, approver, "", 2000+changeLife))(t, db.ErrConflict, "")
 			r.is(late, 2000, client.TaskStale, 0)
 			ok(t, r.k.EndOld(ctx, 3000+changeLife-1))
 			r.is(forgotten, 3000, client.TaskOpen, 1, "approver")
@@ -52,9 +52,9 @@ func TestDecisionsOnTwoNodes(t *testing.T) {
 		for i, who := range people {
 			all.Go(func() {
 				if i == 2 && round%2 == 1 {
-					_, errs[i] = at[i%2].Decline(ctx, id, who, "no", 200)
+					_, errs[i] = at[i%2].decline(ctx, id, who, "no", 200)
 				} else {
-					_, errs[i] = at[i%2].Approve(ctx, id, who, "", 200)
+					_, errs[i] = at[i%2].approve(ctx, id, who, "", 200)
 				}
 			})
 		}

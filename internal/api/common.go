@@ -39,7 +39,7 @@ type Common struct {
 func (o Common) Routes() []Route {
 	const get, post, remove = http.MethodGet, http.MethodPost, http.MethodDelete
 	k, t := o.Changes, o.Changes.Tokens()
-	return []Route{
+	return append(k.tasks().routes(), []Route{
 		{get, "/v1/alarms", "alarms", Readers, ByHandler, 200, Handle(o.alarms), "List alarms, the newest first", nil},
 		{post, "/v1/alarms/{seq}/ack", "ackAlarm", o.Ack, ByHandler, 200, One(o.ackAlarm),
 			"Acknowledge an alarm; repeating it changes nothing", nil},
@@ -80,7 +80,7 @@ func (o Common) Routes() []Route {
 		{get, "/healthz", "healthz", Open, Whole, 200, Handle(o.healthz), "Say that the process runs", nil},
 		{get, "/readyz", "readyz", Open, Whole, 200, Handle(o.readyz), "Say whether " + o.End + " can work", []int{503}},
 		{get, "/openapi.json", "openapi", Open, Whole, 200, Handle(document), "Show this document", nil},
-	}
+	}...)
 }
 
 func (Common) healthz(*Call, None, None) (Health, error) { return Health{Status: "ok"}, nil }

@@ -21,50 +21,38 @@ type tokenContent struct {
 	Hash  []byte
 }
 
-func (k *Changes) applyToken(ctx context.Context, c *Change, content []byte, now db.Millis,
-	also func(context.Context, *db.Tx) error) error {
+func (k *Changes) applyToken(ctx context.Context, t *db.Tx, c *Change, content []byte, now db.Millis) error {
 	var n tokenContent
 	if err := json.Unmarshal(content, &n); err != nil || len(n.Hash) != 32 {
 		return fmt.Errorf("change %s does not make a token: %w", c.ID, err)
 	}
 	n.Token.Created = now
-	return k.c.DB.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		if c.DecidedBy != "" {
-			// The proposer was shown the secret, so the token has the proposer's origin.
-			proposer, err := FindToken(ctx, t, c.ProposedBy)
-			if err != nil {
-				return err
-			}
-			n.Token.Root = proposer.Root
-		}
-		if n.Token.Expires != 0 && n.Token.Expires <= now {
-			return staleError("the token would have expired; propose it again")
-		}
-		if err := createToken(ctx, t, n.Token, [32]byte(n.Hash)); err != nil {
-			return err
-		}
-		return also(ctx, t)
-	})
-}
-
-func (k *Changes) applyRevoke(ctx context.Context, c *Change, _ []byte, now db.Millis,
-	also func(context.Context, *db.Tx) error) error {
-	return k.c.DB.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		if err := revokeToken(ctx, t, c.Token, now, nil); err != nil {
-			return err
-		}
-		// Approvers that are bound to merchants can decide only on those. Without an unbound one, nobody could decide
-		// on the rest.
-		left, err := readTokens(ctx, t, ``)
-		left = slices.DeleteFunc(left, func(t Token) bool { return t.Role != client.RoleApprover || !t.Valid(now) })
-		if err == nil && len(left) > 0 && !slices.ContainsFunc(left, func(t Token) bool { return t.Merchants == "" }) {
-			err = &db.ConflictError{Reason: "this is the last approver's token that is for all merchants; revoke those that are bound first"}
-		}
+	if c.DecidedBy != "" {
+		// The proposer was shown the secret, so the token has the proposer's origin.
+		proposer, err := FindToken(ctx, t, c.ProposedBy)
 		if err != nil {
 			return err
 		}
-		return also(ctx, t)
-	})
+		n.Token.Root = proposer.Root
+	}
+	if n.Token.Expires != 0 && n.Token.Expires <= now {
+		return staleError("the token would have expired; propose it again")
+	}
+	return createToken(ctx, t, n.Token, [32]byte(n.Hash))
+}
+
+func (k *Changes) applyRevoke(ctx context.Context, t *db.Tx, c *Change, _ []byte, now db.Millis) error {
+	if err := revokeToken(ctx, t, c.Token, now, nil); err != nil {
+		return err
+	}
+	// Approvers that are bound to merchants can decide only on those. Without an unbound one, nobody could decide on
+	// the rest.
+	left, err := readTokens(ctx, t, ``)
+	left = slices.DeleteFunc(left, func(t Token) bool { return t.Role != client.RoleApprover || !t.Valid(now) })
+	if err == nil && len(left) > 0 && !slices.ContainsFunc(left, func(t Token) bool { return t.Merchants == "" }) {
+		err = &db.ConflictError{Reason: "this is the last approver's token that is for all merchants; revoke those that are bound first"}
+	}
+	return err
 }
 
 // createToken returns the handler that makes tokens. known is Common.KnownMerchant.
@@ -85,7 +73,7 @@ func (k *Changes) createToken(known func(c *Call, id string) error) Handler {
 		}
 		change := &Change{Kind: ChangeToken, Token: t.ID, Before: map[string]string{}, After: tokenMembers(t),
 			ProposedBy: c.Token.ID, Proposed: c.Now, Bound: t.Merchants}
-		if err := k.Propose(ctx, change, content); err != nil {
+		if err := k.proposeToken(ctx, change, content); err != nil {
 			return client.CreatedToken{}, nil, err
 		}
 		if change.State == client.TaskOpen {
@@ -93,6 +81,11 @@ func (k *Changes) createToken(known func(c *Call, id string) error) Handler {
 		}
 		return client.CreatedToken{Token: ShownToken(t), Secret: secret}, nil, nil
 	})
+}
+
+// proposeToken is Propose in a transaction of its own.
+func (k *Changes) proposeToken(ctx context.Context, c *Change, content []byte) error {
+	return k.c.DB.Write(ctx, func(ctx context.Context, t *db.Tx) error { return k.Propose(ctx, t, c, content) })
 }
 
 // tokenMembers describes a token for people.
@@ -132,7 +125,7 @@ func (k *Changes) revokeToken() Handler {
 		}
 		change := &Change{Kind: ChangeRevoke, Token: id, Before: tokenMembers(t), After: map[string]string{"revoked": "yes"},
 			ProposedBy: c.Token.ID, Proposed: c.Now, Bound: t.Merchants}
-		if err := k.Propose(c.R.Context(), change, nil); err != nil {
+		if err := k.proposeToken(c.R.Context(), change, nil); err != nil {
 			return none, nil, err
 		}
 		return none, &client.Proposed{Task: change.TaskID()}, nil

@@ -112,5 +112,5 @@ func (k *Changes) mayMakeAny(ctx context.Context, t Token) (bool, error) {
 	if t.Role == client.RoleAdmin {
 		return true, nil
 	}
-	return ChangesWait(ctx, k.c.DB, "")
+	return changesWait(ctx, k.c.DB)
 }

@@ -46,6 +46,13 @@ func twoNodes(t *testing.T) [2]*db.DB {
 	return [2]*db.DB{open(t, url, outbox.End()), open(t, url, outbox.End())}
 }
 
+// eachDatabase runs test with a database of the service of each kind.
+func eachDatabase(t *testing.T, test func(*testing.T, *db.DB)) {
+	for name, url := range dbtest.Kinds {
+		t.Run(name, func(t *testing.T) { test(t, open(t, url(t), outbox.End())) })
+	}
+}
+
 // eachEnd runs test with a database of each end, of each kind.
 func eachEnd(t *testing.T, test func(*testing.T, *db.DB)) {
 	for _, end := range []db.End{outbox.End(), book.End()} {

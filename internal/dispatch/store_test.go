@@ -93,8 +93,10 @@ func (s *store) addWithdrawal(merchant string, n int, within time.Duration, orde
 
 // change changes the merchant m1.
 func (s *store) change(change func(*outbox.Merchant)) {
-	_, err := s.ChangeMerchant(context.Background(), "m1", 0, now(), func(m *outbox.Merchant) error { change(m); return nil }, nil)
-	must(err)
+	must(s.Write(context.Background(), func(ctx context.Context, t *db.Tx) error {
+		_, err := s.ChangeMerchant(ctx, t, "m1", now(), func(m *outbox.Merchant) error { change(m); return nil })
+		return err
+	}))
 }
 
 func (s *store) merchantM1() outbox.Merchant {

@@ -101,12 +101,14 @@ confirmed_symbol = ordered_symbol, confirmed_amount = ordered_amount WHERE state
 	}
 	e.threshold = func(t *rapid.T) (small, other int) {
 		limit := rapid.SampledFrom([]string{"5", "50", "5000"}).Draw(t, "approveAbove")
-		_, err := store.ChangeMerchant(ctx, "acme", 0, e.now(), func(m *outbox.Merchant) error {
-			a, err := countersign.ParseAmount(limit)
-			m.ApproveAbove = client.AmountLimits{{Symbol: client.AnySymbol, Above: a}}
+		if err := store.Write(ctx, func(ctx context.Context, x *db.Tx) error {
+			_, err := store.ChangeMerchant(ctx, x, "acme", e.now(), func(m *outbox.Merchant) error {
+				a, err := countersign.ParseAmount(limit)
+				m.ApproveAbove = client.AmountLimits{{Symbol: client.AnySymbol, Above: a}}
+				return err
+			})
 			return err
-		}, nil)
-		if err != nil {
+		}); err != nil {
 			t.Fatal(err)
 		}
 		above := func(is bool) int { return map[bool]int{true: 1}[is] }

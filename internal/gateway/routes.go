@@ -8,7 +8,6 @@ import (
 	"countersign/client"
 	"countersign/internal/api"
 	"countersign/internal/book"
-	"countersign/internal/db"
 	"countersign/merchant"
 )
 
@@ -19,9 +18,7 @@ func newAPI(b *book.Book, c Config, retry func(context.Context, []byte, bool) me
 		Roles: client.Role("").AtGateway(), Now: c.Now, Log: c.Log}); err != nil {
 		return nil, err
 	}
-	a.changes.TellOfWaiting = func(ctx context.Context, now db.Millis) error {
-		return a.tasks().TellOfWaiting(ctx, a.book.DB, now)
-	}
+	a.changes.Tasks = a.tasks()
 	a.base, err = api.New(api.Config{
 		Process: c.Process, Self: "the gateway", Title: title, Description: description, TokenDescription: tokenUse,
 		Tags:   tags,
@@ -127,7 +124,6 @@ func (a *server) table() (rows []api.Route) {
 	for _, r := range a.routes() {
 		rows = append(rows, api.Route(r))
 	}
-	rows = append(rows, a.tasks().Routes()...)
 	return api.AtEnd(client.Role("").AtGateway(), append(rows, api.Common{
 		Process: a.c.Process, End: "the gateway", Ack: api.Approvers,
 		Rows: a.book.DB, Lists: a.lists.DB,

@@ -14,13 +14,12 @@ import (
 	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/policy"
-	"countersign/internal/tasks"
 )
 
 // tasks returns everything at the gateway that waits for persons.
-func (a *server) tasks() tasks.Tasks {
-	return tasks.Tasks{Lists: a.lists, Stopped: a.stopped, Kinds: []tasks.Kind{a.depositTasks(), a.orderTasks(),
-		a.addressTasks(), a.refusedTasks(), a.restoredTasks(), tasks.OfChanges(a.changes)}}
+func (a *server) tasks() api.Tasks {
+	return api.Tasks{Lists: a.lists, Stopped: a.stopped, Kinds: []api.TaskKind{a.depositTasks(), a.orderTasks(),
+		a.addressTasks(), a.refusedTasks(), a.restoredTasks()}}
 }
 
 // stopped returns why held things cannot be decided at the moment.
@@ -43,19 +42,6 @@ func bySeq[T any](read func(context.Context, int64) (T, error)) func(context.Con
 	}
 }
 
-// findBy returns the Find of a kind.
-func findBy[Row any](read func(context.Context, string) (Row, error),
-	task func(*tasks.Look, Row) (tasks.Listed, error)) func(*tasks.Look, string) (client.Task, error) {
-	return func(look *tasks.Look, about string) (client.Task, error) {
-		row, err := read(look.R.Context(), about)
-		if err != nil {
-			return client.Task{}, err
-		}
-		t, err := task(look, row)
-		return t.Task, err
-	}
-}
-
 // rows is a kind of task about numbered rows, each decided by one person.
 type rows[State ~string, Filter, Row any] struct {
 	kind client.TaskKind
@@ -65,14 +51,14 @@ type rows[State ~string, Filter, Row any] struct {
 	filter func(State) Filter
 	list   func(context.Context, Filter, int, int64) ([]Row, int64, error)
 	read   func(context.Context, int64) (Row, error)
-	task   func(*tasks.Look, Row) (tasks.Listed, error)
+	task   func(*api.TaskLook, Row) (api.ListedTask, error)
 	// approve and decline decide on a row.
 	approve, decline func(c *api.Call, seq int64, reason string) error
 	// what each does, for people
 	approves, declines string
 }
 
-func (r rows[State, Filter, Row]) tasks() tasks.Kind {
+func (r rows[State, Filter, Row]) tasks() api.TaskKind {
 	act := func(do func(*api.Call, int64, string) error) func(*api.Call, string, string) error {
 		return func(c *api.Call, about, reason string) error {
 			seq, err := seqOf(about)
@@ -82,13 +68,13 @@ func (r rows[State, Filter, Row]) tasks() tasks.Kind {
 			return do(c, seq, reason)
 		}
 	}
-	k := tasks.Kind{Kind: r.kind, Approve: r.approves, Decline: r.declines, Find: findBy(bySeq(r.read), r.task),
+	k := api.TaskKind{Kind: r.kind, Approve: r.approves, Decline: r.declines, Find: api.FindTask(bySeq(r.read), r.task),
 		DoApprove: act(r.approve), DoDecline: act(r.decline)}
 	for _, s := range r.states {
 		list := func(ctx context.Context, limit int, before int64) ([]Row, int64, error) {
 			return r.list(ctx, r.filter(s), limit, before)
 		}
-		k.Sources = append(k.Sources, tasks.Rows(string(s), r.means[s], list, r.task))
+		k.Sources = append(k.Sources, api.TaskRows(string(s), r.means[s], list, r.task))
 	}
 	return k
 }
@@ -103,10 +89,10 @@ func decision[State ~string, Row any](decide func(_ context.Context, seq int64, 
 }
 
 // decided returns the task of a row that one person decides: open, or with the vote that ended it.
-func decided(look *tasks.Look, kind client.TaskKind, seq int64, state client.TaskState, opened, at db.Millis, by,
-	reason string) tasks.Listed {
+func decided(look *api.TaskLook, kind client.TaskKind, seq int64, state client.TaskState, opened, at db.Millis, by,
+	reason string) api.ListedTask {
 	text := strconv.FormatInt(seq, 10)
-	t := tasks.New(kind, text, state, opened)
+	t := api.NewTask(kind, text, state, opened)
 	switch {
 	case state == client.TaskOpen:
 		look.Ask(&t, look.People.Agree(api.Asked{At: look.Now}, nil))
@@ -114,10 +100,10 @@ func decided(look *tasks.Look, kind client.TaskKind, seq int64, state client.Tas
 		t.Needs, t.Decided = 1, api.TimeOf(at)
 		look.Vote(&t, by, reason, at)
 	}
-	return tasks.Listed{Task: t, At: opened, Place: text}
+	return api.ListedTask{Task: t, Place: text}
 }
 
-func (a *server) depositTasks() tasks.Kind {
+func (a *server) depositTasks() api.TaskKind {
 	k := rows[client.DepositState, client.DepositSearch, client.DepositEntry]{
 		kind: client.TaskDeposit, means: depositStates,
 		states: []client.DepositState{client.DepositHeld, client.DepositCredited, client.DepositRejected},
@@ -128,7 +114,7 @@ func (a *server) depositTasks() tasks.Kind {
 		approves: "The deposit is credited: it counts from now on, and the application is told so. This cannot be undone.",
 		declines: "The deposit is rejected: it does not count. This cannot be undone.",
 	}.tasks()
-	k.Stops = []string{tasks.Approve, tasks.Decline}
+	k.Stops = []string{api.Approve, api.Decline}
 	k.Noted = book.AboutDeposit
 	k.Note = func(ctx context.Context, about string, n db.Vote) error {
 		seq, err := seqOf(about)
@@ -152,7 +138,7 @@ const (
 	aloneDeposit = "it may be the same transfer as another deposit: crediting all copies would pay each; approve it by itself"
 )
 
-func (a *server) depositTask(look *tasks.Look, d client.DepositEntry) (tasks.Listed, error) {
+func (a *server) depositTask(look *api.TaskLook, d client.DepositEntry) (api.ListedTask, error) {
 	ctx := look.R.Context()
 	t := decided(look, client.TaskDeposit, d.Seq, depositStates[d.State], d.Taken, d.Decided, d.DecidedBy, d.Reason)
 	t.Title = d.Amount.String() + " " + d.Symbol + " for user " + d.TenantUserID
@@ -226,12 +212,12 @@ var orderStates = map[client.OrderState]client.TaskState{client.OrderOpen: clien
 	client.OrderCancelled: client.TaskStale,
 	client.OrderExpired:   client.TaskExpired, client.OrderUnknown: client.TaskStale}
 
-func (a *server) orderTasks() tasks.Kind {
-	k := tasks.Kind{
-		Kind: client.TaskOrder, Tells: "order", Stops: []string{tasks.Decline},
+func (a *server) orderTasks() api.TaskKind {
+	k := api.TaskKind{
+		Kind: client.TaskOrder, Tells: "order", Stops: []string{api.Decline},
 		Approve: "The order is confirmed when the service asks, unless the policy or a limit forbids it.",
 		Decline: "The order is never confirmed, and the service is told so when it asks.",
-		Find:    findBy(a.lists.Order, a.orderTask),
+		Find:    api.FindTask(a.lists.Order, a.orderTask),
 		DoApprove: func(c *api.Call, about, reason string) error {
 			o, err := a.book.Order(c.R.Context(), about)
 			if err == nil {
@@ -251,12 +237,12 @@ func (a *server) orderTasks() tasks.Kind {
 			list, next, err := a.lists.Orders(ctx, client.OrderFilter{State: s}, limit, before)
 			return slices.DeleteFunc(list, func(o book.Order) bool { return !personal(o) }), next, err
 		}
-		k.Sources = append(k.Sources, tasks.Rows(string(s), orderStates[s], list, a.orderTask))
+		k.Sources = append(k.Sources, api.TaskRows(string(s), orderStates[s], list, a.orderTask))
 		switch s { // by what has become of approvals and rules since
 		case client.OrderHeld:
-			k.Sources = append(k.Sources, tasks.Rows("enough", client.TaskDone, list, a.orderTask))
+			k.Sources = append(k.Sources, api.TaskRows("enough", client.TaskDone, list, a.orderTask))
 		case client.OrderApproved:
-			k.Sources = append(k.Sources, tasks.Rows("lost", client.TaskOpen, list, a.orderTask))
+			k.Sources = append(k.Sources, api.TaskRows("lost", client.TaskOpen, list, a.orderTask))
 		}
 	}
 	return k
@@ -269,18 +255,18 @@ func personal(o book.Order) bool {
 
 // aboutOrder starts a task about an order.
 func aboutOrder(kind client.TaskKind, o book.Order, state client.TaskState) client.Task {
-	t := tasks.New(kind, o.CallBackID, state, o.Created)
+	t := api.NewTask(kind, o.CallBackID, state, o.Created)
 	t.Title = o.Amount.String() + " " + o.Symbol + " to " + o.Address
 	for _, m := range [][2]string{{"amount", o.Amount.String()}, {"symbol", o.Symbol}, {"to", o.Address},
 		{"chain", o.ChainName}, {"user", o.TenantUserID}} {
-		tasks.Member(&t, m[0], m[1])
+		api.AddMember(&t, m[0], m[1])
 	}
 	return t
 }
 
-func (a *server) orderTask(look *tasks.Look, o book.Order) (tasks.Listed, error) {
+func (a *server) orderTask(look *api.TaskLook, o book.Order) (api.ListedTask, error) {
 	ctx := look.R.Context()
-	t := tasks.Listed{Task: aboutOrder(client.TaskOrder, o, orderStates[o.State]), At: o.Created,
+	t := api.ListedTask{Task: aboutOrder(client.TaskOrder, o, orderStates[o.State]),
 		Place: strconv.FormatInt(o.Seq, 10)}
 	t.Due, t.Why = o.ExpiresAt, o.Reason
 	votes, err := a.lists.OrderApprovals(ctx, a.lists, o)
@@ -303,7 +289,7 @@ func (a *server) orderTask(look *tasks.Look, o book.Order) (tasks.Listed, error)
 		return t, nil
 	}
 	if slices.Contains(api.Approvers, look.Token.Role) { // also one that is approved
-		t.May = append(t.May, tasks.Decline)
+		t.May = append(t.May, api.Decline)
 	}
 	switch {
 	case o.State == client.OrderApproved: // it waits again at once, where its approvals have lost their tokens
@@ -335,7 +321,7 @@ var addressStates = map[client.AddressState]client.TaskState{client.AddressTaken
 	client.AddressHeld: client.TaskOpen, client.AddressAccepted: client.TaskDone,
 	client.AddressRejected: client.TaskDeclined}
 
-func (a *server) addressTasks() tasks.Kind {
+func (a *server) addressTasks() api.TaskKind {
 	return rows[client.AddressState, client.AddressFilter, client.AddressEntry]{
 		kind: client.TaskAddress, means: addressStates,
 		states: []client.AddressState{client.AddressHeld, client.AddressAccepted, client.AddressRejected},
@@ -348,13 +334,13 @@ func (a *server) addressTasks() tasks.Kind {
 	}.tasks()
 }
 
-func (a *server) addressTask(look *tasks.Look, x client.AddressEntry) (tasks.Listed, error) {
+func (a *server) addressTask(look *api.TaskLook, x client.AddressEntry) (api.ListedTask, error) {
 	t := decided(look, client.TaskAddress, x.Seq, addressStates[x.State], x.Taken, x.Decided, x.DecidedBy, x.Reason)
 	t.Title = x.Address + " for user " + x.TenantUserID
 	t.Why = "it replaces another address: deposits to it would be somebody else's if the service was deceived; ask the service by another way"
 	t.Content = append(t.Content, client.TaskMember{Name: "address", Value: x.Address, Beside: x.OldAddress})
 	for _, m := range [][2]string{{"user", x.TenantUserID}, {"chain", x.ChainName}, {"symbol", x.Symbol}} {
-		tasks.Member(&t.Task, m[0], m[1])
+		api.AddMember(&t.Task, m[0], m[1])
 	}
 	return t, nil
 }
@@ -362,7 +348,7 @@ func (a *server) addressTask(look *tasks.Look, x client.AddressEntry) (tasks.Lis
 var refusedStates = map[client.RefusedState]client.TaskState{client.RefusedOpen: client.TaskOpen,
 	client.RefusedTaken: client.TaskDone, client.RefusedDismissed: client.TaskDeclined}
 
-func (a *server) refusedTasks() tasks.Kind {
+func (a *server) refusedTasks() api.TaskKind {
 	return rows[client.RefusedState, client.RefusedFilter, client.RefusedCallback]{
 		kind: client.TaskRefused, means: refusedStates, states: client.RefusedState("").Values(),
 		filter: func(s client.RefusedState) client.RefusedFilter { return client.RefusedFilter{State: s} },
@@ -373,7 +359,7 @@ func (a *server) refusedTasks() tasks.Kind {
 	}.tasks()
 }
 
-func (a *server) refusedTask(look *tasks.Look, r client.RefusedCallback) (tasks.Listed, error) {
+func (a *server) refusedTask(look *api.TaskLook, r client.RefusedCallback) (api.ListedTask, error) {
 	t := decided(look, client.TaskRefused, r.ID, refusedStates[r.State], r.First, r.Decided, r.DecidedBy, r.Note)
 	t.Title = "refused: " + strings.ReplaceAll(string(r.Reason), "_", " ")
 	if r.Type != 0 {
@@ -383,20 +369,20 @@ func (a *server) refusedTask(look *tasks.Look, r client.RefusedCallback) (tasks.
 	if r.Type == countersign.TypeRequestWithdraw {
 		t.MayNot = errQuestion.Reason
 	}
-	tasks.Member(&t.Task, "id", r.CallbackID)
-	tasks.Member(&t.Task, "setting", r.Setting)
+	api.AddMember(&t.Task, "id", r.CallbackID)
+	api.AddMember(&t.Task, "setting", r.Setting)
 	for _, f := range r.Facts {
-		tasks.Member(&t.Task, f.Member, f.Text())
+		api.AddMember(&t.Task, f.Member, f.Text())
 	}
 	return t, nil
 }
 
-func (a *server) restoredTasks() tasks.Kind {
-	return tasks.Kind{
-		Kind: client.TaskRestored, Stops: []string{tasks.Approve},
+func (a *server) restoredTasks() api.TaskKind {
+	return api.TaskKind{
+		Kind: client.TaskRestored, Stops: []string{api.Approve},
 		Approve: "Nothing became of the order after the backup: it is decided as any other.",
-		Sources: []tasks.Source{tasks.Rows("orders", client.TaskOpen, a.lists.RestoredOrders, a.restoredTask)},
-		Find:    findBy(a.lists.Order, a.restoredTask),
+		Sources: []api.TaskSource{api.TaskRows("orders", client.TaskOpen, a.lists.RestoredOrders, a.restoredTask)},
+		Find:    api.FindTask(a.lists.Order, a.restoredTask),
 		DoApprove: func(c *api.Call, about, reason string) error {
 			_, err := a.book.ResumeOrder(c.R.Context(), about, c.Token.ID, reason, c.Now)
 			return err
@@ -405,7 +391,7 @@ func (a *server) restoredTasks() tasks.Kind {
 	}
 }
 
-func (a *server) restoredTask(look *tasks.Look, o book.Order) (tasks.Listed, error) {
+func (a *server) restoredTask(look *api.TaskLook, o book.Order) (api.ListedTask, error) {
 	state := client.TaskDone
 	if o.Restored {
 		state = client.TaskOpen
@@ -415,5 +401,5 @@ func (a *server) restoredTask(look *tasks.Look, o book.Order) (tasks.Listed, err
 	if o.Restored {
 		look.Ask(&t, look.People.Agree(api.Asked{At: look.Now}, nil))
 	}
-	return tasks.Listed{Task: t, At: o.Created, Place: strconv.FormatInt(o.Seq, 10)}, nil
+	return api.ListedTask{Task: t, Place: strconv.FormatInt(o.Seq, 10)}, nil
 }

@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -117,14 +116,13 @@ func settlementOf(c Claimed) Settlement {
 		}}
 }
 
-// UpdateMerchant is ChangeMerchant of any version, again where another was faster.
-func (o *Outbox) UpdateMerchant(ctx context.Context, id string, now db.Millis, change func(*Merchant) error) (Merchant, error) {
-	for {
-		m, err := o.ChangeMerchant(ctx, id, 0, now, change, nil)
-		if !errors.Is(err, ErrVersion) {
-			return m, err
-		}
-	}
+// UpdateMerchant is ChangeMerchant in a transaction of its own.
+func (o *Outbox) UpdateMerchant(ctx context.Context, id string, now db.Millis, change func(*Merchant) error) (m Merchant, err error) {
+	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		m, err = o.ChangeMerchant(ctx, t, id, now, change)
+		return err
+	})
+	return m, err
 }
 
 // Release is ReleaseMany of one that no person judges.

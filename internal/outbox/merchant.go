@@ -155,7 +155,7 @@ ON CONFLICT (id) DO NOTHING`
 	updateMerchantSQL = `
 UPDATE merchants SET state = $2, paused_reason = $3, scheme = $4, settings = $5, version = $6, created = $7, updated = $8,
 	keys = $9, older_until = $10, secret_version = $11, data_key = $12, secrets = $13, other_secrets = $14
-WHERE id = $1 AND version = $15`
+WHERE id = $1`
 )
 
 const (
@@ -166,12 +166,16 @@ const (
 
 // Merchant returns one merchant with its secrets opened.
 func (o *Outbox) Merchant(ctx context.Context, id string) (Merchant, error) {
+	return o.readMerchant(ctx, o, readMerchantSQL, id)
+}
+
+func (o *Outbox) readMerchant(ctx context.Context, q db.Querier, text, id string) (Merchant, error) {
 	if !ValidMerchantID(id) {
 		return Merchant{}, db.ErrNotFound
 	}
 	place := db.Record{Table: "merchants", Row: id}
 	dataKey, sealed := []byte(nil), make([][]byte, 2)
-	k, err := db.Find(ctx, o, readMerchantSQL, []any{id}, func(r db.Rows) (k keptMerchant, err error) {
+	k, err := db.Find(ctx, q, text, []any{id}, func(r db.Rows) (k keptMerchant, err error) {
 		err = k.scan(r, &place.Version, &dataKey, &sealed[0], &sealed[1])
 		return k, err
 	})

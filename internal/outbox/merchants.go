@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"countersign"
@@ -10,9 +9,6 @@ import (
 	"countersign/internal/db"
 	"countersign/internal/journal"
 )
-
-// ErrVersion means that the merchant's version is not the one that the caller has seen.
-var ErrVersion = errors.New("the merchant was changed meanwhile")
 
 const createLanesSQL = `
 INSERT INTO lanes (merchant, lane, active, version, concurrency, rate) VALUES ($1, 0, $2, $3, $4, $5), ($1, 1, $2, $3, $4, $5)`
@@ -57,57 +53,58 @@ UPDATE lanes SET active = $2, version = $3, concurrency = $4,
 	rate = $5
 WHERE merchant = $1`
 
-// ChangeMerchant calls change with the merchant, its secrets opened, and stores the result with the next Version. It
-// returns ErrVersion if the merchant does not have the given version, or is changed meanwhile; 0 stands for any
-// version. change cannot change ID, Created and Version. also may be nil. It runs in the same transaction after the
-// change; if it fails, nothing is changed. Once ChangeMerchant has returned, no answer to a question that was asked
-// under an earlier version decides on any node.
-func (o *Outbox) ChangeMerchant(ctx context.Context, id string, version int64, now db.Millis,
-	change func(*Merchant) error, also func(context.Context, *db.Tx) error) (Merchant, error) {
-	// This is outside the transaction, because change and the key wrapper may be slow.
-	was, err := o.Merchant(ctx, id)
-	if err != nil {
+// LockMerchant returns a merchant, its secrets opened, and locks it until t ends. Nobody decides or releases on any node
+// meanwhile.
+func (o *Outbox) LockMerchant(ctx context.Context, t *db.Tx, id string) (Merchant, error) {
+	if err := o.changeStops(ctx, t); err != nil {
 		return Merchant{}, err
 	}
-	if version != 0 && was.Version != version {
-		return Merchant{}, ErrVersion
+	return o.readMerchant(ctx, t, readMerchantSQL+`{lock}`, id)
+}
+
+// StoreMerchant stores m, which was is as LockMerchant returned it in t, with the next Version. ID and Created stay.
+// Once t is committed, no answer to a question that was asked under an earlier version decides on any node.
+func (o *Outbox) StoreMerchant(ctx context.Context, t *db.Tx, was, m *Merchant, now db.Millis) error {
+	m.ID, m.Created, m.Version, m.Updated = was.ID, was.Created, was.Version+1, now
+	m.dateKeys(was, now)
+	row, err := m.row(o.DB)
+	if err != nil {
+		return err
+	}
+	if _, err := t.Exec(ctx, updateMerchantSQL, row...); err != nil {
+		return err
+	}
+	if _, err := t.Exec(ctx, updateLanesSQL, m.ID, active(m.State), m.Version, m.Concurrency,
+		m.RatePerSecond); err != nil {
+		return err
+	}
+	wakeSenders(t)
+	return recordMerchant(ctx, t, was, m, now)
+}
+
+// ChangeMerchant stores what change makes of a merchant, as LockMerchant and StoreMerchant do.
+func (o *Outbox) ChangeMerchant(ctx context.Context, t *db.Tx, id string, now db.Millis,
+	change func(*Merchant) error) (Merchant, error) {
+	was, err := o.LockMerchant(ctx, t, id)
+	if err != nil {
+		return Merchant{}, err
 	}
 	m := was
 	if err := change(&m); err != nil {
 		return Merchant{}, err
 	}
-	m.ID, m.Created, m.Version, m.Updated = was.ID, was.Created, was.Version+1, now
-	m.dateKeys(&was, now)
-	row, err := m.row(o.DB)
-	if err != nil {
-		return Merchant{}, err
+	return m, o.StoreMerchant(ctx, t, &was, &m, now)
+}
+
+const merchantVersionSQL = `SELECT version FROM merchants WHERE id = $1`
+
+// MerchantVersion returns the present version of a merchant.
+func MerchantVersion(ctx context.Context, q db.Querier, id string) (version int64, err error) {
+	found, err := db.One(ctx, q, merchantVersionSQL, []any{id}, &version)
+	if err == nil && !found {
+		err = db.ErrNotFound
 	}
-	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		if err := o.changeStops(ctx, t); err != nil {
-			return err
-		}
-		if n, err := t.Exec(ctx, updateMerchantSQL, append(row, was.Version)...); err != nil {
-			return err
-		} else if n == 0 {
-			return ErrVersion
-		}
-		if _, err := t.Exec(ctx, updateLanesSQL, m.ID, active(m.State), m.Version, m.Concurrency,
-			m.RatePerSecond); err != nil {
-			return err
-		}
-		if err := recordMerchant(ctx, t, &was, &m, now); err != nil {
-			return err
-		}
-		wakeSenders(t)
-		if also == nil {
-			return nil
-		}
-		return also(ctx, t)
-	})
-	if err != nil {
-		return Merchant{}, err
-	}
-	return m, nil
+	return version, err
 }
 
 // active returns a state as lanes store it.

@@ -1,4 +1,4 @@
-package tasks
+package api
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"countersign/client"
-	"countersign/internal/api"
 	"countersign/internal/db"
 )
 
@@ -18,11 +17,11 @@ const waitsLong db.Millis = 3_600_000
 // waitingPage is how many alarms of tasks that wait are raised or ended at once.
 const waitingPage = 200
 
-// TellOfWaiting raises approval_waits in d, once each, for open tasks that have waited for an hour. It raises it at
+// tellOfWaiting raises approval_waits in d, once each, for open tasks that have waited for an hour. It raises it at
 // once if an approval's token has ended or the existing people cannot give what is missing. It ends the alarm when that
 // is over.
-func (t Tasks) TellOfWaiting(ctx context.Context, d *db.DB, now db.Millis) error {
-	l, err := t.look(&api.Call{R: new(http.Request).WithContext(ctx), Now: now})
+func (t Tasks) tellOfWaiting(ctx context.Context, d *db.DB, now db.Millis) error {
+	l, err := t.look(&Call{R: new(http.Request).WithContext(ctx), Now: now})
 	if err != nil {
 		return err
 	}
@@ -56,14 +55,14 @@ func (t Tasks) TellOfWaiting(ctx context.Context, d *db.DB, now db.Millis) error
 }
 
 // waiting returns the alarms about tasks that wait, and the subjects of those that must not end.
-func (k *Kind) waiting(l *Look) (waits []client.Alarm, stays map[string]bool, err error) {
+func (k *TaskKind) waiting(l *TaskLook) (waits []client.Alarm, stays map[string]bool, err error) {
 	stays = map[string]bool{}
 	for _, s := range k.Sources {
 		if s.State != client.TaskOpen {
 			continue
 		}
 		for cursor, more := "", true; more; more = cursor != "" {
-			var list []Listed
+			var list []ListedTask
 			if list, cursor, err = s.List(l, client.TaskFilter{}, cursor, waitingPage); err != nil {
 				return nil, nil, err
 			}

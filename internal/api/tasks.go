@@ -1,5 +1,4 @@
-// Package tasks is the one list of what waits for persons at an end, and the one way to answer.
-package tasks
+package api
 
 import (
 	"cmp"
@@ -13,51 +12,51 @@ import (
 	"time"
 
 	"countersign/client"
-	"countersign/internal/api"
 	"countersign/internal/db"
 )
 
-// Tasks are the tasks of an end. The routes of the zero value can be read, not called.
+// Tasks are the tasks of an end: everything that waits for persons there. The routes of the zero value can be read, not
+// called.
 type Tasks struct {
 	// Lists reads what people may do. Required.
 	Lists db.Querier
 	// Stopped returns why nothing is decided at the moment, or "". Nil: decisions are never stopped.
 	Stopped func(context.Context) (string, error)
-	Kinds   []Kind
+	Kinds   []TaskKind
 }
 
 // manyFor is how long one call continues to answer many tasks.
 const manyFor = 5 * time.Second
 
-// Routes returns the rows of the table of routes.
-func (t Tasks) Routes() []api.Route {
+// routes returns the rows of the table of routes.
+func (t Tasks) routes() []Route {
 	const get, post = http.MethodGet, http.MethodPost
-	return []api.Route{
-		{Method: get, Path: "/v1/tasks", ID: "tasks", Roles: api.Readers, Scope: api.ByHandler, Status: 200,
-			Handler: api.Handle(t.list), Summary: "List what waits for persons, the newest first"},
-		{Method: get, Path: "/v1/tasks/{id}", ID: "task", Roles: api.Readers, Scope: api.ByHandler, Status: 200,
-			Handler: api.Handle(t.show), Summary: "Show one task: what it is about, what would happen, who has said what, and who can say the rest", Errors: []int{410}},
-		{Method: post, Path: "/v1/tasks/approve", ID: "approveTasks", Roles: api.Approvers, Scope: api.ByHandler, Status: 200,
-			Handler: api.Handle(t.approveMany), Summary: "Approve many tasks, each by itself; possible duplicates are left out"},
-		{Method: post, Path: "/v1/tasks/decline", ID: "declineTasks", Roles: api.Deciders, Scope: api.ByHandler, Status: 200,
-			Handler: api.Handle(t.declineMany), Summary: "Decline many tasks, each by itself"},
-		{Method: post, Path: "/v1/tasks/{id}/approve", ID: "approveTask", Roles: api.Approvers, Scope: api.ByHandler,
-			Status: 200, Handler: api.Fresh(api.Handle(t.approve)),
+	return []Route{
+		{Method: get, Path: "/v1/tasks", ID: "tasks", Roles: Readers, Scope: ByHandler, Status: 200,
+			Handler: Handle(t.list), Summary: "List what waits for persons, the newest first"},
+		{Method: get, Path: "/v1/tasks/{id}", ID: "task", Roles: Readers, Scope: ByHandler, Status: 200,
+			Handler: Handle(t.show), Summary: "Show one task: what it is about, what would happen, who has said what, and who can say the rest", Errors: []int{410}},
+		{Method: post, Path: "/v1/tasks/approve", ID: "approveTasks", Roles: Approvers, Scope: ByHandler, Status: 200,
+			Handler: Handle(t.approveMany), Summary: "Approve many tasks, each by itself; possible duplicates are left out"},
+		{Method: post, Path: "/v1/tasks/decline", ID: "declineTasks", Roles: Deciders, Scope: ByHandler, Status: 200,
+			Handler: Handle(t.declineMany), Summary: "Decline many tasks, each by itself"},
+		{Method: post, Path: "/v1/tasks/{id}/approve", ID: "approveTask", Roles: Approvers, Scope: ByHandler,
+			Status: 200, Handler: Fresh(Handle(t.approve)),
 			Summary: "Approve a task; with the last approval that is missing, what it is about is done",
 			Errors:  []int{409, 410}},
-		{Method: post, Path: "/v1/tasks/{id}/decline", ID: "declineTask", Roles: api.Deciders, Scope: api.ByHandler,
-			Status: 200, Handler: api.Handle(t.decline), Summary: "Decline a task; one person suffices",
+		{Method: post, Path: "/v1/tasks/{id}/decline", ID: "declineTask", Roles: Deciders, Scope: ByHandler,
+			Status: 200, Handler: Handle(t.decline), Summary: "Decline a task; one person suffices",
 			Errors: []int{409, 410}},
-		{Method: post, Path: "/v1/tasks/{id}/note", ID: "noteTask", Roles: api.Deciders, Scope: api.ByHandler, Status: 200,
-			Handler: api.Handle(t.note), Summary: "Add a note to what a task is about; notes are never changed",
+		{Method: post, Path: "/v1/tasks/{id}/note", ID: "noteTask", Roles: Deciders, Scope: ByHandler, Status: 200,
+			Handler: Handle(t.note), Summary: "Add a note to what a task is about; notes are never changed",
 			Errors: []int{409, 410}},
 	}
 }
 
 // look begins a call.
-func (t Tasks) look(c *api.Call) (*Look, error) {
-	people, err := api.ReadPeople(c.R.Context(), t.Lists)
-	l := &Look{Call: c, People: people}
+func (t Tasks) look(c *Call) (*TaskLook, error) {
+	people, err := ReadPeople(c.R.Context(), t.Lists)
+	l := &TaskLook{Call: c, People: people}
 	if err == nil && t.Stopped != nil {
 		l.stopped, err = t.Stopped(c.R.Context())
 	}
@@ -65,9 +64,9 @@ func (t Tasks) look(c *api.Call) (*Look, error) {
 }
 
 // of returns the kind and the subject of the task with an id.
-func (t Tasks) of(id string) (*Kind, string, error) {
+func (t Tasks) of(id string) (*TaskKind, string, error) {
 	kind, about, _ := strings.Cut(id, ".")
-	i := slices.IndexFunc(t.Kinds, func(k Kind) bool { return string(k.Kind) == kind })
+	i := slices.IndexFunc(t.Kinds, func(k TaskKind) bool { return string(k.Kind) == kind })
 	if i < 0 || about == "" {
 		return nil, "", db.ErrNotFound
 	}
@@ -75,36 +74,36 @@ func (t Tasks) of(id string) (*Kind, string, error) {
 }
 
 // find returns a task as the caller sees it, without notes.
-func (t Tasks) find(l *Look, id string) (*Kind, client.Task, error) {
+func (t Tasks) find(l *TaskLook, id string) (*TaskKind, client.Task, error) {
 	k, about, err := t.of(id)
 	if err != nil {
 		return nil, client.Task{}, err
 	}
-	task, err := k.Find(l, about)
+	found, err := k.Find(l, about)
 	if err == nil {
-		l.Concerns(task.Merchant)
-		k.finish(l, &task)
+		l.Concerns(found.Merchant)
+		k.finish(l, &found.Task)
 	}
-	return k, task, err
+	return k, found.Task, err
 }
 
-// New returns a new task.
-func New(kind client.TaskKind, about string, state client.TaskState, opened db.Millis) client.Task {
-	return client.Task{ID: client.TaskID(kind, about), Kind: kind, About: about, State: state, Opened: api.TimeOf(opened),
+// NewTask returns a new task.
+func NewTask(kind client.TaskKind, about string, state client.TaskState, opened db.Millis) client.Task {
+	return client.Task{ID: client.TaskID(kind, about), Kind: kind, About: about, State: state, Opened: TimeOf(opened),
 		Content: []client.TaskMember{}, Votes: []client.TaskVote{}, May: []string{}}
 }
 
-// Member adds a member of what is decided on, unless its value is empty.
-func Member(t *client.Task, name, value string) {
+// AddMember adds a member of what is decided on, unless its value is empty.
+func AddMember(t *client.Task, name, value string) {
 	if value != "" {
 		t.Content = append(t.Content, client.TaskMember{Name: name, Value: value})
 	}
 }
 
 // finish adds what the kind says and what the caller may do.
-func (k *Kind) finish(l *Look, t *client.Task) {
+func (k *TaskKind) finish(l *TaskLook, t *client.Task) {
 	t.Approve, t.Decline = k.Approve, k.Decline
-	approver := slices.Contains(api.Approvers, l.Token.Role)
+	approver := slices.Contains(Approvers, l.Token.Role)
 	stops := func(verdict string) bool { return l.stopped != "" && slices.Contains(k.Stops, verdict) }
 	switch {
 	case t.State != client.TaskOpen:
@@ -129,18 +128,18 @@ func (k *Kind) finish(l *Look, t *client.Task) {
 }
 
 // decides reports whether a role may decline and note.
-func (k *Kind) decides(r client.Role) bool {
-	return slices.Contains(api.Approvers, r) || slices.Contains(k.Deciders, r)
+func (k *TaskKind) decides(r client.Role) bool {
+	return slices.Contains(Approvers, r) || slices.Contains(k.Deciders, r)
 }
 
-type query struct {
+type taskQuery struct {
 	client.TaskFilter
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"most entries to answer, 1 to 1,000"`
 	Cursor string `query:"cursor" maxLength:"2000" doc:"the member next of the previous page, at most 2,000 characters; absent: the first page"`
 }
 
 // list merges the sources that match, the newest first.
-func (t Tasks) list(c *api.Call, q query, _ api.None) (client.List[client.Task], error) {
+func (t Tasks) list(c *Call, q taskQuery, _ None) (client.List[client.Task], error) {
 	out := client.List[client.Task]{Items: []client.Task{}}
 	l, err := t.look(c)
 	if err != nil {
@@ -152,9 +151,9 @@ func (t Tasks) list(c *api.Call, q query, _ api.None) (client.List[client.Task],
 		return out, err
 	}
 	type head struct {
-		kind *Kind
+		kind *TaskKind
 		name string
-		list []Listed
+		list []ListedTask
 		next string
 	}
 	var heads []*head
@@ -183,7 +182,7 @@ func (t Tasks) list(c *api.Call, q query, _ api.None) (client.List[client.Task],
 			switch {
 			case len(h.list) == 0:
 				cut = cut || h.next != ""
-			case first == nil || h.list[0].At > first.list[0].At:
+			case first == nil || h.list[0].Opened > first.list[0].Opened:
 				first = h
 			}
 		}
@@ -211,7 +210,7 @@ func (t Tasks) list(c *api.Call, q query, _ api.None) (client.List[client.Task],
 	return out, nil
 }
 
-func (t Tasks) show(c *api.Call, _, _ api.None) (client.Task, error) {
+func (t Tasks) show(c *Call, _, _ None) (client.Task, error) {
 	l, err := t.look(c)
 	if err != nil {
 		return client.Task{}, err
@@ -220,7 +219,7 @@ func (t Tasks) show(c *api.Call, _, _ api.None) (client.Task, error) {
 }
 
 // shown returns a task with its notes, which are votes without a verdict.
-func (t Tasks) shown(l *Look, id string) (client.Task, error) {
+func (t Tasks) shown(l *TaskLook, id string) (client.Task, error) {
 	k, task, err := t.find(l, id)
 	if err != nil || k.Note == nil {
 		return task, err
@@ -228,14 +227,14 @@ func (t Tasks) shown(l *Look, id string) (client.Task, error) {
 	notes, err := db.Votes(l.R.Context(), t.Lists, k.Noted+task.About, "")
 	for _, n := range notes {
 		task.Votes = append(task.Votes, client.TaskVote{Task: task.ID, Actor: n.Token, Name: n.Name,
-			Origin: l.People.Origin(n.Token), Note: n.Text, At: api.TimeOf(n.At)})
+			Origin: l.People.Origin(n.Token), Note: n.Text, At: TimeOf(n.At)})
 	}
 	slices.SortStableFunc(task.Votes, func(a, b client.TaskVote) int { return cmp.Compare(a.At, b.At) })
 	return task, err
 }
 
 // act answers one task in the name of the caller, and returns the task as it is then.
-func (t Tasks) act(c *api.Call, do func(k *Kind, about string) error) (client.Task, error) {
+func (t Tasks) act(c *Call, do func(k *TaskKind, about string) error) (client.Task, error) {
 	l, err := t.look(c)
 	if err != nil {
 		return client.Task{}, err
@@ -254,15 +253,15 @@ func (t Tasks) act(c *api.Call, do func(k *Kind, about string) error) (client.Ta
 	return t.shown(l, id)
 }
 
-func (t Tasks) approve(c *api.Call, _ api.None, in client.Decide) (client.Task, error) {
-	return t.act(c, func(k *Kind, about string) error { return k.DoApprove(c, about, in.Reason) })
+func (t Tasks) approve(c *Call, _ None, in client.Decide) (client.Task, error) {
+	return t.act(c, func(k *TaskKind, about string) error { return k.DoApprove(c, about, in.Reason) })
 }
 
-func (t Tasks) decline(c *api.Call, _ api.None, in client.Decide) (client.Task, error) {
-	return t.act(c, func(k *Kind, about string) error { return k.decline(c, about, in.Reason) })
+func (t Tasks) decline(c *Call, _ None, in client.Decide) (client.Task, error) {
+	return t.act(c, func(k *TaskKind, about string) error { return k.decline(c, about, in.Reason) })
 }
 
-func (k *Kind) decline(c *api.Call, about, reason string) error {
+func (k *TaskKind) decline(c *Call, about, reason string) error {
 	switch {
 	case k.Decline == "":
 		return &db.ConflictError{Reason: "a task of kind " + string(k.Kind) + " cannot be declined"}
@@ -272,13 +271,13 @@ func (k *Kind) decline(c *api.Call, about, reason string) error {
 	return k.DoDecline(c, about, reason)
 }
 
-func forbidden(c *api.Call, what string) error {
-	return api.NewProblem(http.StatusForbidden, "a token of role "+string(c.Token.Role)+" "+what+
+func forbidden(c *Call, what string) error {
+	return NewProblem(http.StatusForbidden, "a token of role "+string(c.Token.Role)+" "+what+
 		" no task of this kind; this needs approver or admin")
 }
 
-func (t Tasks) note(c *api.Call, _ api.None, in client.NewNote) (client.Task, error) {
-	return t.act(c, func(k *Kind, about string) error {
+func (t Tasks) note(c *Call, _ None, in client.NewNote) (client.Task, error) {
+	return t.act(c, func(k *TaskKind, about string) error {
 		switch {
 		case k.Note == nil:
 			return &db.ConflictError{Reason: "no notes are kept about a task of kind " + string(k.Kind)}
@@ -286,35 +285,35 @@ func (t Tasks) note(c *api.Call, _ api.None, in client.NewNote) (client.Task, er
 			return forbidden(c, "notes")
 		}
 		if strings.TrimSpace(in.Text) == "" {
-			return api.Invalid(api.At("body.text", "is blank: write the note"))
+			return Invalid(At("body.text", "is blank: write the note"))
 		}
 		return k.Note(c.R.Context(), about, c.Vote(in.Text))
 	})
 }
 
-func (t Tasks) approveMany(c *api.Call, _ api.None, in client.DecideTasks) (client.DecidedTasks, error) {
-	if !in.DryRun { // as api.Fresh asks of one
+func (t Tasks) approveMany(c *Call, _ None, in client.DecideTasks) (client.DecidedTasks, error) {
+	if !in.DryRun { // as Fresh asks of one
 		if err := c.CheckFresh(); err != nil {
 			return client.DecidedTasks{}, err
 		}
 	}
-	return t.many(c, in, Approve, func(k *Kind, about string) error { return k.DoApprove(c, about, in.Reason) })
+	return t.many(c, in, Approve, func(k *TaskKind, about string) error { return k.DoApprove(c, about, in.Reason) })
 }
 
-func (t Tasks) declineMany(c *api.Call, _ api.None, in client.DecideTasks) (client.DecidedTasks, error) {
-	return t.many(c, in, Decline, func(k *Kind, about string) error { return k.decline(c, about, in.Reason) })
+func (t Tasks) declineMany(c *Call, _ None, in client.DecideTasks) (client.DecidedTasks, error) {
+	return t.many(c, in, Decline, func(k *TaskKind, about string) error { return k.decline(c, about, in.Reason) })
 }
 
 // many answers the open tasks of in, each in its own transaction, the oldest first. Of two refused callbacks the first
 // must not be taken for a copy of the second.
-func (t Tasks) many(c *api.Call, in client.DecideTasks, verdict string,
-	do func(k *Kind, about string) error) (client.DecidedTasks, error) {
+func (t Tasks) many(c *Call, in client.DecideTasks, verdict string,
+	do func(k *TaskKind, about string) error) (client.DecidedTasks, error) {
 	out := client.DecidedTasks{Tasks: make([]client.DecidedTask, len(in.IDs)), DryRun: in.DryRun}
 	l, err := t.look(c)
 	if err != nil {
 		return out, err
 	}
-	kinds, found := make([]*Kind, len(in.IDs)), make([]client.Task, len(in.IDs))
+	kinds, found := make([]*TaskKind, len(in.IDs)), make([]client.Task, len(in.IDs))
 	var order []int
 	for i, id := range in.IDs {
 		var why string
@@ -366,7 +365,7 @@ func (t Tasks) many(c *api.Call, in client.DecideTasks, verdict string,
 }
 
 // said returns the text for the caller of one task; empty: the end failed.
-func said(c *api.Call, err error) string {
+func said(c *Call, err error) string {
 	if p := c.Endpoint().ProblemOf(err); p.Status < http.StatusInternalServerError || errors.Is(err, db.ErrConflict) {
 		return cmp.Or(p.Detail, p.Title)
 	}
@@ -378,7 +377,7 @@ func readCursor(text string) (map[string]string, error) {
 	at := map[string]string{}
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || text != "" && json.Unmarshal(raw, &at) != nil {
-		return nil, errCursor
+		return nil, errTaskCursor
 	}
 	return at, nil
 }
