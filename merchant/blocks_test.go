@@ -272,6 +272,7 @@ func (b *body) digitsOfTx(k int) (n int, txID string) {
 // join that says what no honest request said is refused or held, unless it cannot
 // be told from an honest one (SECURITY.md).
 func TestJoins(t *testing.T) {
+	t.Parallel()
 	passed, tried := 0, 0
 	for round := range 240 {
 		chunk := []int{117, 245}[round%2]
@@ -307,6 +308,7 @@ func TestJoins(t *testing.T) {
 
 // TestNothingHeldBack: of requests that were all received no join passes.
 func TestNothingHeldBack(t *testing.T) {
+	t.Parallel()
 	tried := 0
 	for round := range 200 {
 		w := newWorldOf(t, newProvider(rand.New(rand.NewPCG(uint64(round), 2)), []int{117, 245}[round%2], round >= 20))
@@ -335,6 +337,7 @@ func TestNothingHeldBack(t *testing.T) {
 // TestHonestRequests: whatever an honest service sends that does not bind is taken,
 // also where its requests share blocks.
 func TestHonestRequests(t *testing.T) {
+	t.Parallel()
 	shared := 0
 	for round := range 400 {
 		r := rand.New(rand.NewPCG(uint64(round), 3))

@@ -21,6 +21,7 @@ import (
 // failures to record. What was confirmed and has not ended is never above its limit, and no order
 // is confirmed that has ended.
 func TestConfirmedStaysBelowTheLimit(t *testing.T) {
+	t.Parallel()
 	const limit, orders = 10, 4
 	service := newService(t, countersigntest.ServiceConfig{})
 	rapid.Check(t, func(rt *rapid.T) {

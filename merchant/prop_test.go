@@ -63,6 +63,7 @@ func (m *model) judge(r countersigntest.Result) {
 // random, and then checks that each deposit had its effect exactly once and no
 // withdrawal two answers.
 func TestAnySequence(t *testing.T) {
+	t.Parallel()
 	service := newService(t, countersigntest.ServiceConfig{})
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &model{effects: map[string]int{}, confirmed: map[string]countersign.Details{}, refused: map[string]bool{}}

@@ -48,7 +48,7 @@ var stores = []kind{
 	{"mariadb", func(t testing.TB) store { return store{sqlinbox.MySQL, "mysql", dbtest.MariaDB(t)} }},
 }
 
-// eachStore runs test with an empty database of each kind.
+// eachStore runs test with an empty database of each kind, all at once: most of the time goes by while one commits.
 func eachStore(t *testing.T, test func(t *testing.T, s store)) {
 	for _, k := range stores {
 		k.run(t, test)
@@ -56,7 +56,10 @@ func eachStore(t *testing.T, test func(t *testing.T, s store)) {
 }
 
 func (k kind) run(t *testing.T, test func(t *testing.T, s store)) {
-	t.Run(k.name, func(t *testing.T) { test(t, k.filled(t)) })
+	t.Run(k.name, func(t *testing.T) {
+		t.Parallel()
+		test(t, k.filled(t))
+	})
 }
 
 // filled is an empty database with the tables of the Inbox and of the ledger.
