@@ -24,11 +24,13 @@ func Gateway(ctx context.Context, b *book.Book, c Config) (ended bool, err error
 		return false, err
 	}
 	c.alone = true
-	x, err := c.index(c.Booked, trackingID, nil)
+	x, err := c.read(c.Booked, false, func(l Line) (string, flags) {
+		if l.isOrder() {
+			return "", l.orderState()
+		}
+		return l.depositSum(), 0
+	})
 	if err != nil {
-		return false, err
-	}
-	if err := c.twice(x); err != nil {
 		return false, err
 	}
 	said, err := c.said(x)
@@ -43,20 +45,10 @@ func Gateway(ctx context.Context, b *book.Book, c Config) (ended bool, err error
 	if err := c.booked(ctx, b, x); err != nil {
 		return false, err
 	}
-	// The amount of a purged deposit is no longer known.
-	err = b.EachPurged(ctx, func(id string) error {
-		if _, found, _ := x.Match("", id, ""); found {
-			return nil
-		}
-		return c.Report(Finding{Finding: SentNotBooked, TrackingID: id, State: string(client.DepositTaken)})
-	})
-	if err != nil {
-		return false, err
-	}
 	if err := c.lost(ctx, b, x); err != nil {
 		return false, err
 	}
-	settled, err := c.orders(ctx, b)
+	settled, err := c.orders(ctx, b, x)
 	if err != nil || !c.Settle || !settled {
 		return false, err
 	}
@@ -75,7 +67,7 @@ func (c Config) checkOrders(ctx context.Context, b *book.Book) error {
 	}
 	return Lines(c.Booked, func(l Line) error {
 		state := client.OrderState(l.State)
-		if _, other := orderID(l); other || state == "" {
+		if !l.isOrder() || state == "" {
 			return nil
 		}
 		if state.Undecided() && state != client.OrderOpen {
@@ -118,7 +110,7 @@ func (c Config) said(x *Index) (book.Said, error) {
 		return nil
 	})
 	return book.Said{
-		Booked: func(id string) bool { return x.Has("", id) },
+		Booked: func(id string) bool { return x.Has("", depositName(id)) },
 		Transfer: func(t, payment string, n int64) bool {
 			if payment != "" && transfers.Has(payment, any) {
 				return true
@@ -142,8 +134,8 @@ func (c Config) lost(ctx context.Context, b *book.Book, x *Index) error {
 		list = list[:0]
 		return err
 	}
-	err := Lines(c.Booked, func(l Line) error {
-		if _, other := trackingID(l); other || x.Matched("", l.TrackingID) {
+	err := x.rest(func(l Line) error {
+		if l.isOrder() {
 			return nil
 		}
 		if known, err := b.IsBookedBefore(ctx, l.TrackingID); err != nil || known {
@@ -152,7 +144,7 @@ func (c Config) lost(ctx context.Context, b *book.Book, x *Index) error {
 		if c.Settle {
 			list = append(list, l.booked())
 		}
-		if err := c.Report(Finding{Finding: BookedNotSent, TrackingID: l.TrackingID, There: book.SumOf(l.Symbol, l.Amount),
+		if err := c.Report(Finding{Finding: BookedNotSent, TrackingID: l.TrackingID, There: l.depositSum(),
 			Settled: c.Settle}); err != nil {
 			return err
 		}
@@ -165,18 +157,14 @@ func (c Config) lost(ctx context.Context, b *book.Book, x *Index) error {
 // order, as the feed of events does: an end counts before a confirmation, and that before open. settled is false if a
 // line is incomplete and could not be settled. The others are settled, and the epoch stays open until the line is
 // mended.
-func (c Config) orders(ctx context.Context, b *book.Book) (settled bool, err error) {
-	x, err := c.index(c.Booked, orderID, func(l Line) (string, flags) { return "", l.orderState() })
-	if err != nil {
-		return false, err
-	}
+func (c Config) orders(ctx context.Context, b *book.Book, x *Index) (settled bool, err error) {
 	e, err := db.LastEpoch(ctx, b)
 	if err != nil {
 		return false, err
 	}
 	settled = true
 	err = Lines(c.Booked, func(l Line) error {
-		if _, other := orderID(l); other || l.State == "" || l.orderState() < x.says("", l.CallBackID) {
+		if !l.isOrder() || l.State == "" || l.orderState() < x.says("", withdrawalName(l.CallBackID)) {
 			return nil // of another thing, without a state, or another line says more
 		}
 		err := c.order(ctx, b, l, client.OrderState(l.State), e.Open())
@@ -190,7 +178,7 @@ func (c Config) orders(ctx context.Context, b *book.Book) (settled bool, err err
 		return false, err
 	}
 	return settled, b.EachRestored(ctx, func(o book.Order) error {
-		if !c.Settle && x.Has("", o.CallBackID) {
+		if !c.Settle && x.Has("", withdrawalName(o.CallBackID)) {
 			return nil
 		}
 		return c.Report(Finding{Finding: NotSaid, CallBackID: o.CallBackID, State: string(o.State),
@@ -258,28 +246,38 @@ func (c Config) order(ctx context.Context, b *book.Book, l Line, state client.Or
 
 // booked compares the deposits of a book with what the application booked.
 func (c Config) booked(ctx context.Context, b *book.Book, x *Index) error {
+	compare := func(f Finding, counts, settled bool) error {
+		switch _, found, agrees := x.Match("", depositName(f.TrackingID), f.Here); {
+		case !found && counts:
+			f.Finding = SentNotBooked
+		case found && !agrees:
+			f.Finding = AmountDiffers
+		case found && !counts && !settled:
+			f.Finding = BookedNotCounting
+		default:
+			return nil
+		}
+		return c.Report(f)
+	}
 	for after := int64(0); ; {
 		list, err := b.Deposits(ctx, after, 1000)
-		if err != nil || len(list) == 0 {
+		if err != nil {
 			return err
 		}
 		for _, d := range list {
 			after = d.Seq
-			counts := d.State == client.DepositTaken || d.State == client.DepositCredited
 			f := Finding{TrackingID: d.TrackingID, State: string(d.State), Here: book.SumOf(d.Symbol, d.Amount)}
-			switch _, found, agrees := x.Match("", d.TrackingID, f.Here); {
-			case !found && counts:
-				f.Finding = SentNotBooked
-			case found && !agrees:
-				f.Finding = AmountDiffers
-			case found && !counts && d.DecidedBy != book.ByReconcile:
-				f.Finding = BookedNotCounting
-			default:
-				continue
-			}
-			if err := c.Report(f); err != nil {
+			counts := d.State == client.DepositTaken || d.State == client.DepositCredited
+			if err := compare(f, counts, d.DecidedBy == book.ByReconcile); err != nil {
 				return err
 			}
 		}
+		if len(list) == 0 {
+			break
+		}
 	}
+	// The amount of a purged deposit is no longer known.
+	return b.EachPurged(ctx, func(id string) error {
+		return compare(Finding{TrackingID: id, State: string(client.DepositTaken)}, true, false)
+	})
 }

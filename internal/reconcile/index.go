@@ -186,8 +186,11 @@ const (
 
 // Index holds the identifiers of a file's lines, not the lines themselves.
 type Index struct {
+	c       Config
+	path    string
+	core    bool // see Line.name
 	entries map[key]entry
-	twice   int // lines that repeat the identifier of another
+	twice   int // lines that repeat the name of another deposit
 }
 
 func keyOf(merchant, id string) (k key) {
@@ -211,7 +214,7 @@ func (x *Index) Add(merchant, id, sum string, is flags) {
 	}
 	k := keyOf(merchant, id)
 	e, known := x.entries[k]
-	if known {
+	if known && strings.HasPrefix(id, depositName("")) {
 		x.twice++
 	}
 	if e.sum == [7]byte{} {
@@ -241,6 +244,16 @@ func (x *Index) Matched(merchant, id string) bool { return x.says(merchant, id)&
 
 // says returns the flags of all lines with an identifier.
 func (x *Index) says(merchant, id string) flags { return x.entries[keyOf(merchant, id)].is }
+
+// rest calls fn for the lines that the other side does not have.
+func (x *Index) rest(fn func(Line) error) error {
+	return Lines(x.path, func(l Line) error {
+		if x.Matched(x.c.merchant(l), l.name(x.core)) {
+			return nil
+		}
+		return fn(l)
+	})
+}
 
 // Has reports whether a line has the identifier.
 func (x *Index) Has(merchant, id string) bool {

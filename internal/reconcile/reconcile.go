@@ -119,7 +119,7 @@ func (c Config) checkFiles() error {
 			continue
 		}
 		err := Lines(path, func(l Line) error {
-			if _, other := orderID(l); other || path == c.Added {
+			if path == c.Added || !l.isOrder() {
 				return nil
 			}
 			return l.checkOrder()
@@ -146,42 +146,49 @@ func (l Line) checkOrder() error {
 	return l.checkEnd(true)
 }
 
-// index reads a file. id returns the identifier of a line, or that the line is about something else. more returns what
-// else to keep of it; nil keeps the symbol and the amount.
-func (c Config) index(path string, id func(Line) (name string, other bool),
-	more func(Line) (sum string, is flags)) (*Index, error) {
-	x := &Index{}
+// read indexes a file. core means that the wallet core wrote it; see Line.name. says returns what else to keep of a line
+// than its name. Of the merchant's file it reports how many lines repeat a deposit.
+func (c Config) read(path string, core bool, says func(Line) (sum string, is flags)) (*Index, error) {
+	x := &Index{path: path, c: c, core: core}
 	err := Lines(path, func(l Line) error {
-		name, other := id(l)
+		name := l.name(core)
 		switch {
-		case other:
-			return nil
 		case name == "":
 			return errors.New("the identifier is missing")
 		case !c.alone && c.merchant(l) == "":
 			return errNoMerchant
 		}
-		sum, is := book.SumOf(l.Symbol, l.Amount), flags(0)
-		if more != nil {
-			sum, is = more(l)
-		}
+		sum, is := says(l)
 		x.Add(c.merchant(l), name, sum, is)
 		return nil
 	})
+	if err == nil && !core && x.twice > 0 {
+		err = c.Report(Finding{Finding: BookedTwice, Count: x.twice})
+	}
 	return x, err
 }
 
-// twice reports how many lines of a file repeat an identifier.
-func (c Config) twice(x *Index) error {
-	if x.twice == 0 {
-		return nil
+// The names of deposits and withdrawals in an Index.
+func depositName(id string) string    { return "deposit " + id }
+func withdrawalName(id string) string { return "withdrawal " + id }
+
+// name returns what a line is about, or "" if it does not say that. A withdrawal of the core may have a trackingId; with
+// the merchant, only deposits have one.
+func (l Line) name(core bool) string {
+	switch {
+	case l.CallBackID != "" && (core || l.TrackingID == ""):
+		return withdrawalName(l.CallBackID)
+	case l.TrackingID != "":
+		return depositName(l.TrackingID)
 	}
-	return c.Report(Finding{Finding: BookedTwice, Count: x.twice})
+	return ""
 }
 
-// A file of what the merchant booked has orders and deposits; only deposits have a trackingId.
-func trackingID(l Line) (string, bool) { return l.TrackingID, l.TrackingID == "" && l.CallBackID != "" }
-func orderID(l Line) (string, bool)    { return l.CallBackID, l.TrackingID != "" }
+// isOrder reports whether a line of the merchant's file is about an order.
+func (l Line) isOrder() bool { return l.TrackingID == "" }
+
+// depositSum returns what both sides must agree on for a deposit.
+func (l Line) depositSum() string { return book.SumOf(l.Symbol, l.Amount) }
 
 func (l Line) details() *countersign.Details {
 	if l.Address == "" || !l.Amount.IsSet() {

@@ -33,16 +33,16 @@ func Service(ctx context.Context, o *outbox.Outbox, c Config) (closed bool, err 
 			return false, err
 		}
 	}
-	var ends *Index
+	var merchants *Index
 	err = c.steady(ctx, nil, func() (err error) {
-		ends, err = c.compare(ctx, local{o})
+		merchants, err = c.compare(ctx, local{o})
 		return err
 	})
 	if err != nil {
 		return false, err
 	}
 	if c.Executed != "" {
-		if err := c.executed(ctx, o, is, ends, e.Open()); err != nil {
+		if err := c.executed(ctx, o, is, merchants, e.Open()); err != nil {
 			return false, err
 		}
 	}
@@ -143,9 +143,9 @@ func (c Config) readExecuted(ctx context.Context, o *outbox.Outbox, open bool) (
 	})
 }
 
-// executed compares withdrawals with what the core says became of them, and settles them. ends are the orders that
-// ended at their merchants.
-func (c Config) executed(ctx context.Context, o *outbox.Outbox, is said, ends *Index, open bool) error {
+// executed compares withdrawals with what the core says became of them, and settles them. merchants is what their
+// merchants say.
+func (c Config) executed(ctx context.Context, o *outbox.Outbox, is said, merchants *Index, open bool) error {
 	err := o.EachWithdrawal(ctx, func(w outbox.Withdrawal) error {
 		f := Finding{Merchant: w.Merchant, CallBackID: w.CallBackID, State: string(w.State)}
 		if w.Details != nil {
@@ -184,7 +184,7 @@ func (c Config) executed(ctx context.Context, o *outbox.Outbox, is said, ends *I
 	for _, w := range restored {
 		f := Finding{Finding: NotSaid, Merchant: w.Merchant, CallBackID: w.CallBackID, State: string(w.State)}
 		switch {
-		case ends.Has(w.Merchant, w.CallBackID):
+		case merchants.says(w.Merchant, withdrawalName(w.CallBackID))&ended != 0:
 			f.Finding = EndedThere
 			if c.Settle {
 				if f.Settled, err = o.AdoptEnd(ctx, outbox.Executed{Merchant: w.Merchant, CallBackID: w.CallBackID},

@@ -32,9 +32,8 @@ func hasPermit(w client.Withdrawal) bool {
 
 // service holds the deposits and withdrawals of a service, from its database or its API.
 type service interface {
+	// deposits calls fn for every deposit. A database also has those that were purged, without ID and amount.
 	deposits(ctx context.Context, merchant string, fn func(client.SentDeposit) error) error
-	// purged calls fn for the accepted deposits that are no longer in deposits. An API does not list them.
-	purged(ctx context.Context, merchant string, fn func(merchant, trackingID string) error) error
 	withdrawals(ctx context.Context, merchant string, fn func(client.Withdrawal) error) error
 	// repeat sends an accepted deposit again.
 	repeat(ctx context.Context, id string, now db.Millis) error
@@ -44,15 +43,14 @@ type service interface {
 type local struct{ o *outbox.Outbox }
 
 func (s local) deposits(ctx context.Context, merchant string, fn func(client.SentDeposit) error) error {
-	return s.o.EachDeposit(ctx, merchant, fn)
-}
-
-func (s local) purged(ctx context.Context, merchant string, fn func(merchant, trackingID string) error) error {
+	if err := s.o.EachDeposit(ctx, merchant, fn); err != nil {
+		return err
+	}
 	return outbox.EachPurgedDeposit(ctx, s.o, func(of, id string) error {
 		if merchant != "" && merchant != of {
 			return nil
 		}
-		return fn(of, id)
+		return fn(client.SentDeposit{Merchant: of, TrackingID: id, State: client.CallbackAccepted})
 	})
 }
 
@@ -75,10 +73,6 @@ type remote struct{ api *client.Service }
 
 func (s remote) deposits(ctx context.Context, merchant string, fn func(client.SentDeposit) error) error {
 	return each(ctx, "deposits of the service", s.api.Deposits, client.DepositFilter{Merchant: merchant}, fn)
-}
-
-func (s remote) purged(context.Context, string, func(merchant, trackingID string) error) error {
-	return nil
 }
 
 func (s remote) withdrawals(ctx context.Context, merchant string, fn func(client.Withdrawal) error) error {
