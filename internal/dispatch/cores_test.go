@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -56,24 +55,4 @@ func TestEachLaneHasItsOwnPlaces(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestEachGivesUpOnlyBeforeTheFirstBlock: a message does not begin without a place, and does not end in its middle.
-func TestEachGivesUpOnlyBeforeTheFirstBlock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, ran := newCores(0), 0 // one place
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		c[countersign.LaneNotify] <- struct{}{}
-		if _, err := c.each(ctx, countersign.LaneNotify, 2, func(int) { ran++ }); err == nil || ran > 0 {
-			t.Errorf("ran %d times without a core, %v", ran, err)
-		}
-		<-c[countersign.LaneNotify]
-		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		_, err := c.each(ctx, countersign.LaneNotify, 3, func(int) { ran++; time.Sleep(time.Second) })
-		if err != nil || ran != 3 {
-			t.Errorf("%d of 3 blocks ran, error %v", ran, err)
-		}
-	})
 }

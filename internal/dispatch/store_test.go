@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -52,21 +53,21 @@ func must(err error) {
 
 func now() db.Millis { return db.MillisOf(time.Now()) }
 
-// call runs do, unless a fault comes first.
-func (s *store) call(method string, do func() error) error {
+// lies runs do, unless a fault comes first.
+func lies[T any](s *store, method string, do func() (T, error)) (got T, err error) {
 	s.mu.Lock()
 	fails := s.fault(method, false)
 	s.mu.Unlock()
 	if fails {
-		return errFault
+		return got, errFault
 	}
-	err := do()
+	done, err := do()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.fault(method, true) {
-		return errFault
+	if err != nil || s.fault(method, true) {
+		return got, cmp.Or(err, errFault)
 	}
-	return err
+	return done, nil
 }
 
 func (s *store) add(n outbox.NewCallback) string {
@@ -123,27 +124,22 @@ func (s *store) attemptsOf(id string) []outbox.Attempt {
 	return list
 }
 
-func (s *store) Claim(ctx context.Context, r outbox.ClaimRequest) (claimed []outbox.Claimed, err error) {
-	err = s.call("claim", func() (err error) { claimed, err = s.Outbox.Claim(ctx, r); return err })
-	if err != nil {
-		return nil, err
-	}
-	return claimed, nil
+func (s *store) Claim(ctx context.Context, r outbox.ClaimRequest) ([]outbox.Claimed, error) {
+	return lies(s, "claim", func() ([]outbox.Claimed, error) { return s.Outbox.Claim(ctx, r) })
 }
 
-func (s *store) NextDue(ctx context.Context, l countersign.Lane, share int) (next db.Millis, err error) {
-	err = s.call("nextdue", func() (err error) { next, err = s.Outbox.NextDue(ctx, l, share); return err })
-	return next, err
+func (s *store) NextDue(ctx context.Context, l countersign.Lane, share int) (db.Millis, error) {
+	return lies(s, "nextdue", func() (db.Millis, error) { return s.Outbox.NextDue(ctx, l, share) })
 }
 
-func (s *store) Settle(ctx context.Context, list []outbox.Settlement, at db.Millis) (done []outbox.Settled, err error) {
+func (s *store) Settle(ctx context.Context, list []outbox.Settlement, at db.Millis) ([]outbox.Settled, error) {
 	for i, x := range list {
 		if x.CallbackID == s.senseless {
 			return nil, &db.ItemError{Item: i, Err: errFault}
 		}
 	}
-	err = s.call("settle", func() (err error) {
-		done, err = s.Outbox.Settle(ctx, list, at)
+	return lies(s, "settle", func() ([]outbox.Settled, error) {
+		done, err := s.Outbox.Settle(ctx, list, at)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for i, d := range done {
@@ -151,29 +147,24 @@ func (s *store) Settle(ctx context.Context, list []outbox.Settlement, at db.Mill
 				s.settled = append(s.settled, list[i])
 			}
 		}
-		return err
+		return done, err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return done, nil
 }
 
 func (s *store) GiveBack(ctx context.Context, list []outbox.Claimed, at db.Millis) error {
-	return s.call("giveback", func() error {
+	_, err := lies(s, "giveback", func() (struct{}, error) {
 		s.mu.Lock()
 		s.returned += len(list)
 		s.mu.Unlock()
-		return s.Outbox.GiveBack(ctx, list, at)
+		return struct{}{}, s.Outbox.GiveBack(ctx, list, at)
 	})
+	return err
 }
 
-func (s *store) Sweep(ctx context.Context, at db.Millis) (done outbox.Swept, err error) {
-	err = s.call("sweep", func() (err error) { done, err = s.Outbox.Sweep(ctx, at); return err })
-	return done, err
+func (s *store) Sweep(ctx context.Context, at db.Millis) (outbox.Swept, error) {
+	return lies(s, "sweep", func() (outbox.Swept, error) { return s.Outbox.Sweep(ctx, at) })
 }
 
-func (s *store) Merchant(ctx context.Context, id string) (m outbox.Merchant, err error) {
-	err = s.call("merchant", func() (err error) { m, err = s.Outbox.Merchant(ctx, id); return err })
-	return m, err
+func (s *store) Merchant(ctx context.Context, id string) (outbox.Merchant, error) {
+	return lies(s, "merchant", func() (outbox.Merchant, error) { return s.Outbox.Merchant(ctx, id) })
 }

@@ -2,10 +2,7 @@ package dispatch
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"sync"
 	"testing"
 	"time"
@@ -67,22 +64,12 @@ func (m *testMerchant) open(body []byte) (countersign.Callback, error) {
 
 // answer is the plaintext that accepts or confirms cb.
 func (m *testMerchant) answer(cb countersign.Callback) ([]byte, error) {
-	switch c := cb.(type) {
-	case *countersign.Deposit:
-		return c.Answer().Marshal()
-	case *countersign.WithdrawalRequest:
-		b, _, err := c.Answer(testDetails()).MarshalBlocks(m.key.MaxChunk(envelope.PKCS1v15))
+	answer := cb.Accept(testDetails())
+	if w, ok := answer.(countersign.WithdrawalAnswer); ok {
+		b, _, err := w.MarshalBlocks(m.key.MaxChunk(envelope.PKCS1v15))
 		return b, err
-	case *countersign.WithdrawalDone:
-		return c.Answer().Marshal()
-	case *countersign.AddressChange:
-		return c.Answer().Marshal()
-	case *countersign.WithdrawalEnded:
-		return c.Answer().Marshal()
-	case *countersign.WithdrawalNotice:
-		return c.Answer().Marshal()
 	}
-	return nil, errors.New("unknown callback")
+	return answer.Marshal()
 }
 
 // seal wraps the plaintext of an answer into a response.
@@ -114,19 +101,6 @@ func (m *testMerchant) fail(code countersign.ErrCode) []byte {
 		panic(err)
 	}
 	return body
-}
-
-func (m *testMerchant) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(io.LimitReader(r.Body, countersign.MaxMessage+1))
-	if err == nil {
-		body, err = m.respond(body)
-	}
-	if err != nil {
-		http.Error(w, "no", http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(body)
 }
 
 // post stands in for the network.
