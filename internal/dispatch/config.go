@@ -65,10 +65,9 @@ type Config struct {
 	// Random returns numbers in [0, 1) that spread retries. Nil: rand.Float64.
 	Random func() float64
 
-	// ExchangeTimeout bounds one exchange, up to the last byte of the response. 0: 15 s.
+	// ExchangeTimeout bounds one exchange, up to the last byte of the response. Exchanges in flight may continue for as
+	// long after Run's context has ended. 0: 15 s.
 	ExchangeTimeout time.Duration
-	// DrainTimeout is how long exchanges in flight may continue after Run's context has ended. 0: ExchangeTimeout.
-	DrainTimeout time.Duration
 
 	// Width is how many callbacks of each lane this node works on at once. Most of them wait for their merchant, which
 	// costs a goroutine and a socket, some 50 KB together. 0: 5000, or a quarter of the file descriptors that this
@@ -98,11 +97,10 @@ func (c *Config) setDefaults() error {
 		c.Random = rand.Float64
 	}
 	c.ExchangeTimeout = cmp.Or(c.ExchangeTimeout, 15*time.Second)
-	c.DrainTimeout = cmp.Or(c.DrainTimeout, c.ExchangeTimeout)
 	c.Width = cmp.Or(c.Width, max(1, min(5000, Descriptors()/4)))
 	c.RSA = cmp.Or(c.RSA, runtime.GOMAXPROCS(0))
 	c.Poll = cmp.Or(c.Poll, time.Second)
-	if c.ExchangeTimeout < 0 || c.DrainTimeout < 0 || c.Width < 0 || c.RSA < 0 || c.Poll < 0 {
+	if c.ExchangeTimeout < 0 || c.Width < 0 || c.RSA < 0 || c.Poll < 0 {
 		return errors.New("dispatch: a setting is below 0")
 	}
 	return nil

@@ -38,27 +38,23 @@ func newLane(d *Dispatcher, id countersign.Lane, width int) *lane {
 }
 
 // Run sends callbacks until ctx ends. Then it claims no more, gives back the callbacks that it has not sent, lets
-// exchanges in flight continue for DrainTimeout, settles their results, and returns nil. A Dispatcher runs once.
+// exchanges in flight continue for ExchangeTimeout, settles their results, and returns nil. A Dispatcher runs once.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	if d.ran.Swap(true) {
 		return errors.New("dispatch: it ran before")
 	}
-	work, breakOff := context.WithCancel(context.WithoutCancel(ctx))
-	defer breakOff()
 	hard, giveUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer giveUp()
 
 	var claimers, settlers sync.WaitGroup
 	for _, l := range d.lanes {
-		claimers.Go(func() { l.run(ctx, work) })
+		claimers.Go(func() { l.run(ctx, hard) })
 		settlers.Go(func() { l.settle(hard) })
 	}
 	claimers.Go(func() { d.sweep(ctx) })
 
 	<-ctx.Done()
-	drain := time.AfterFunc(d.cfg.DrainTimeout, breakOff)
-	defer drain.Stop()
-	last := time.AfterFunc(d.cfg.DrainTimeout+settleGrace, giveUp)
+	last := time.AfterFunc(d.cfg.ExchangeTimeout+settleGrace, giveUp)
 	defer last.Stop()
 	claimers.Wait()
 	for _, l := range d.lanes {

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"errors"
+	"slices"
 
 	"countersign"
 	"countersign/client"
@@ -66,35 +67,32 @@ func (k *keySet) asksAlike(o *keySet) bool {
 	return k.sealKey.Fingerprint() == o.sealKey.Fingerprint() && k.callbackKey == o.callbackKey
 }
 
-// at returns the sets that count at now: the one that seals, and the other or nil.
-func (k *keys) at(now db.Millis) (sealing, other *keySet) {
-	if now >= k.until {
-		return &k.keySet, nil
+// at returns the sets that count at now: the one that seals, and the other if there is one.
+func (k *keys) at(now db.Millis) []*keySet {
+	if k.other == nil || now >= k.until {
+		return []*keySet{&k.keySet}
 	}
-	return &k.keySet, k.other
+	return []*keySet{&k.keySet, k.other}
 }
 
 // forRequest returns the set for a request at now. It is the other set if the merchant did not take a request under the
 // one that seals: a merchant that cannot have two keys changes at a moment of its own.
 func (k *keys) forRequest(lastReason client.Reason, now db.Millis) *keySet {
-	sealing, other := k.at(now)
-	if other != nil && lastReason == client.ReasonKeyRefused {
-		return other
+	sets := k.at(now)
+	if lastReason == client.ReasonKeyRefused {
+		return sets[len(sets)-1]
 	}
-	return sealing
+	return sets[0]
 }
 
 // forAnswer returns the sets that count, at now, for an answer to a request under asked. asked comes first, since a
 // merchant seals an answer for the pair that belongs to the key of the request (PROTOCOL.md, K9).
 func (k *keys) forAnswer(asked *keySet, now db.Millis) []*keySet {
-	sealing, other := k.at(now)
-	switch {
-	case other == nil:
-		return []*keySet{sealing}
-	case asked == other:
-		return []*keySet{other, sealing}
+	sets := k.at(now)
+	if asked == sets[len(sets)-1] {
+		slices.Reverse(sets)
 	}
-	return []*keySet{sealing, other}
+	return sets
 }
 
 // openAnswer opens data under the first of sets that makes it an answer to a callback of type t, and returns that set.
@@ -128,8 +126,8 @@ func openFailure(err error) bool {
 // keyRefused reports whether, by its response, the merchant did not take the keys of the request, so that another set
 // is to be tried at once.
 func (k *keys) keyRefused(asked *keySet, v Verdict, status int, now db.Millis) bool {
-	sealing, other := k.at(now)
-	if other == nil || asked != sealing || sealing.asksAlike(other) || v.Result != client.AttemptRetry ||
+	sets := k.at(now)
+	if len(sets) == 1 || asked != sets[0] || asked.asksAlike(sets[1]) || v.Result != client.AttemptRetry ||
 		v.Decision != countersign.DecisionNone {
 		return false
 	}

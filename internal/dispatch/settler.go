@@ -41,34 +41,21 @@ func (l *lane) settle(hard context.Context) {
 	}
 }
 
-// collect adds to batch the attempts that have ended or end soon.
+// collect adds to batch the attempts that have ended or, under load, end soon.
 func (l *lane) collect(batch []ended) []ended {
-	var patience <-chan time.Time
 	if l.busy() {
-		t := time.NewTimer(settleGather)
-		defer t.Stop()
-		patience = t.C
+		time.Sleep(settleGather) // l.ended holds what ends meanwhile
 	}
 	for len(batch) < settleBatch {
-		var e ended
-		var ok bool
 		select {
-		case e, ok = <-l.ended:
-		default:
-			if patience == nil {
+		case e, ok := <-l.ended:
+			if !ok {
 				return batch
 			}
-			select {
-			case e, ok = <-l.ended:
-			case <-patience:
-				patience = nil
-				continue
-			}
-		}
-		if !ok {
+			batch = append(batch, e)
+		default:
 			return batch
 		}
-		batch = append(batch, e)
 	}
 	return batch
 }

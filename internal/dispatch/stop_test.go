@@ -40,34 +40,6 @@ func TestStopLetsExchangesEnd(t *testing.T) {
 	})
 }
 
-func TestStopBreaksOffWhatTakesTooLong(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(c *Config, _ *rig) { c.DrainTimeout = 3 * time.Second })
-		r.d.post = func(ctx context.Context, q request) Response {
-			<-ctx.Done()
-			return Response{Failure: classify(ctx, ctx.Err())}
-		}
-		r.start(t)
-		deposit := r.addDeposit("m1", 1)
-		withdrawal := r.addWithdrawal("m1", 1, time.Hour, true)
-		time.Sleep(time.Second)
-		start := time.Now()
-		r.stop()
-		if took := time.Since(start); took != 3*time.Second {
-			t.Errorf("stopped after %v", took)
-		}
-		for _, id := range []string{deposit, withdrawal} {
-			c, a := r.callback(id), r.attemptsOf(id)
-			if c.State != client.CallbackPending || c.Failed != 0 || len(a) != 1 || a[0].Reason != client.ReasonStopped {
-				t.Errorf("%+v %+v", c, a)
-			}
-		}
-		if w := r.withdrawal(withdrawal); w.State != client.WithdrawalAwaiting {
-			t.Errorf("%+v", w)
-		}
-	})
-}
-
 // takeCores takes every place there is for RSA, until free is called.
 func takeCores(c *cores) (free func()) {
 	for _, places := range c {

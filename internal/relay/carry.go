@@ -172,6 +172,7 @@ func (r *Relay) claim(ctx context.Context, tx pgx.Tx, at time.Time) ([]Row, erro
 	}
 	if !works {
 		r.metrics.active.Set(0)
+		r.metrics.noteHeld(nil)
 		return nil, nil
 	}
 	r.metrics.active.Set(1)
@@ -202,6 +203,7 @@ const maxMerchants = 200
 // with many merchants each has its turn. Those held at the time at are left out.
 func (r *Relay) merchants(ctx context.Context, tx pgx.Tx, at time.Time) ([]string, error) {
 	held, _ := r.held.now(at)
+	r.metrics.noteHeld(held)
 	for {
 		behind := int64(math.MaxInt64)
 		if r.place == nil {

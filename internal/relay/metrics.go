@@ -19,6 +19,7 @@ type metrics struct {
 	carried, refusals *prometheus.CounterVec
 	lag               prometheus.Histogram
 	decided           prometheus.Counter
+	held              prometheus.Gauge
 	active, stopped   prometheus.Gauge
 }
 
@@ -38,6 +39,7 @@ func newMetrics(r *Relay) *metrics {
 			Buckets: prometheus.ExponentialBuckets(0.001, 2, 20)}),
 		decided: prometheus.NewCounter(prometheus.CounterOpts{Name: nameOf("decisions_total"),
 			Help: "Decisions written into the core's database by this process."}),
+		held:    gauge("held_merchants", "Merchants whose rows wait for another try of this process, while it carries those of others."),
 		active:  gauge("active", "1 if this process works on the table; 0 while another one does."),
 		stopped: gauge("decisions_stopped", "1 if decisions are stopped, because the feed is not the one that was read before."),
 	}
@@ -45,12 +47,23 @@ func newMetrics(r *Relay) *metrics {
 		m.carried.WithLabelValues(k)
 		m.refusals.WithLabelValues(k)
 	}
-	m.registry.MustRegister(m.carried, m.refusals, m.lag, m.decided, m.active, m.stopped, scrape{r},
+	m.registry.MustRegister(m.carried, m.refusals, m.lag, m.decided, m.held, m.active, m.stopped, scrape{r},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if r.c.Build != nil {
 		m.registry.MustRegister(r.c.Build)
 	}
 	return m
+}
+
+// noteHeld sets how many merchants are held, of keys that are withdrawals' as well.
+func (m *metrics) noteHeld(keys []string) {
+	n := 0
+	for _, key := range keys {
+		if !strings.Contains(key, "/") {
+			n++
+		}
+	}
+	m.held.Set(float64(n))
 }
 
 func nameOf(name string) string { return prometheus.BuildFQName("countersign", "relay", name) }
@@ -69,7 +82,7 @@ SELECT (SELECT count(*) FROM countersign_outbox WHERE refused IS NULL)::float8,
 	GREATEST((SELECT extract(epoch FROM clock_timestamp() - min(created)) FROM countersign_outbox WHERE refused IS NULL), 0)::float8,
 	(SELECT count(*) FROM countersign_outbox WHERE refused IS NOT NULL)::float8`
 
-// scrape reads what is held, and from the database what several relays share.
+// scrape reads from the database what several relays share.
 type scrape struct{ *Relay }
 
 // Describe describes nothing, so that the collector is not checked.
@@ -79,10 +92,6 @@ func (s scrape) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(name, help string, v float64) {
 		ch <- prometheus.MustNewConstMetric(prometheus.NewDesc(nameOf(name), help, nil, nil), prometheus.GaugeValue, v)
 	}
-	held, _ := s.held.now(time.Now())
-	merchants := slices.DeleteFunc(held, func(key string) bool { return strings.Contains(key, "/") }) // of a withdrawal
-	gauge("held_merchants", "Merchants whose rows wait for another try of this process, while it carries those of others.",
-		float64(len(merchants)))
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	var up, waiting, oldest, refused float64

@@ -74,10 +74,9 @@ func pauseAfter(n int, most time.Duration) time.Duration {
 	return d*9/10 + rand.N(d/5)
 }
 
-// held are the merchants and withdrawals whose rows wait for another try, by their keys.
+// held are the merchants and withdrawals whose rows wait for another try, by their keys. Only turns use it.
 type held struct {
 	most   time.Duration
-	mu     sync.Mutex
 	until  map[string]pause
 	parked map[int64]string // rows of withdrawals that wait, with their keys
 }
@@ -92,16 +91,12 @@ const maxParked = 5000
 
 // fail holds a merchant or a withdrawal after one more failure.
 func (h *held) fail(key string, now time.Time) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	n := h.until[key].failures + 1
 	h.until[key] = pause{now.Add(pauseAfter(n, h.most)), n}
 }
 
 // park leaves a row out while its key is held. It returns false if too many rows are left out already.
 func (h *held) park(id int64, key string) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	if len(h.parked) >= maxParked {
 		return false
 	}
@@ -111,15 +106,11 @@ func (h *held) park(id int64, key string) bool {
 
 // holds reports whether a key is held.
 func (h *held) holds(key string, at time.Time) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	return h.until[key].until.After(at)
 }
 
 // rows returns the rows that are left out, and forgets those whose hold is over.
 func (h *held) rows(at time.Time) []int64 {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	list := []int64{}
 	for id, key := range h.parked {
 		if !h.until[key].until.After(at) {
@@ -133,15 +124,11 @@ func (h *held) rows(at time.Time) []int64 {
 
 // work ends the hold of a key.
 func (h *held) work(key string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	delete(h.until, key)
 }
 
 // now returns the merchants and withdrawals that are held at a time, and when the first hold ends.
 func (h *held) now(at time.Time) (keys []string, first time.Time) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	keys = []string{}
 	for key, w := range h.until {
 		if !w.until.After(at) {
