@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -19,54 +20,14 @@ import (
 	"countersign/internal/lab/dbtest"
 )
 
-// A relay carries both kinds, keeps the digits of amounts, and brings decisions back.
-func TestBothKinds(t *testing.T) {
-	c := newCore(t)
-	s := newService(t, "shop")
-	start(t, Config{From: c.url, Nodes: []*client.Service{clientOf(t, s.front.URL, s.token)}, Decisions: true})
-	long := `{"merchant": "shop", "trackingId": "d-2", "tenantUserId": "65515", "chainName": "ETH", "symbol": "WETH", "amount": "7.4000000000000000000000000000001000", "txId": "0xec",
-				"txIndex": 5, "fromAddress": "", "toAddress": "0x70", "riskLevelFrom": 44, "riskLevelTo": 40}`
-	c.insert(kindDeposit, deposit("shop", "d-1"))
-	c.insert(kindDeposit, long)
-	c.insert(kindWithdrawal, withdrawal("shop", "w-1"))
-	c.insert(kindDeposit, deposit("shop", "d-1")) // the same again
-	other := deposit("shop", "d-1")
-	other["amount"] = "8"
-	c.insert(kindDeposit, other)                                                                                            // the same identifier with other content
-	c.insert(kindDeposit, deposit("nobody", "d-3"))                                                                         // no such merchant
-	c.insert(kindDeposit, `{"merchant": "shop", "x": 1}`)                                                                   // members are missing
-	c.insert(kindDeposit, strings.NewReplacer(`"7.4000000000000000000000000000001000"`, "7.4", "d-2", "d-4").Replace(long)) // a number
-	c.carried()
-	if diff := cmp.Diff([]string{"d-1", "d-2", "w-1"}, s.told("shop")); diff != "" {
-		t.Error(diff)
-	}
-	page := must(s.admin.Callbacks(t.Context(), client.CallbackFilter{TrackingID: "d-2"}, client.PageOptions{}))(t)
-	d := must(s.admin.Callback(t.Context(), page.Items[0].ID))(t)
-	if !strings.Contains(string(d.Payload), `"amount":"7.4000000000000000000000000000001000"`) {
-		t.Errorf("the amount lost digits: %s", d.Payload)
-	}
-	list, err := s.admin.Withdrawals(t.Context(), client.WithdrawalFilter{Merchant: "shop", CallBackID: "w-1"}, client.PageOptions{})
-	if err != nil || len(list.Items) != 1 || list.Items[0].Ordered.Amount.String() != "120.50" {
-		t.Fatalf("the withdrawal: %+v, %v", list, err)
-	}
-	if got := c.one(`SELECT string_agg(problem->>'status', ',' ORDER BY id) FROM countersign_outbox`); got != "409,422,422,422" {
-		t.Errorf("refused: %s", got)
-	}
-
-	// The decision comes back.
-	must(s.admin.CancelWithdrawal(t.Context(), list.Items[0].ID))(t)
-	until(t, "the decision", func() bool {
-		return c.one(`SELECT COALESCE(string_agg(merchant || ' ' || call_back_id || ' ' || decision || ' ' || withdrawal, ','), '') FROM countersign_decisions`) ==
-			"shop w-1 cancelled "+list.Items[0].ID
-	})
-}
-
-// A refused row is kept with its reason, holds up no other, and goes when it is retried
-// and can be taken.
+// A relay keeps the digits of amounts. A refused row is kept with its reason, holds up no other, and goes when it is
+// retried and can be taken.
 func TestRefusedRowsAndRetry(t *testing.T) {
 	c := newCore(t)
 	s := newService(t, "shop")
-	var want []string
+	long := strings.Replace(string(must(json.Marshal(deposit("shop", "long")))(t)), "7.400", "7.4000000000000000000000000000001000", 1)
+	c.insert(kindDeposit, long)
+	want := []string{"long"}
 	for i := range 40 {
 		c.insert(kindDeposit, deposit("shop", fmt.Sprint("good-", i)))
 		want = append(want, fmt.Sprint("good-", i))
@@ -87,6 +48,10 @@ func TestRefusedRowsAndRetry(t *testing.T) {
 	if n := c.refused(); n != "16" {
 		t.Fatalf("%s rows are refused, not 16", n)
 	}
+	page := must(s.admin.Callbacks(t.Context(), client.CallbackFilter{TrackingID: "long"}, client.PageOptions{}))(t)
+	if d := must(s.admin.Callback(t.Context(), page.Items[0].ID))(t); !strings.Contains(string(d.Payload), `"amount":"7.4000000000000000000000000000001000"`) {
+		t.Errorf("the amount lost digits: %s", d.Payload)
+	}
 	if got := c.one(`SELECT problem->'errors'->0->>'location' FROM countersign_outbox WHERE merchant = 'later' LIMIT 1`); got != "body.merchant" {
 		t.Errorf("the reason names %q", got)
 	}
@@ -100,6 +65,15 @@ func TestRefusedRowsAndRetry(t *testing.T) {
 	until(t, "they are carried or refused", func() bool { return c.waiting() == "0" })
 	if got := len(s.told("later")); got != 10 || c.refused() != "6" {
 		t.Errorf("%d rows went, and %s are refused", got, c.refused())
+	}
+	c.exec(`DELETE FROM countersign_outbox`)
+	c.insert(kindDeposit, deposit("shop", "good-1")) // the same again
+	c.insert(kindDeposit, strings.Replace(long, "7.4", "8", 1))
+	c.insert(kindDeposit, `{"merchant": "shop", "x": 1}`)
+	c.insert(kindDeposit, strings.NewReplacer(`"7.4000000000000000000000000000001000"`, "7.4", "long", "number").Replace(long))
+	c.carried()
+	if got := c.one(`SELECT string_agg(problem->>'status', ',' ORDER BY id) FROM countersign_outbox`); got != "409,422,422" {
+		t.Errorf("refused: %s", got)
 	}
 }
 
