@@ -29,15 +29,15 @@ func (c Config) compare(ctx context.Context, s service) (x *Index, err error) {
 		}
 	}
 	merchants := map[string]bool{c.Merchant: true} // whose books are read
-	x, err = c.read(c.Booked, false, func(l Line) (string, flags) {
+	x, err = c.read(c.Booked, false, func(l Line) (string, flags, error) {
 		if c.There == nil {
 			l.Is = endOf(client.OrderState(l.State))
 		}
 		if l.isOrder() {
-			return l.sum(), l.Is
+			return l.sum(), l.Is, nil
 		}
 		merchants[c.merchant(l)] = true
-		return l.depositSum(), l.Is
+		return l.depositSum(), l.Is, nil
 	})
 	if err != nil {
 		return nil, err
@@ -169,7 +169,7 @@ func (c Config) added(ctx context.Context, s service) error {
 	if c.Added == "" {
 		return nil
 	}
-	x, err := c.read(c.Added, true, func(l Line) (string, flags) { return l.depositSum(), 0 })
+	x, err := c.read(c.Added, true, func(l Line) (string, flags, error) { return l.depositSum(), 0, nil })
 	if err != nil {
 		return err
 	}

@@ -24,11 +24,11 @@ func Gateway(ctx context.Context, b *book.Book, c Config) (ended bool, err error
 		return false, err
 	}
 	c.alone = true
-	x, err := c.read(c.Booked, false, func(l Line) (string, flags) {
+	x, err := c.read(c.Booked, false, func(l Line) (string, flags, error) {
 		if l.isOrder() {
-			return "", l.orderState()
+			return "", l.orderState(), nil
 		}
-		return l.depositSum(), 0
+		return l.depositSum(), 0, nil
 	})
 	if err != nil {
 		return false, err
@@ -81,10 +81,7 @@ func (c Config) checkOrders(ctx context.Context, b *book.Book) error {
 			return err
 		}
 		known := o.Details()
-		if member := l.differs(o.TenantUserID, &known); member != "" {
-			return fmt.Errorf("%s is not that of %s here: the line is about another order", member, l.CallBackID)
-		}
-		return nil
+		return l.checkDetails("order", o.TenantUserID, &known)
 	})
 }
 

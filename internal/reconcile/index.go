@@ -99,20 +99,24 @@ func (l Line) checkEnd(without bool) error {
 	return nil
 }
 
-// differs returns the first of the line's members that contradicts what is known here, or "" if all agree.
-func (l Line) differs(tenantUserID string, known *countersign.Details) string {
-	if l.TenantUserID != "" && l.TenantUserID != tenantUserID {
-		return "tenantUserId"
+// checkDetails returns an error if a member of the line contradicts what is known here of its withdrawal or order.
+func (l Line) checkDetails(what, tenantUserID string, known *countersign.Details) error {
+	member := ""
+	switch {
+	case l.TenantUserID != "" && l.TenantUserID != tenantUserID:
+		member = "tenantUserId"
+	case known != nil && known.Address != "": // else details are not known here
+		d := countersign.Details{Address: cmp.Or(l.Address, known.Address), ChainName: cmp.Or(l.ChainName, known.ChainName),
+			Symbol: cmp.Or(l.Symbol, known.Symbol), Amount: l.Amount}
+		if !d.Amount.IsSet() {
+			d.Amount = known.Amount
+		}
+		member = d.Differs(*known)
 	}
-	if known == nil || known.Address == "" { // details are not known here
-		return ""
+	if member == "" {
+		return nil
 	}
-	d := countersign.Details{Address: cmp.Or(l.Address, known.Address), ChainName: cmp.Or(l.ChainName, known.ChainName),
-		Symbol: cmp.Or(l.Symbol, known.Symbol), Amount: l.Amount}
-	if !d.Amount.IsSet() {
-		d.Amount = known.Amount
-	}
-	return d.Differs(*known)
+	return fmt.Errorf("%s is not that of %s here: the line is about another %s", member, l.CallBackID, what)
 }
 
 // otherTx reports whether the line names a transaction other than the one known here.
@@ -180,8 +184,11 @@ const (
 	hit       flags = 1 << iota // the other side has it
 	waits                       // a deposit that does not count: it is held or was rejected
 	confirmed                   // an order that the merchant has confirmed
-	executed                    // an order that the service reported as executed
-	ended                       // an order that ended in any other way
+	executed                    // an order that the service reported as executed, or a withdrawal that the core executed
+	ended                       // an order that ended in any other way, or a withdrawal that ended without a permit
+	permitted                   // a withdrawal that had a permit, whatever became of it
+	failed                      // one that had a permit, and nothing moved
+	untouched                   // one of which nothing became
 )
 
 // Index holds the identifiers of a file's lines, not the lines themselves.

@@ -147,8 +147,8 @@ func (l Line) checkOrder() error {
 }
 
 // read indexes a file. core means that the wallet core wrote it; see Line.name. says returns what else to keep of a line
-// than its name. Of the merchant's file it reports how many lines repeat a deposit.
-func (c Config) read(path string, core bool, says func(Line) (sum string, is flags)) (*Index, error) {
+// than its name; its error ends the reading. Of the merchant's file it reports how many lines repeat a deposit.
+func (c Config) read(path string, core bool, says func(Line) (sum string, is flags, err error)) (*Index, error) {
 	x := &Index{path: path, c: c, core: core}
 	err := Lines(path, func(l Line) error {
 		name := l.name(core)
@@ -158,9 +158,9 @@ func (c Config) read(path string, core bool, says func(Line) (sum string, is fla
 		case !c.alone && c.merchant(l) == "":
 			return errNoMerchant
 		}
-		sum, is := says(l)
+		sum, is, err := says(l)
 		x.Add(c.merchant(l), name, sum, is)
-		return nil
+		return err
 	})
 	if err == nil && !core && x.twice > 0 {
 		err = c.Report(Finding{Finding: BookedTwice, Count: x.twice})

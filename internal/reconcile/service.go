@@ -27,9 +27,9 @@ func Service(ctx context.Context, o *outbox.Outbox, c Config) (closed bool, err 
 	if err != nil {
 		return false, err
 	}
-	var is said
+	var core *Index
 	if c.Executed != "" {
-		if is, err = c.readExecuted(ctx, o, e.Open()); err != nil {
+		if core, err = c.readExecuted(ctx, o, e.Open()); err != nil {
 			return false, err
 		}
 	}
@@ -42,7 +42,7 @@ func Service(ctx context.Context, o *outbox.Outbox, c Config) (closed bool, err 
 		return false, err
 	}
 	if c.Executed != "" {
-		if err := c.executed(ctx, o, is, merchants, e.Open()); err != nil {
+		if err := c.executed(ctx, o, core, merchants, e.Open()); err != nil {
 			return false, err
 		}
 	}
@@ -55,78 +55,52 @@ func Service(ctx context.Context, o *outbox.Outbox, c Config) (closed bool, err 
 	return o.Reconcile(ctx, c.Now)
 }
 
-// became is what became of a withdrawal, as the core says.
-type became int
-
-const (
-	permitted became = iota // it had a permit; whether it was executed is not said
-	done                    // it was executed
-	failed                  // it had a permit, and nothing moved
-	over                    // it ended without one
-	nothing                 // nothing became of it
-)
-
 // became returns what a line of the core says. Only the word open says that nothing became of a withdrawal: a
 // withdrawal whose permit came later also had the states awaiting and confirmed of the API.
-func (l Line) became() (b became, err error) {
+func (l Line) became() (flags, error) {
 	switch client.WithdrawalState(l.State) {
 	case "":
 		return permitted, nil
 	case client.WithdrawalReleased:
 		return permitted, l.checkEnd(false)
 	case client.WithdrawalExecuted:
-		return done, nil
+		return permitted | executed, nil
 	case client.WithdrawalFailed:
-		return failed, l.checkEnd(false)
+		return permitted | failed, l.checkEnd(false)
 	case client.WithdrawalCancelled, client.WithdrawalDeclined, client.WithdrawalExpired, client.WithdrawalBlocked,
 		client.WithdrawalLapsed:
-		return over, l.checkEnd(true)
+		return ended, l.checkEnd(true)
 	case "open":
-		return nothing, l.checkEnd(true)
+		return untouched, l.checkEnd(true)
 	case client.WithdrawalAwaiting, client.WithdrawalConfirmed:
 		return 0, fmt.Errorf("state %q does not say what became of it: write open if nothing did and it had no permit, else cancelled, executed or failed", l.State)
 	}
 	return 0, fmt.Errorf("state %q is not known: open if nothing became of it, cancelled, executed or failed", l.State)
 }
 
-// said holds the withdrawals of the core's file by what their lines say. One with a permit is also in permitted,
-// whatever became of it.
-type said map[became]*Index
-
-// has reports whether a line says b about the withdrawal of l.
-func (s said) has(b became, c Config, l Line) bool { return s[b].Has(c.merchant(l), l.CallBackID) }
-
 // readExecuted reads the core's file. It returns an error for the first line that must not be settled: one that
 // contradicts itself, another line, or the details known here of a withdrawal that it would reopen or end.
-func (c Config) readExecuted(ctx context.Context, o *outbox.Outbox, open bool) (said, error) {
-	s := said{permitted: {}, done: {}, failed: {}, over: {}, nothing: {}}
-	err := Lines(c.Executed, func(l Line) error {
-		b, err := l.became()
-		switch {
-		case err != nil:
-			return err
-		case l.CallBackID == "":
-			return errors.New("the identifier is missing: give callBackId")
-		case c.merchant(l) == "":
-			return errNoMerchant
+func (c Config) readExecuted(ctx context.Context, o *outbox.Outbox, open bool) (*Index, error) {
+	x, err := c.read(c.Executed, true, func(l Line) (sum string, is flags, err error) {
+		if l.CallBackID == "" {
+			return "", 0, errors.New("the identifier is missing: give callBackId")
 		}
-		sum := book.SumOf(l.Symbol, l.Amount)
-		s[b].Add(c.merchant(l), l.CallBackID, sum, 0)
-		if b == done || b == failed {
-			s[permitted].Add(c.merchant(l), l.CallBackID, sum, 0)
+		if is, err = l.became(); is&permitted != 0 {
+			sum = l.depositSum()
 		}
-		return nil
+		return sum, is, err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return s, Lines(c.Executed, func(l Line) error {
-		b, _ := l.became()
+	return x, Lines(c.Executed, func(l Line) error {
+		is, _ := l.became()
+		all := x.says(c.merchant(l), withdrawalName(l.CallBackID))
 		switch {
-		case b == failed && s.has(done, c, l), b == over && s.has(permitted, c, l):
+		case is&failed != 0 && all&executed != 0, is&ended != 0 && all&permitted != 0:
 			return fmt.Errorf("another line says that %s was executed or had a permit: leave out the one that is not so",
 				l.CallBackID)
-		case b != over && b != nothing || s.has(permitted, c, l):
+		case all&permitted != 0:
 			return nil
 		}
 		w, err := o.WithdrawalByCallBackID(ctx, c.merchant(l), l.CallBackID)
@@ -136,26 +110,23 @@ func (c Config) readExecuted(ctx context.Context, o *outbox.Outbox, open bool) (
 		if err != nil {
 			return err
 		}
-		if member := l.differs(w.TenantUserID, (*countersign.Details)(cmp.Or(w.Details, w.Ordered))); member != "" {
-			return fmt.Errorf("%s is not that of %s here: the line is about another withdrawal", member, l.CallBackID)
-		}
-		return nil
+		return l.checkDetails("withdrawal", w.TenantUserID, (*countersign.Details)(cmp.Or(w.Details, w.Ordered)))
 	})
 }
 
 // executed compares withdrawals with what the core says became of them, and settles them. merchants is what their
 // merchants say.
-func (c Config) executed(ctx context.Context, o *outbox.Outbox, is said, merchants *Index, open bool) error {
+func (c Config) executed(ctx context.Context, o *outbox.Outbox, core, merchants *Index, open bool) error {
 	err := o.EachWithdrawal(ctx, func(w outbox.Withdrawal) error {
 		f := Finding{Merchant: w.Merchant, CallBackID: w.CallBackID, State: string(w.State)}
 		if w.Details != nil {
 			f.Here = book.SumOf(w.Details.Symbol, w.Details.Amount)
 		}
-		_, found, agrees := is[permitted].Match(w.Merchant, w.CallBackID, f.Here)
+		is, _, agrees := core.Match(w.Merchant, withdrawalName(w.CallBackID), f.Here)
 		switch {
-		case found && !agrees:
+		case is&permitted != 0 && !agrees:
 			f.Finding = AmountDiffers
-		case !found && hasPermit(w.Withdrawal):
+		case is&permitted == 0 && hasPermit(w.Withdrawal):
 			f.Finding = ReleasedNotExecuted
 		default:
 			return nil // one without a permit is reported with its line
@@ -166,11 +137,11 @@ func (c Config) executed(ctx context.Context, o *outbox.Outbox, is said, merchan
 		return err
 	}
 	err = Lines(c.Executed, func(l Line) error {
-		switch b, _ := l.became(); {
-		case b == over:
+		switch is, _ := l.became(); {
+		case is&ended != 0:
 			return c.end(ctx, o, l, open)
-		case b != nothing:
-			return c.settle(ctx, o, l, b)
+		case is&permitted != 0:
+			return c.settle(ctx, o, l, is)
 		}
 		return nil
 	})
@@ -183,8 +154,9 @@ func (c Config) executed(ctx context.Context, o *outbox.Outbox, is said, merchan
 	}
 	for _, w := range restored {
 		f := Finding{Finding: NotSaid, Merchant: w.Merchant, CallBackID: w.CallBackID, State: string(w.State)}
-		switch {
-		case merchants.says(w.Merchant, withdrawalName(w.CallBackID))&ended != 0:
+		name := withdrawalName(w.CallBackID)
+		switch is := core.says(w.Merchant, name); {
+		case merchants.says(w.Merchant, name)&ended != 0:
 			f.Finding = EndedThere
 			if c.Settle {
 				if f.Settled, err = o.AdoptEnd(ctx, outbox.Executed{Merchant: w.Merchant, CallBackID: w.CallBackID},
@@ -192,11 +164,11 @@ func (c Config) executed(ctx context.Context, o *outbox.Outbox, is said, merchan
 					return err
 				}
 			}
-		case is[permitted].Has(w.Merchant, w.CallBackID), is[over].Has(w.Merchant, w.CallBackID):
+		case is&(permitted|ended) != 0:
 			if !c.Settle {
 				continue // reported with its line
 			}
-		case is[nothing].Has(w.Merchant, w.CallBackID):
+		case is&untouched != 0:
 			f.Finding, f.Settled = Reopened, c.Settle
 			if d := cmp.Or(w.Details, w.Ordered); d != nil {
 				f.Here = book.SumOf(d.Symbol, d.Amount)
@@ -244,8 +216,8 @@ func (c Config) end(ctx context.Context, o *outbox.Outbox, l Line, open bool) er
 
 // settle reports a line whose withdrawal has no permit here, and records the permit. It also reports a withdrawal that
 // ended differently here.
-func (c Config) settle(ctx context.Context, o *outbox.Outbox, l Line, b became) error {
-	f := Finding{Merchant: c.merchant(l), CallBackID: l.CallBackID, There: book.SumOf(l.Symbol, l.Amount)}
+func (c Config) settle(ctx context.Context, o *outbox.Outbox, l Line, is flags) error {
+	f := Finding{Merchant: c.merchant(l), CallBackID: l.CallBackID, There: l.depositSum()}
 	w, err := o.WithdrawalByCallBackID(ctx, f.Merchant, l.CallBackID)
 	switch {
 	case errors.Is(err, db.ErrNotFound):
@@ -259,12 +231,12 @@ func (c Config) settle(ctx context.Context, o *outbox.Outbox, l Line, b became) 
 			f.Finding, f.State = PermitDiffers, string(w.State)
 			return c.Report(f)
 		}
-		if w.State == client.WithdrawalExecuted && (b == failed || l.otherTx(w.TxID)) || w.State == client.WithdrawalFailed &&
-			(b == done || l.TxID != "") {
+		if w.State == client.WithdrawalExecuted && (is&failed != 0 || l.otherTx(w.TxID)) || w.State == client.WithdrawalFailed &&
+			(is&executed != 0 || l.TxID != "") {
 			f.Finding, f.State, f.There = EndDiffers, string(w.State), strings.TrimSpace(l.State+" "+l.TxID)
 			return c.Report(f)
 		}
-		if w.State == client.WithdrawalReleased && b != permitted {
+		if w.State == client.WithdrawalReleased && is != permitted {
 			if err := c.Report(Finding{Finding: OutcomeUnknown, Merchant: f.Merchant, CallBackID: l.CallBackID,
 				State: string(w.State), There: l.State}); err != nil {
 				return err
