@@ -35,22 +35,27 @@ func (p *wordPolicy) decide(ctx context.Context, r policy.Request) (policy.Rulin
 	return policy.Ruling{Effect: p.effect, Approvals: p.approvals, Rule: "test", Reason: "because"}, p.err
 }
 
-// TestSelfApproval: who ordered a withdrawal approves it where the policy file says so. TestTasksAgreeWithTheRule has the
-// rule without that.
+// TestSelfApproval: who ordered a withdrawal approves it where the policy file says so, and nowhere else.
 func TestSelfApproval(t *testing.T) {
-	self, err := policy.Parse([]byte("default = \"ask\"\nself-approval = true\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { c.Policy = self })
-	o, err := r.client.AddOrder(t.Context(), newOrder(2))
-	if err == nil {
+	for _, self := range []bool{false, true} {
+		rules, err := policy.Parse(fmt.Appendf(nil, "default = \"ask\"\nself-approval = %v\n", self))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { c.Policy = rules })
+		o, err := r.client.AddOrder(t.Context(), newOrder(2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		task := r.orderTask(2)
 		_, err = r.client.ApproveOrder(t.Context(), o.CallBackID, "mine")
+		if (err == nil) != self || !self && !errors.Is(err, client.ErrForbidden) || slices.Contains(task.May, "approve") != self || (task.Nobody == "") != self {
+			t.Errorf("%v: %v, %+v", self, err, task)
+		}
+		if code := r.deliver(countersigntest.Withdrawal(2)); (code == countersign.CodeAccepted) != self {
+			t.Errorf("%v: errCode %d", self, code)
+		}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.confirmed(2)
 }
 
 // TestOrders follows orders through what can become of them, on both
@@ -225,9 +230,74 @@ func TestOrderChangesMeanwhile(t *testing.T) {
 	})
 }
 
-// TestLimitsAreCeilings: the limits of a ruling are conditions of the change, which the book holds exactly
-// (TestCeilingsTogether).
-func TestLimitsAreCeilings(t *testing.T) {
+// TestJudge: an order is confirmed only where the policy allows it or it was confirmed before, and nothing is decided
+// that a restore may have lost. The limits of a ruling are conditions of the change, which the book holds exactly
+// (TestSpentAgrees, TestCeilingsTogether).
+func TestJudge(t *testing.T) {
+	w := countersign.WithdrawalRequest{Head: countersign.Head{TenantUserID: "7"}}
+	refused := map[client.OrderState]countersign.ErrCode{client.OrderUnknown: countersign.CodeUnknownOrder, client.OrderDeclined: countersign.CodeRefusedPerson,
+		client.OrderCancelled: countersign.CodeOrderCancelled, client.OrderExpired: countersign.CodeOrderCancelled,
+		client.OrderEnded: countersign.CodeOrderCancelled, client.OrderExecuted: countersign.CodeOrderCancelled}
+	for _, state := range client.OrderState("").Values() {
+		o := book.Order{Order: client.Order{TenantUserID: "7", State: state, ExpiresAt: 100}}
+		code, final := refused[state]
+		for name, c := range map[string]struct {
+			restored, lost, confirmed bool // the book is not reconciled; the order is from before; it was confirmed once
+			user                      string
+			at                        db.Millis
+		}{
+			"":                {user: "7", at: 99},
+			"not named":       {at: 99},
+			"confirmed":       {user: "7", at: 99, confirmed: true},
+			"expired":         {user: "7", at: 100},
+			"of another user": {user: "8", at: 99},
+			"not reconciled":  {user: "7", at: 99, restored: true},
+			"restored":        {user: "7", at: 99, lost: true},
+		} {
+			w.TenantUserID, o.Restored, o.Confirmed = c.user, c.lost, 0
+			if c.confirmed {
+				o.Confirmed = 5
+			}
+			f := judge(book.Asked{Known: true, Order: o, Restored: c.restored}, w, c.at, time.Second)
+			want, change := code, client.OrderState("")
+			switch {
+			case (c.restored || c.lost) && !final:
+				want = countersign.CodeNotKnownYet
+			case c.user == "8" && state != client.OrderUnknown:
+				if want = countersign.CodeDetailsDiffer; state.Undecided() {
+					change = client.OrderDeclined
+				}
+			case c.at == 100 && state.Undecided():
+				want, change = countersign.CodeOrderCancelled, client.OrderExpired
+			}
+			rule := want == 0 && state != client.OrderConfirmed
+			again := c.confirmed && final && state != client.OrderUnknown && state != client.OrderDeclined
+			answer := merchant.Refuse(want, "")
+			switch {
+			case want == countersign.CodeNotKnownYet:
+				answer = merchant.Hold(want, "")
+			case rule:
+				answer = merchant.Answer{}
+			case want == 0:
+				answer = merchant.Confirm("7", o.Details())
+			}
+			if f.answer != answer || f.rule != rule || f.again != again || f.unknown || (f.change != nil) != (change != "") ||
+				change != "" && (f.change.To != change || f.change.From != state || f.change.OtherUser != (change == client.OrderDeclined)) {
+				t.Errorf("%s, %s: %+v, want %d, to %q", state, name, f, want, change)
+			}
+		}
+	}
+	for _, restored := range []bool{false, true} {
+		for _, at := range []db.Millis{999, 1000} {
+			want := finding{answer: merchant.Hold(countersign.CodeNotKnownYet, "")}
+			if at == 1000 && !restored {
+				want = finding{answer: merchant.Refuse(countersign.CodeUnknownOrder, ""), unknown: true}
+			}
+			if f := judge(book.Asked{Restored: restored}, w, at, time.Second); f != want {
+				t.Errorf("not known at %d, restored %v: %+v", at, restored, f)
+			}
+		}
+	}
 	limits := []policy.Limit{{Rule: "day", Symbol: "USDT"}, {Rule: "user and day", TenantUserID: "7"}}
 	f := ruled(book.Order{}, policy.Ruling{Effect: policy.Allow, Limits: limits})
 	if f.change.To != client.OrderConfirmed || !slices.Equal(f.change.Ceilings, limits) {
