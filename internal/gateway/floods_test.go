@@ -12,7 +12,6 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
-	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/merchant"
 )
@@ -81,41 +80,24 @@ func TestRepeatedQuestion(t *testing.T) {
 	})
 }
 
-// TestJoinsOfRefused: who posts what he joined from recorded callbacks fills neither the table nor the log, and deposits
-// go on. A request that is joined from refused ones is not taken once the setting is
-// right, and what it is joined from is; forty that were refused stay however many joins follow,
-// and "retry all" books them and nothing else.
+// TestJoinsOfRefused: a request that is joined from refused ones is not taken once the setting is right, and what it is
+// joined from is; "retry all" books the honest ones and nothing else. TestFloods and TestRefusedBounds of package book
+// have how many are kept.
 func TestJoinsOfRefused(t *testing.T) {
 	service := newService(t, countersigntest.ServiceConfig{Unbound: true})
 	strict := newRig(t, dialects[0].url(t), service, func(c *Config) { c.Callbacks.Profile.Binding = merchant.BindingRequired })
-	const honest = 40
-	var bodies [][]byte
-	for n := range honest {
-		bodies = append(bodies, strict.body(countersigntest.Deposit(n+1)))
-		strict.posted(merchant.DefaultNotifyPath, bodies[n])
-	}
-	var joins [][]byte
-	for n := range 1080 {
-		joins = append(joins, strict.splice(bodies[n%honest], bodies[(n+1+n/honest)%honest], 2))
-		strict.posted(merchant.DefaultNotifyPath, joins[n])
-	}
-	strict.posted(merchant.DefaultNotifyPath, strict.body(countersigntest.Withdrawal(1))) // refused for another reason
-	n, kept := 0, 0
-	for x, err := range client.All(t.Context(), strict.client.Refused, client.RefusedFilter{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n++; x.Type == countersign.TypeRequestWithdraw {
-			kept++
-		}
-	}
-	if lines := strings.Count(strict.log.String(), "\n"); n > book.MaxRefusedRows || kept != 1 || lines > 200 {
-		t.Errorf("%d are kept, %d of another reason, and the log has %d lines", n, kept, lines)
-	}
+	const honest = 8
+	var bodies, joins [][]byte
 	right := map[string]string{}
 	for n := range honest {
 		deposit := countersigntest.Deposit(n + 1)
 		right[deposit.TrackingID] = deposit.Amount.String()
+		bodies = append(bodies, strict.body(deposit))
+		strict.posted(merchant.DefaultNotifyPath, bodies[n])
+	}
+	for n := range 5 * honest {
+		joins = append(joins, strict.splice(bodies[n%honest], bodies[(n+1+n/honest)%honest], 2))
+		strict.posted(merchant.DefaultNotifyPath, joins[n])
 	}
 	lax := newRigOn(t, strict.db, service, nil)
 	if code := lax.posted(merchant.DefaultNotifyPath, joins[0]); code == countersign.CodeAccepted {
@@ -126,17 +108,15 @@ func TestJoinsOfRefused(t *testing.T) {
 	}
 	refused := lax.client.open(t, client.TaskRefused)
 	slices.Reverse(refused) // the first that came first
-	for ids := range slices.Chunk(refused, 200) {
-		for len(ids) > 0 {
-			got, err := lax.client.DecideMany(t.Context(), "approve", client.DecideTasks{IDs: ids})
-			if err != nil {
-				t.Fatal(err)
-			}
-			ids = nil
-			for _, x := range got.Tasks {
-				if strings.Contains(x.Why, "in time") { // it says so: repeat the call
-					ids = append(ids, x.ID)
-				}
+	for len(refused) > 0 {
+		got, err := lax.client.DecideMany(t.Context(), "approve", client.DecideTasks{IDs: refused})
+		if err != nil {
+			t.Fatal(err)
+		}
+		refused = nil
+		for _, x := range got.Tasks {
+			if strings.Contains(x.Why, "in time") { // it says so: repeat the call
+				refused = append(refused, x.ID)
 			}
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
+	"countersign/internal/book"
 	"countersign/internal/web"
 	"countersign/merchant"
 )
@@ -147,10 +148,20 @@ func TestAllRefused(t *testing.T) {
 	})
 }
 
-// TestAlarmsInAFlood: whoever sends requests that raise one alarm keeps no other from being raised, and takes no more
-// memory while the database is away.
-func TestAlarmsInAFlood(t *testing.T) {
+// TestFloods: whoever sends requests that raise one alarm keeps no other from being raised, and takes no more memory
+// while the database is away. What is refused for one reason fills neither the table, the log nor the room of another.
+func TestFloods(t *testing.T) {
 	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), nil)
+	kept := 0
+	for range 2 * book.MaxRefusedRows {
+		if r.refusals.takes(book.Refused{RefusedCallback: client.RefusedCallback{Reason: "spliced", Body: "x"}}, "") {
+			kept++
+		}
+	}
+	if lines := strings.Count(r.log.String(), "\n"); kept != book.MaxRefusedRows || lines != 1 ||
+		!r.refusals.takes(book.Refused{RefusedCallback: client.RefusedCallback{Reason: "malformed"}}, "") {
+		t.Errorf("%d would be kept, and the log has %d lines", kept, lines)
+	}
 	away, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 3 {
