@@ -2,6 +2,7 @@ package book
 
 import (
 	"context"
+	"flag"
 	"os"
 	"testing"
 
@@ -10,7 +11,17 @@ import (
 	"countersign/internal/lab/endtest"
 )
 
-func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	set := false
+	flag.Visit(func(f *flag.Flag) { set = set || f.Name == "rapid.checks" })
+	if !set && !dbtest.IsWhole() { // a hundred histories on two databases take too long
+		if err := flag.Set("rapid.checks", "25"); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(dbtest.Run(m))
+}
 
 var ctx = context.Background()
 

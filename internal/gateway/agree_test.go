@@ -49,14 +49,14 @@ func (r *rig) wantToldOf(after time.Duration, ids ...string) {
 }
 
 // An order of which the policy wants two approvals is confirmed when two persons have given them,
-// and not before. TestTasksAgreeWithTheRule has who counts.
+// and not before; one whose approval has lost its token waits again. TestAgree of package api has who counts.
 func TestOrderOfTwoPersons(t *testing.T) {
 	rules := &wordPolicy{effect: policy.Ask, approvals: 2}
 	eachRig(t, rules.use, func(t *testing.T, r *rig) {
 		ctx := t.Context()
 		url := r.client.url
 		ann, _ := r.named(url, "ann", client.RoleApprover)
-		bob, _ := r.named(url, "bob", client.RoleApprover)
+		bob, bobToken := r.named(url, "bob", client.RoleApprover)
 		id := func(n int) string { return countersigntest.Withdrawal(n).CallBackID }
 		asked := func(n int, want countersign.ErrCode) {
 			t.Helper()
@@ -132,6 +132,24 @@ func TestOrderOfTwoPersons(t *testing.T) {
 		}
 		approves(bob, 4, client.OrderHeld, 1)
 		asked(4, countersign.CodeAwaitingApproval)
+
+		r.order(2)
+		asked(2, countersign.CodeAwaitingApproval)
+		approves(bob, 2, client.OrderHeld, 1)
+		approves(ann, 2, client.OrderApproved, 0)
+		if slices.Contains(ann.open(t, client.TaskOrder), "order."+id(2)) {
+			t.Error("an approved order is an open task")
+		}
+		r.wantToldOf(0)
+		r.clock.advance(time.Second)
+		if err := api.NewTokens(r.db).Revoke(ctx, bobToken.ID, db.MillisOf(r.clock.now()), nil); err != nil {
+			t.Fatal(err)
+		}
+		r.wantToldOf(0, id(2), id(4))
+		if task := r.orderTask(2); task.Missing != 1 || task.State != client.TaskOpen || !slices.Contains(ann.open(t, client.TaskOrder), task.ID) {
+			t.Errorf("%+v", task)
+		}
+		asked(2, countersign.CodeAwaitingApproval)
 	})
 }
 

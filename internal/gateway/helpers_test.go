@@ -3,7 +3,6 @@ package gateway
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"log/slog"
 	"net/http/httptest"
 	"os"
@@ -26,21 +25,7 @@ import (
 	"countersign/internal/lab/endtest"
 )
 
-func TestMain(m *testing.M) {
-	flag.Parse()
-	set := false
-	flag.Visit(func(f *flag.Flag) { set = set || f.Name == "rapid.checks" })
-	if !set { // a hundred sequences on two databases take too long
-		checks := "6"
-		if dbtest.IsWhole() {
-			checks = "15"
-		}
-		if err := flag.Set("rapid.checks", checks); err != nil {
-			panic(err)
-		}
-	}
-	os.Exit(dbtest.Run(m))
-}
+func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
 
 // dialects gives a fresh database of each kind.
 var dialects = []struct {

@@ -12,6 +12,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
+	"countersign/internal/api"
 	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/policy"
@@ -216,26 +217,58 @@ func testOrders(t *testing.T, r *rig, rules *wordPolicy) {
 	r.wantCauses("never ordered", "another tenantUserId", "other_content")
 }
 
-// TestOrderEdges lets the order change between the look at it and the decision.
+// TestOrderChangesMeanwhile lets the order, or whoever approved it, change between the look at it and the decision.
 func TestOrderChangesMeanwhile(t *testing.T) {
-	rules := &wordPolicy{}
-	eachRig(t, rules.use, func(t *testing.T, r *rig) {
-		*rules = wordPolicy{effect: policy.Allow}
-		r.order(1)
-		first := true
+	rules := &wordPolicy{effect: policy.Allow}
+	once := func(do func(context.Context)) {
 		rules.look = func(ctx context.Context, _ policy.Request) {
-			if first {
-				first = false
-				if _, err := r.client.CancelOrder(ctx, countersigntest.Withdrawal(1).CallBackID, "meanwhile"); err != nil {
-					t.Error(err)
-				}
-			}
+			rules.look = nil
+			do(ctx)
 		}
+	}
+	eachRig(t, rules.use, func(t *testing.T, r *rig) {
+		r.order(1)
+		once(func(ctx context.Context) {
+			if _, err := r.client.CancelOrder(ctx, countersigntest.Withdrawal(1).CallBackID, "meanwhile"); err != nil {
+				t.Error(err)
+			}
+		})
 		if got := r.deliver(countersigntest.Withdrawal(1)); got != countersign.CodeOrderCancelled {
 			t.Fatalf("errCode %d", got)
 		}
 		r.state(1, client.OrderCancelled)
 	})
+	// With PostgreSQL a token can be revoked while the transaction that confirms has begun.
+	var inside func()
+	r := newRig(t, dialects[1].url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) {
+		rules.use(c)
+		now := c.Now
+		c.Now = func() time.Time {
+			if do := inside; do != nil {
+				inside = nil
+				do()
+			}
+			return now()
+		}
+	})
+	rules.effect = policy.Ask
+	ann, token := r.named(r.client.url, "ann", client.RoleApprover)
+	o := newOrder(1)
+	r.order(1)
+	if _, err := ann.ApproveOrder(t.Context(), o.CallBackID, ""); err != nil {
+		t.Fatal(err)
+	}
+	once(func(ctx context.Context) {
+		inside = func() {
+			if err := api.NewTokens(r.db).Revoke(ctx, token.ID, db.MillisOf(r.clock.now()), nil); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if got := r.deliver(countersigntest.Withdrawal(1)); got != countersign.CodeAwaitingApproval {
+		t.Fatalf("errCode %d", got)
+	}
+	r.state(1, client.OrderHeld)
 }
 
 // TestJudge: an order is confirmed only where the policy allows it or it was confirmed before, and nothing is decided
