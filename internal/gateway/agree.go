@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 
-	"countersign/client"
 	"countersign/internal/api"
 	"countersign/internal/book"
 	"countersign/internal/db"
@@ -41,27 +40,29 @@ func notAsked(o book.Order, r policy.Ruling, now db.Millis) string {
 	return "it needs no approval: the policy says " + r.Effect.String() + " about it now, when the service asks"
 }
 
-// approve adds the approval of the call's token. The order is approved once it has as many as the policy wants now.
-func (a *server) approve(ctx context.Context, c *api.Call, o book.Order, reason string) (book.Order, error) {
-	ruling, err := a.decide(ctx, o, c.Now, nil)
+// approve adds the approval of the call's token to an order. It is approved once it has as many as the policy wants now.
+func (g *Gateway) approve(c *api.Call, about, reason string) error {
+	ctx := c.R.Context()
+	o, err := g.book.Order(ctx, about)
 	if err != nil {
-		return o, err
+		return err
+	}
+	ruling, err := g.policyOn(ctx, o, c.Now, nil)
+	if err != nil {
+		return err
 	}
 	if why := notAsked(o, ruling, c.Now); why != "" {
-		return o, &db.ConflictError{Reason: why}
+		return &db.ConflictError{Reason: why}
 	}
 	v := c.Vote(reason)
-	return a.book.ApproveOrder(ctx, o.CallBackID, v, func(ctx context.Context, q db.Querier, votes []db.Vote) (keep,
-		enough bool, err error) {
+	_, err = g.book.ApproveOrder(ctx, o.CallBackID, v, func(ctx context.Context, q db.Querier,
+		votes []db.Vote) (keep, enough bool, err error) {
 		people, err := api.ReadPeople(ctx, q)
 		if err != nil {
 			return false, false, err
 		}
-		asked := askedOf(a.c.Policy, o, ruling, c.Now)
-		if agreed := people.Agree(asked, votes); o.State == client.OrderApproved && agreed.Enough() {
-			return false, true, nil // a repetition changes nothing, whoever makes it
-		}
-		keep, agreed, err := people.Vote(asked, votes, v)
+		keep, agreed, err := people.Vote(askedOf(g.c.Policy, o, ruling, c.Now), votes, v)
 		return keep, agreed.Enough(), err
 	})
+	return err
 }

@@ -31,7 +31,7 @@ func (r *rig) named(url, name string, role client.Role) (user, api.Token) {
 // orders with ids, and for nothing else.
 func (r *rig) wantToldOf(after time.Duration, ids ...string) {
 	r.t.Helper()
-	if err := r.api.changes.TellOfWaiting(r.t.Context(), db.MillisOf(r.clock.now().Add(after))); err != nil {
+	if err := r.changes.TellOfWaiting(r.t.Context(), db.MillisOf(r.clock.now().Add(after))); err != nil {
 		r.t.Fatal(err)
 	}
 	list, err := r.db.StandingAlarms(r.t.Context(), client.AlarmApprovalWaits)

@@ -9,11 +9,11 @@ import (
 	"countersign/internal/api"
 )
 
-func (a *server) addOrder(c *api.Call, _ api.None, in client.NewOrder) (client.AddedOrder, error) {
-	if err := a.checkOrder(in); err != nil {
+func (g *Gateway) addOrder(c *api.Call, _ api.None, in client.NewOrder) (client.AddedOrder, error) {
+	if err := g.checkOrder(in); err != nil {
 		return client.AddedOrder{}, err
 	}
-	o, duplicate, err := a.book.AddOrder(c.R.Context(), in, c.Token.ID, c.Now)
+	o, duplicate, err := g.book.AddOrder(c.R.Context(), in, c.Token.ID, c.Now)
 	if duplicate {
 		c.Status = http.StatusOK
 	}
@@ -31,12 +31,12 @@ const (
 )
 
 // checkOrder returns faults of n that a schema cannot find.
-func (a *server) checkOrder(n client.NewOrder) error {
+func (g *Gateway) checkOrder(n client.NewOrder) error {
 	if err := n.Details().Validate(); err != nil {
 		return err
 	}
 	var faults api.Faults
-	if most := a.c.Policy.Decimals(n.Symbol); n.Amount.Decimals() > most {
+	if most := g.c.Policy.Decimals(n.Symbol); n.Amount.Decimals() > most {
 		faults.Add("body.amount", fmt.Sprintf("has more than %d decimals; [decimals] of the policy file says how many %s has",
 			most, n.Symbol))
 	}
@@ -59,21 +59,21 @@ func (a *server) checkOrder(n client.NewOrder) error {
 	return faults.Err()
 }
 
-func (a *server) orders(ctx context.Context, f client.OrderFilter, limit int, before int64) (orders []client.Order,
+func (g *Gateway) orders(ctx context.Context, f client.OrderFilter, limit int, before int64) (orders []client.Order,
 	next int64, err error) {
-	list, next, err := a.lists.Orders(ctx, f, limit, before)
+	list, next, err := g.lists.Orders(ctx, f, limit, before)
 	for _, o := range list {
 		orders = append(orders, o.Order)
 	}
 	return orders, next, err
 }
 
-func (a *server) order(c *api.Call, _ api.None, _ api.None) (client.Order, error) {
-	o, err := a.lists.Order(c.R.Context(), c.R.PathValue("callBackId"))
+func (g *Gateway) order(c *api.Call, _ api.None, _ api.None) (client.Order, error) {
+	o, err := g.lists.Order(c.R.Context(), c.R.PathValue("callBackId"))
 	return o.Order, err
 }
 
-func (a *server) cancelOrder(c *api.Call, _ api.None, in client.Decide) (client.Order, error) {
-	o, err := a.book.CancelOrder(c.R.Context(), c.R.PathValue("callBackId"), c.Token.ID, in.Reason, c.Now)
+func (g *Gateway) cancelOrder(c *api.Call, _ api.None, in client.Decide) (client.Order, error) {
+	o, err := g.book.CancelOrder(c.R.Context(), c.R.PathValue("callBackId"), c.Token.ID, in.Reason, c.Now)
 	return o.Order, err
 }

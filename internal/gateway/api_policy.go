@@ -12,8 +12,8 @@ import (
 	"countersign/internal/policy"
 )
 
-func (a *server) policy(*api.Call, api.None, api.None) (client.PolicyInForce, error) {
-	p := a.c.Policy
+func (g *Gateway) policy(*api.Call, api.None, api.None) (client.PolicyInForce, error) {
+	p := g.c.Policy
 	table := p.Table()
 	if table == nil {
 		table = []client.PolicyRow{}
@@ -22,21 +22,21 @@ func (a *server) policy(*api.Call, api.None, api.None) (client.PolicyInForce, er
 		MayAsk: p.MayAsk()}, nil
 }
 
-func (a *server) tryPolicy(c *api.Call, _ api.None, in client.TryOrder) (client.Ruling, error) {
+func (g *Gateway) tryPolicy(c *api.Call, _ api.None, in client.TryOrder) (client.Ruling, error) {
 	n := client.NewOrder{CallBackID: "try", TenantUserID: in.TenantUserID, Address: in.Address, ChainName: in.ChainName,
 		Symbol: in.Symbol, Amount: in.Amount, ExpiresAt: in.ExpiresAt, Labels: in.Labels}
-	if err := a.checkOrder(n); err != nil {
+	if err := g.checkOrder(n); err != nil {
 		return client.Ruling{}, err
 	}
 	now := c.Now
 	if in.At != 0 {
 		now = db.Millis(in.At)
 	}
-	return a.ruling(c.R.Context(), book.Ordered(n, "", now), now)
+	return g.ruling(c.R.Context(), book.Ordered(n, "", now), now)
 }
 
-func (a *server) orderRuling(c *api.Call, _ api.None, _ api.None) (client.OrderRuling, error) {
-	asked, err := a.lists.AskedFor(c.R.Context(), c.R.PathValue("callBackId"), 0)
+func (g *Gateway) orderRuling(c *api.Call, _ api.None, _ api.None) (client.OrderRuling, error) {
+	asked, err := g.lists.AskedFor(c.R.Context(), c.R.PathValue("callBackId"), 0)
 	if err == nil && !asked.Known {
 		err = db.ErrNotFound
 	}
@@ -47,14 +47,14 @@ func (a *server) orderRuling(c *api.Call, _ api.None, _ api.None) (client.OrderR
 	if asked.Since != 0 {
 		out.Asked = api.TimeOf(asked.Since)
 	}
-	out.Ruling, err = a.ruling(c.R.Context(), asked.Order, c.Now)
+	out.Ruling, err = g.ruling(c.R.Context(), asked.Order, c.Now)
 	return out, err
 }
 
 // ruling asks the policy about an order as the service's question would, and changes nothing.
-func (a *server) ruling(ctx context.Context, o book.Order, now db.Millis) (client.Ruling, error) {
+func (g *Gateway) ruling(ctx context.Context, o book.Order, now db.Millis) (client.Ruling, error) {
 	out := client.Ruling{Steps: []client.PolicyStep{}, At: api.TimeOf(now)}
-	ruling, err := a.decide(ctx, o, now, func(s policy.Step) {
+	ruling, err := g.policyOn(ctx, o, now, func(s policy.Step) {
 		out.Steps = append(out.Steps, client.PolicyStep{Kind: s.Kind, Name: s.Name, Came: s.Came, Max: s.Max,
 			Spent: shownSum(s.Spent)})
 	})
@@ -64,9 +64,9 @@ func (a *server) ruling(ctx context.Context, o book.Order, now db.Millis) (clien
 }
 
 // decide is ruling, but returns the policy's own answer.
-func (a *server) decide(ctx context.Context, o book.Order, now db.Millis,
+func (g *Gateway) policyOn(ctx context.Context, o book.Order, now db.Millis,
 	trace func(policy.Step)) (policy.Ruling, error) {
-	return a.c.decides(ctx, policy.Request{Order: o.Order, Now: now.Time(), Trace: trace, Spent: spentOf(a.lists)})
+	return g.c.decides(ctx, policy.Request{Order: o.Order, Now: now.Time(), Trace: trace, Spent: spentOf(g.lists)})
 }
 
 // shownSum returns a sum as an amount, or no amount if it has too many digits for one.

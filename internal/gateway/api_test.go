@@ -275,7 +275,7 @@ func TestLists(t *testing.T) {
 // end is the gateway as the suite of both ends sees it. Its paths name what is not there.
 func (r *rig) end() endtest.End {
 	tokens := api.NewTokens(r.db)
-	return endtest.End{API: r.api.base, Pass: func() { r.clock.advance(2 * time.Second) },
+	return endtest.End{API: r.base, Pass: func() { r.clock.advance(2 * time.Second) },
 		Ask: func(secret, method, path, contentType, body string) endtest.Answer {
 			status, text, header := newUser(r.t, r.client.url, client.Secret(secret)).send(r.t, method, path, contentType, body)
 			return endtest.Answer{Status: status, Header: header, Body: text}

@@ -183,18 +183,18 @@ func (s *sender) post(ctx context.Context, f book.Forward) (web.PostResult, int,
 // mostFailed is how many failed entries the state of the forwarding shows.
 const mostFailed = 100
 
-func (a *server) forwarding(c *api.Call, _ api.None, _ api.None) (client.Forwarding, error) {
-	out, err := a.lists.Forwarding(c.R.Context())
+func (g *Gateway) forwarding(c *api.Call, _ api.None, _ api.None) (client.Forwarding, error) {
+	out, err := g.lists.Forwarding(c.R.Context())
 	if err != nil {
 		return out, err
 	}
-	failed, err := a.lists.FailedForwards(c.R.Context(), mostFailed)
-	out.On, out.Failed = a.c.Forward.URL != "", api.OrEmpty(failed)
+	failed, err := g.lists.FailedForwards(c.R.Context(), mostFailed)
+	out.On, out.Failed = g.c.Forward.URL != "", api.OrEmpty(failed)
 	return out, err
 }
 
-func (a *server) retryForwards(c *api.Call, _ api.None, _ api.None) (client.RetriedForwards, error) {
-	n, err := a.book.RetryForwards(c.R.Context(), c.Now)
+func (g *Gateway) retryForwards(c *api.Call, _ api.None, _ api.None) (client.RetriedForwards, error) {
+	n, err := g.book.RetryForwards(c.R.Context(), c.Now)
 	return client.RetriedForwards{Retried: n}, err
 }
 

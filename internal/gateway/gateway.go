@@ -10,8 +10,11 @@
 package gateway
 
 import (
+	"context"
 	"net/http"
+	"time"
 
+	"countersign/internal/api"
 	"countersign/internal/book"
 	"countersign/merchant"
 )
@@ -21,20 +24,42 @@ type Gateway struct {
 	c        Config
 	book     *book.Book
 	handler  *merchant.Handler
-	api      *server
 	refusals *refusals
 	sender   *sender // nil where nothing is forwarded
+
+	// The private JSON API.
+	lists   *book.Book // with connections of its own, for the calls that read lists
+	changes *api.Changes
+	base    *api.API
+	mux     *http.ServeMux
 }
 
-// API returns the handler of the private listener, for the merchant's own systems.
-func (g *Gateway) API() http.Handler { return g.api }
+// maxBody bounds the body of a request to the API, in bytes.
+const maxBody = 64 << 10
+
+// callTimeout bounds a call of the API, not counting the wait that it asks for. A database that does not answer then
+// causes an error.
+const callTimeout = 15 * time.Second
+
+// API returns the handler of the private listener, for the merchant's own systems. It answers within a bounded time.
+func (g *Gateway) API() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		limit := callTimeout
+		if wait, err := time.ParseDuration(r.URL.Query().Get("wait")); err == nil && wait > 0 {
+			limit += min(wait, time.Hour) // more than a minute is refused later on
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), limit)
+		defer cancel()
+		g.mux.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
 
 // Leave makes /readyz answer 503. Everything else goes on.
-func (g *Gateway) Leave() { g.api.base.Leave() }
+func (g *Gateway) Leave() { g.base.Leave() }
 
 // Stop makes waiting API requests and open exchanges answer at once, and /readyz answer 503. It must be called before
 // http.Server.Shutdown, which would otherwise wait for those requests.
 func (g *Gateway) Stop() {
 	g.handler.Stop()
-	g.api.stop()
+	g.base.Stop()
 }

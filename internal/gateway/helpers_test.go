@@ -148,7 +148,7 @@ func newRigOn(t testing.TB, d *db.DB, service *countersigntest.Service, change f
 		t.Fatal(err)
 	}
 	r.to = countersigntest.ToHandler(r.Callbacks())
-	server := httptest.NewServer(endtest.Fits(t, r.api.base, r.API(), nil))
+	server := httptest.NewServer(endtest.Fits(t, r.base, r.API(), nil))
 	t.Cleanup(server.Close)
 	r.client, r.app = r.withRole(server.URL, client.RoleAdmin), r.withRole(server.URL, client.RoleApp)
 	return r

@@ -72,20 +72,20 @@ func (g *Gateway) learn(w http.ResponseWriter, r *http.Request) {
 }
 
 // learned sums up the callbacks that came while the gateway learned.
-func (a *server) learned(c *api.Call, _ api.None, _ api.None) (client.Learned, error) {
+func (g *Gateway) learned(c *api.Call, _ api.None, _ api.None) (client.Learned, error) {
 	var list []Finding
 	for before, more := int64(0), true; more; more = before > 0 {
-		page, next, err := a.lists.RefusedList(c.R.Context(), client.RefusedFilter{State: client.RefusedOpen,
+		page, next, err := g.lists.RefusedList(c.R.Context(), client.RefusedFilter{State: client.RefusedOpen,
 			Reason: client.RefusalLearning}, 100, before)
 		if err != nil {
 			return client.Learned{}, err
 		}
 		for _, r := range page {
-			whole, err := a.lists.Refused(c.R.Context(), r.ID)
+			whole, err := g.lists.Refused(c.R.Context(), r.ID)
 			if err != nil {
 				return client.Learned{}, err
 			}
-			list = append(list, a.c.reader().Seen([]byte(whole.Body), whole.Facts))
+			list = append(list, g.c.reader().Seen([]byte(whole.Body), whole.Facts))
 		}
 		before = next
 	}

@@ -85,25 +85,25 @@ func clean(text string) string {
 	}, text)
 }
 
-func (a *server) refusedCallback(c *api.Call, _ api.None, _ api.None) (client.RefusedCallback, error) {
+func (g *Gateway) refusedCallback(c *api.Call, _ api.None, _ api.None) (client.RefusedCallback, error) {
 	id, err := seqOf(c.R.PathValue("id"))
 	if err != nil {
 		return client.RefusedCallback{}, err
 	}
 	if !slices.Contains(api.Approvers, c.Token.Role) {
-		return a.lists.RefusedRow(c.R.Context(), id)
+		return g.lists.RefusedRow(c.R.Context(), id)
 	}
-	r, err := a.lists.Refused(c.R.Context(), id)
-	r.Explanation = a.explain([]byte(r.Body))
+	r, err := g.lists.Refused(c.R.Context(), id)
+	r.Explanation = g.explain([]byte(r.Body))
 	return r.RefusedCallback, err
 }
 
 // explain describes a body, with the key that opens it.
-func (a *server) explain(body []byte) string {
-	reader := a.c.reader()
+func (g *Gateway) explain(body []byte) string {
+	reader := g.c.reader()
 	found := reader.Read(body)
-	if found.Err != nil && a.c.Callbacks.NextKey != nil {
-		reader.Key = a.c.Callbacks.NextKey
+	if found.Err != nil && g.c.Callbacks.NextKey != nil {
+		reader.Key = g.c.Callbacks.NextKey
 		if other := reader.Read(body); other.Err == nil {
 			found = other
 		}
@@ -112,29 +112,29 @@ func (a *server) explain(body []byte) string {
 }
 
 // takeRefused takes a refused callback as if it came now. If the process dies after that, the next call finds it taken.
-func (a *server) takeRefused(c *api.Call, seq int64, reason string) error {
-	r, err := a.lists.Refused(c.R.Context(), seq)
+func (g *Gateway) takeRefused(c *api.Call, seq int64, reason string) error {
+	r, err := g.lists.Refused(c.R.Context(), seq)
 	switch {
 	case err != nil || r.State == client.RefusedTaken:
 		return err
 	case r.Type == countersign.TypeRequestWithdraw:
 		return errQuestion
 	}
-	again := a.retry(c.R.Context(), []byte(r.Body), r.Signed)
-	a.c.Log.Info("a refused callback was tried again", "refused", r.ID, "id", r.CallbackID, "reason", string(again.Reason),
+	again := g.handler.Retry(c.R.Context(), []byte(r.Body), r.Signed)
+	g.c.Log.Info("a refused callback was tried again", "refused", r.ID, "id", r.CallbackID, "reason", string(again.Reason),
 		"seq", again.Seq)
 	switch {
 	case again.Code == countersign.CodeAccepted && again.Reason.Answered():
-		return a.book.DecideRefused(c.R.Context(), r.ID, client.RefusedTaken, c.Token.ID, reason, c.Now)
+		return g.book.DecideRefused(c.R.Context(), r.ID, client.RefusedTaken, c.Token.ID, reason, c.Now)
 	case again.Callback != nil && again.Callback.CallbackType() == countersign.TypeRequestWithdraw:
 		return errQuestion
 	case again.Reason.Refusal() && again.Reason != merchant.ReasonOverload:
-		return a.conflict(c, "it is refused again", again)
+		return g.conflict(c, "it is refused again", again)
 	case again.Reason == merchant.ReasonHold, again.Reason == merchant.ReasonBusy:
-		return a.conflict(c, "it cannot be taken yet; try it again later", again)
+		return g.conflict(c, "it cannot be taken yet; try it again later", again)
 	}
 	if again.Cause != nil {
-		a.c.Log.Error("trying a refused callback again failed", "refused", r.ID, "reason", string(again.Reason), "error",
+		g.c.Log.Error("trying a refused callback again failed", "refused", r.ID, "reason", string(again.Reason), "error",
 			again.Cause)
 	}
 	return api.NewProblem(http.StatusServiceUnavailable, "it was not decided: "+string(again.Reason)+
@@ -144,12 +144,12 @@ func (a *server) takeRefused(c *api.Call, seq int64, reason string) error {
 var errQuestion = &db.ConflictError{Reason: "it asks about a withdrawal, and nobody would get the answer: nothing is confirmed; the service asks again"}
 
 // conflict returns why a callback was not taken.
-func (a *server) conflict(c *api.Call, what string, r merchant.Retried) error {
+func (g *Gateway) conflict(c *api.Call, what string, r merchant.Retried) error {
 	parts := []string{what + ": " + string(r.Reason)}
 	if means := client.RefusalReason(r.Reason).Means(); means != "" {
 		parts = append(parts, means)
 	}
-	for _, f := range factsOf(c.R.Context(), a.lists, r.Reason, r.Callback, r.Facts) {
+	for _, f := range factsOf(c.R.Context(), g.lists, r.Reason, r.Callback, r.Facts) {
 		parts = append(parts, f.Text())
 	}
 	if !r.Reason.Refusal() && r.Cause != nil {
@@ -158,13 +158,13 @@ func (a *server) conflict(c *api.Call, what string, r merchant.Retried) error {
 	return &db.ConflictError{Reason: strings.Join(parts, "; ")}
 }
 
-func (a *server) dismissRefused(c *api.Call, seq int64, reason string) error {
-	r, err := a.lists.RefusedRow(c.R.Context(), seq)
+func (g *Gateway) dismissRefused(c *api.Call, seq int64, reason string) error {
+	r, err := g.lists.RefusedRow(c.R.Context(), seq)
 	if err != nil {
 		return err
 	}
 	if r.State == client.RefusedTaken {
 		return &db.ConflictError{Reason: "it was taken"}
 	}
-	return a.book.DecideRefused(c.R.Context(), seq, client.RefusedDismissed, c.Token.ID, reason, c.Now)
+	return g.book.DecideRefused(c.R.Context(), seq, client.RefusedDismissed, c.Token.ID, reason, c.Now)
 }

@@ -1,35 +1,33 @@
 package gateway
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 
 	"countersign/client"
 	"countersign/internal/api"
 	"countersign/internal/book"
-	"countersign/merchant"
 )
 
-func newAPI(b *book.Book, c Config, retry func(context.Context, []byte, bool) merchant.Retried) (*server, error) {
-	a := &server{c: c, book: b, lists: book.New(b.DB.ForLists(), book.Config{}), retry: retry}
-	var err error
-	if a.changes, err = api.NewChanges(api.ChangesConfig{DB: b.DB, Approvals: c.ChangeApprovals, OIDC: c.OIDC,
-		Roles: client.Role("").AtGateway(), Now: c.Now, Log: c.Log}); err != nil {
-		return nil, err
+// makeAPI makes the private API.
+func (g *Gateway) makeAPI() (err error) {
+	g.lists = book.New(g.c.DB.ForLists(), book.Config{})
+	if g.changes, err = api.NewChanges(api.ChangesConfig{DB: g.c.DB, Approvals: g.c.ChangeApprovals, OIDC: g.c.OIDC,
+		Roles: client.Role("").AtGateway(), Now: g.c.Now, Log: g.c.Log}); err != nil {
+		return err
 	}
-	a.changes.Tasks = a.tasks()
-	a.base, err = api.New(api.Config{
-		Process: c.Process, Self: "the gateway", Title: title, Description: description, TokenDescription: tokenUse,
+	g.changes.Tasks = g.tasks()
+	g.base, err = api.New(api.Config{
+		Process: g.c.Process, Self: "the gateway", Title: title, Description: description, TokenDescription: tokenUse,
 		Tags:   tags,
-		Tokens: a.changes.Tokens(), MaxBody: maxBody,
+		Tokens: g.changes.Tokens(), MaxBody: maxBody,
 		Words: api.GatewayWords(),
-	}, a.table())
+	}, g.table())
 	if err != nil {
-		return nil, fmt.Errorf("gateway: %w", err)
+		return fmt.Errorf("gateway: %w", err)
 	}
-	a.mux = a.base.Mux()
-	return a, nil
+	g.mux = g.base.Mux()
+	return nil
 }
 
 const (
@@ -61,78 +59,78 @@ const (
 )
 
 // routes returns the routes that only the gateway has.
-func (a *server) routes() []route {
-	addOrder := api.Handle(a.addOrder)
+func (g *Gateway) routes() []route {
+	addOrder := api.Handle(g.addOrder)
 	addOrder.AlsoStatus = http.StatusOK
 	return []route{
 		{post, "/v1/orders", "addOrder", api.Apps, api.Whole, 201, addOrder,
 			"Order a withdrawal; repeating an order answers 200", []int{409}},
-		{get, "/v1/orders", "orders", api.MoneyReaders, api.Whole, 200, api.Rows(a.orders),
+		{get, "/v1/orders", "orders", api.MoneyReaders, api.Whole, 200, api.Rows(g.orders),
 			"List orders, the newest first", nil},
-		{get, "/v1/orders/{callBackId}", "order", api.MoneyReaders, api.Whole, 200, api.Handle(a.order),
+		{get, "/v1/orders/{callBackId}", "order", api.MoneyReaders, api.Whole, 200, api.Handle(g.order),
 			"Show one order", nil},
-		{get, "/v1/orders/{callBackId}/ruling", "orderRuling", api.Readers, api.Whole, 200, api.Handle(a.orderRuling),
+		{get, "/v1/orders/{callBackId}/ruling", "orderRuling", api.Readers, api.Whole, 200, api.Handle(g.orderRuling),
 			"Say what the policy decides on an order now, and since when the service has asked", nil},
-		{post, "/v1/orders/{callBackId}/cancel", "cancelOrder", api.Apps, api.Whole, 200, api.Handle(a.cancelOrder),
+		{post, "/v1/orders/{callBackId}/cancel", "cancelOrder", api.Apps, api.Whole, 200, api.Handle(g.cancelOrder),
 			"Cancel an order that is not confirmed yet", []int{409}},
 
-		{get, "/v1/deposits", "deposits", api.MoneyReaders, api.Whole, 200, api.Handle(a.deposits),
+		{get, "/v1/deposits", "deposits", api.MoneyReaders, api.Whole, 200, api.Handle(g.deposits),
 			"Read the feed of deposits as they were taken, in order and without gaps; after a restore numbers go on much higher",
 			[]int{409, 410}},
-		{get, "/v1/deposits/search", "searchDeposits", api.MoneyReaders, api.Whole, 200, api.Rows(a.lists.SearchDeposits),
+		{get, "/v1/deposits/search", "searchDeposits", api.MoneyReaders, api.Whole, 200, api.Rows(g.lists.SearchDeposits),
 			"List deposits as they are now, the newest first", nil},
-		{get, "/v1/deposits/{seq}", "deposit", api.MoneyReaders, api.Whole, 200, api.Find(a.lists.Deposit),
+		{get, "/v1/deposits/{seq}", "deposit", api.MoneyReaders, api.Whole, 200, api.Find(g.lists.Deposit),
 			"Show one deposit as it is now", []int{410}},
 
-		{get, "/v1/addresses", "addresses", api.MoneyReaders, api.Whole, 200, api.Rows(a.lists.Addresses),
+		{get, "/v1/addresses", "addresses", api.MoneyReaders, api.Whole, 200, api.Rows(g.lists.Addresses),
 			"List what the service reported of users' deposit addresses, the newest first", nil},
-		{get, "/v1/addresses/{seq}", "address", api.MoneyReaders, api.Whole, 200, api.Find(a.lists.Address),
+		{get, "/v1/addresses/{seq}", "address", api.MoneyReaders, api.Whole, 200, api.Find(g.lists.Address),
 			"Show one address", nil},
 
-		{get, "/v1/events", "events", api.MoneyReaders, api.Whole, 200, api.Handle(a.events),
+		{get, "/v1/events", "events", api.MoneyReaders, api.Whole, 200, api.Handle(g.events),
 			"Read the feed of what happened to orders, addresses and held deposits, in order and without gaps; after a restore numbers go on much higher", []int{409}},
-		{get, "/v1/cursors/{name}", "cursor", api.MoneyReaders, api.Whole, 200, api.Handle(a.cursor),
+		{get, "/v1/cursors/{name}", "cursor", api.MoneyReaders, api.Whole, 200, api.Handle(g.cursor),
 			"Show how far a reader has acknowledged the feeds", nil},
-		{put, "/v1/cursors/{name}", "moveCursor", api.Apps, api.Whole, 200, api.Handle(a.moveCursor),
+		{put, "/v1/cursors/{name}", "moveCursor", api.Apps, api.Whole, 200, api.Handle(g.moveCursor),
 			"Acknowledge the feeds; a cursor never goes back", []int{409}},
 
-		{get, "/v1/forwarding", "forwarding", api.Readers, api.Whole, 200, api.Handle(a.forwarding),
+		{get, "/v1/forwarding", "forwarding", api.Readers, api.Whole, 200, api.Handle(g.forwarding),
 			"Show how far the feeds were forwarded to the application, and which entries were sent in vain", nil},
-		{post, "/v1/forwarding/retry", "retryForwards", api.Operators, api.Whole, 200, api.Handle(a.retryForwards),
+		{post, "/v1/forwarding/retry", "retryForwards", api.Operators, api.Whole, 200, api.Handle(g.retryForwards),
 			"Send all entries again now that were sent in vain", nil},
 
-		{get, "/v1/policy", "policy", api.Readers, api.Whole, 200, api.Handle(a.policy),
+		{get, "/v1/policy", "policy", api.Readers, api.Whole, 200, api.Handle(g.policy),
 			"Show the policy that orders are decided by", nil},
-		{post, "/v1/policy/try", "tryPolicy", api.Readers, api.Whole, 200, api.Handle(a.tryPolicy),
+		{post, "/v1/policy/try", "tryPolicy", api.Readers, api.Whole, 200, api.Handle(g.tryPolicy),
 			"Say what the policy would decide on an order; nothing is kept", nil},
 
-		{get, "/v1/callbacks", "callbacks", api.Readers, api.Whole, 200, api.Rows(a.lists.Entries),
+		{get, "/v1/callbacks", "callbacks", api.Readers, api.Whole, 200, api.Rows(g.lists.Entries),
 			"List the inbox, the newest first", nil},
-		{get, "/v1/refused", "refused", api.Readers, api.Whole, 200, api.Rows(a.lists.RefusedList),
+		{get, "/v1/refused", "refused", api.Readers, api.Whole, 200, api.Rows(g.lists.RefusedList),
 			"List callbacks that were refused although they opened or came with the right API key, the newest first", nil},
-		{get, "/v1/refused/{id}", "refusedCallback", api.Readers, api.Whole, 200, api.Handle(a.refusedCallback),
+		{get, "/v1/refused/{id}", "refusedCallback", api.Readers, api.Whole, 200, api.Handle(g.refusedCallback),
 			"Show one refused callback; to who may retry it, with its body and an explanation", nil},
-		{get, "/v1/refused/learned", "learned", api.Readers, api.Whole, 200, api.Handle(a.learned),
+		{get, "/v1/refused/learned", "learned", api.Readers, api.Whole, 200, api.Handle(g.learned),
 			"Say what the open callbacks show together that came while the gateway learned, and which settings fit", nil},
 
-		{get, "/v1/stats", "stats", api.Readers, api.Whole, 200, api.Handle(a.stats), "Count what the gateway holds", nil},
+		{get, "/v1/stats", "stats", api.Readers, api.Whole, 200, api.Handle(g.stats), "Count what the gateway holds", nil},
 	}
 }
 
 // table returns all routes except /metrics, which is not JSON.
-func (a *server) table() (rows []api.Route) {
-	for _, r := range a.routes() {
+func (g *Gateway) table() (rows []api.Route) {
+	for _, r := range g.routes() {
 		rows = append(rows, api.Route(r))
 	}
 	return api.AtEnd(client.Role("").AtGateway(), append(rows, api.Common{
-		Process: a.c.Process, End: "the gateway", Ack: api.Approvers,
-		Rows: a.book.DB, Lists: a.lists.DB,
-		Changes: a.changes,
-		Search:  func(c *api.Call, text string) ([]client.Found, error) { return a.lists.Search(c.R.Context(), text) },
+		Process: g.c.Process, End: "the gateway", Ack: api.Approvers,
+		Rows: g.book.DB, Lists: g.lists.DB,
+		Changes: g.changes,
+		Search:  func(c *api.Call, text string) ([]client.Found, error) { return g.lists.Search(c.R.Context(), text) },
 	}.Routes()...))
 }
 
 // Operations returns the operations of the gateway's API. It starts nothing.
 func Operations() []api.Operation {
-	return api.Operations((&server{book: new(book.Book), lists: new(book.Book)}).table())
+	return api.Operations((&Gateway{book: new(book.Book), lists: new(book.Book)}).table())
 }

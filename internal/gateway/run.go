@@ -67,10 +67,7 @@ func New(c Config) (*Gateway, error) {
 			return nil, err
 		}
 	}
-	if g.api, err = newAPI(g.book, c, g.handler.Retry); err != nil {
-		return nil, err
-	}
-	return g, nil
+	return g, g.makeAPI()
 }
 
 // Callbacks returns the handler of the public listener, which takes the service's callbacks. It also answers /healthz
@@ -126,7 +123,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	if g.sender != nil {
 		all.Go(func() { g.sender.run(ctx) })
 	}
-	all.Go(func() { _ = g.api.changes.Run(ctx) }) // it ends without an error
+	all.Go(func() { _ = g.changes.Run(ctx) }) // it ends without an error
 	all.Wait()
 	// Questions whose requests have timed out are still being decided.
 	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)

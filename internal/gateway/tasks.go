@@ -17,18 +17,26 @@ import (
 )
 
 // tasks returns everything at the gateway that waits for persons.
-func (a *server) tasks() api.Tasks {
-	return api.Tasks{Lists: a.lists, Stopped: a.stopped, Kinds: []api.TaskKind{a.depositTasks(), a.orderTasks(),
-		a.addressTasks(), a.refusedTasks(), a.restoredTasks()}}
+func (g *Gateway) tasks() api.Tasks {
+	return api.Tasks{Lists: g.lists, Stopped: g.stopped, Kinds: []api.TaskKind{g.depositTasks(), g.orderTasks(),
+		g.addressTasks(), g.refusedTasks(), g.restoredTasks()}}
 }
 
 // stopped returns why held things cannot be decided at the moment.
-func (a *server) stopped(ctx context.Context) (string, error) {
-	open, err := db.EpochIsOpen(ctx, a.lists)
+func (g *Gateway) stopped(ctx context.Context) (string, error) {
+	open, err := db.EpochIsOpen(ctx, g.lists)
 	if err != nil || !open {
 		return "", err
 	}
 	return "the gateway was restored from a backup and is not reconciled: nothing is decided until it is (countersign reconcile --gateway)", nil
+}
+
+func seqOf(about string) (int64, error) {
+	n, err := strconv.ParseInt(about, 10, 64)
+	if err != nil || n <= 0 {
+		return 0, db.ErrNotFound
+	}
+	return n, nil
 }
 
 // bySeq adapts read, which takes a number, to a task's subject.
@@ -103,14 +111,14 @@ func decided(look *api.TaskLook, kind client.TaskKind, seq int64, state client.T
 	return api.ListedTask{Task: t, Place: text}
 }
 
-func (a *server) depositTasks() api.TaskKind {
+func (g *Gateway) depositTasks() api.TaskKind {
 	k := rows[client.DepositState, client.DepositSearch, client.DepositEntry]{
 		kind: client.TaskDeposit, means: depositStates,
 		states: []client.DepositState{client.DepositHeld, client.DepositCredited, client.DepositRejected},
 		filter: func(s client.DepositState) client.DepositSearch { return client.DepositSearch{State: s} },
-		list:   a.lists.SearchDeposits, read: a.lists.Deposit, task: a.depositTask,
-		approve:  decision(a.book.DecideDeposit, client.DepositCredited),
-		decline:  decision(a.book.DecideDeposit, client.DepositRejected),
+		list:   g.lists.SearchDeposits, read: g.lists.Deposit, task: g.depositTask,
+		approve:  decision(g.book.DecideDeposit, client.DepositCredited),
+		decline:  decision(g.book.DecideDeposit, client.DepositRejected),
 		approves: "The deposit is credited: it counts from now on, and the application is told so. This cannot be undone.",
 		declines: "The deposit is rejected: it does not count. This cannot be undone.",
 	}.tasks()
@@ -121,7 +129,7 @@ func (a *server) depositTasks() api.TaskKind {
 		if err != nil {
 			return err
 		}
-		return a.book.NoteDeposit(ctx, seq, n)
+		return g.book.NoteDeposit(ctx, seq, n)
 	}
 	return k
 }
@@ -138,7 +146,7 @@ const (
 	aloneDeposit = "it may be the same transfer as another deposit: crediting all copies would pay each; approve it by itself"
 )
 
-func (a *server) depositTask(look *api.TaskLook, d client.DepositEntry) (api.ListedTask, error) {
+func (g *Gateway) depositTask(look *api.TaskLook, d client.DepositEntry) (api.ListedTask, error) {
 	ctx := look.R.Context()
 	t := decided(look, client.TaskDeposit, d.Seq, depositStates[d.State], d.Taken, d.Decided, d.DecidedBy, d.Reason)
 	t.Title = d.Amount.String() + " " + d.Symbol + " for user " + d.TenantUserID
@@ -149,7 +157,7 @@ func (a *server) depositTask(look *api.TaskLook, d client.DepositEntry) (api.Lis
 	var first client.DepositEntry
 	var err error
 	if d.PossibleDuplicate {
-		if first, err = a.lists.FirstDeposit(ctx, d.Seq); err != nil && !notThere(err) {
+		if first, err = g.lists.FirstDeposit(ctx, d.Seq); err != nil && !notThere(err) {
 			return t, err
 		}
 	}
@@ -182,7 +190,7 @@ func (a *server) depositTask(look *api.TaskLook, d client.DepositEntry) (api.Lis
 	default:
 		t.Why = cmp.Or(twoTransfers(d, first), whySame)
 	}
-	doubted, err := a.lists.Doubted(ctx, d.TrackingID)
+	doubted, err := g.lists.Doubted(ctx, d.TrackingID)
 	if doubted {
 		t.Alone = aloneDeposit
 	}
@@ -212,37 +220,31 @@ var orderStates = map[client.OrderState]client.TaskState{client.OrderOpen: clien
 	client.OrderCancelled: client.TaskStale,
 	client.OrderExpired:   client.TaskExpired, client.OrderUnknown: client.TaskStale}
 
-func (a *server) orderTasks() api.TaskKind {
+func (g *Gateway) orderTasks() api.TaskKind {
 	k := api.TaskKind{
 		Kind: client.TaskOrder, Tells: "order", Stops: []string{api.Decline},
-		Approve: "The order is confirmed when the service asks, unless the policy or a limit forbids it.",
-		Decline: "The order is never confirmed, and the service is told so when it asks.",
-		Find:    api.FindTask(a.lists.Order, a.orderTask),
-		DoApprove: func(c *api.Call, about, reason string) error {
-			o, err := a.book.Order(c.R.Context(), about)
-			if err == nil {
-				_, err = a.approve(c.R.Context(), c, o, reason)
-			}
-			return err
-		},
+		Approve:   "The order is confirmed when the service asks, unless the policy or a limit forbids it.",
+		Decline:   "The order is never confirmed, and the service is told so when it asks.",
+		Find:      api.FindTask(g.lists.Order, g.orderTask),
+		DoApprove: g.approve,
 		DoDecline: func(c *api.Call, about, reason string) error {
-			_, err := a.book.DeclineOrder(c.R.Context(), about, c.Token.ID, reason, c.Now)
+			_, err := g.book.DeclineOrder(c.R.Context(), about, c.Token.ID, reason, c.Now)
 			return err
 		},
-		Noted: book.AboutOrder, Note: a.book.NoteOrder,
+		Noted: book.AboutOrder, Note: g.book.NoteOrder,
 	}
 	for _, s := range []client.OrderState{client.OrderHeld, client.OrderApproved, client.OrderConfirmed,
 		client.OrderExecuted, client.OrderEnded, client.OrderDeclined, client.OrderCancelled, client.OrderExpired} {
 		list := func(ctx context.Context, limit int, before int64) ([]book.Order, int64, error) {
-			list, next, err := a.lists.Orders(ctx, client.OrderFilter{State: s}, limit, before)
+			list, next, err := g.lists.Orders(ctx, client.OrderFilter{State: s}, limit, before)
 			return slices.DeleteFunc(list, func(o book.Order) bool { return !personal(o) }), next, err
 		}
-		k.Sources = append(k.Sources, api.TaskRows(string(s), orderStates[s], list, a.orderTask))
+		k.Sources = append(k.Sources, api.TaskRows(string(s), orderStates[s], list, g.orderTask))
 		switch s { // by what has become of approvals and rules since
 		case client.OrderHeld:
-			k.Sources = append(k.Sources, api.TaskRows("enough", client.TaskDone, list, a.orderTask))
+			k.Sources = append(k.Sources, api.TaskRows("enough", client.TaskDone, list, g.orderTask))
 		case client.OrderApproved:
-			k.Sources = append(k.Sources, api.TaskRows("lost", client.TaskOpen, list, a.orderTask))
+			k.Sources = append(k.Sources, api.TaskRows("lost", client.TaskOpen, list, g.orderTask))
 		}
 	}
 	return k
@@ -264,19 +266,19 @@ func aboutOrder(kind client.TaskKind, o book.Order, state client.TaskState) clie
 	return t
 }
 
-func (a *server) orderTask(look *api.TaskLook, o book.Order) (api.ListedTask, error) {
+func (g *Gateway) orderTask(look *api.TaskLook, o book.Order) (api.ListedTask, error) {
 	ctx := look.R.Context()
 	t := api.ListedTask{Task: aboutOrder(client.TaskOrder, o, orderStates[o.State]),
 		Place: strconv.FormatInt(o.Seq, 10)}
 	t.Due, t.Why = o.ExpiresAt, o.Reason
-	votes, err := a.lists.OrderApprovals(ctx, a.lists, o)
+	votes, err := g.lists.OrderApprovals(ctx, g.lists, o)
 	if err != nil {
 		return t, err
 	}
 	t.MayNot = o.WhyNotDecided(look.Now)
 	if !o.State.Undecided() {
 		t.Decided = api.TimeOf(cmp.Or(o.Confirmed, o.Ended))
-		agreed := look.People.Agree(askedOf(a.c.Policy, o, policy.Ruling{}, cmp.Or(o.Confirmed, o.Ended, look.Now)), votes)
+		agreed := look.People.Agree(askedOf(g.c.Policy, o, policy.Ruling{}, cmp.Or(o.Confirmed, o.Ended, look.Now)), votes)
 		look.Voted(&t.Task, agreed)
 		if o.State == client.OrderDeclined && personal(o) {
 			look.Vote(&t.Task, o.DecidedBy, o.Reason, o.Ended)
@@ -297,13 +299,13 @@ func (a *server) orderTask(look *api.TaskLook, o book.Order) (api.ListedTask, er
 	case t.MayNot == "":
 		t.Since = o.Updated
 	}
-	ruling, err := a.decide(ctx, o, look.Now, nil)
+	ruling, err := g.policyOn(ctx, o, look.Now, nil)
 	if err != nil { // a task is shown also while the policy cannot be asked
 		t.Unknown = true
 		t.MayNot, t.Needs, t.Missing = cmp.Or(t.MayNot, "the policy cannot be asked at the moment"), 1, 1
 		return t, nil
 	}
-	agreed := look.People.Agree(askedOf(a.c.Policy, o, ruling, look.Now), votes)
+	agreed := look.People.Agree(askedOf(g.c.Policy, o, ruling, look.Now), votes)
 	if t.MayNot = cmp.Or(t.MayNot, notAsked(o, ruling, look.Now)); agreed.Enough() || ruling.Effect != policy.Ask {
 		t.State = client.TaskDone
 		look.Voted(&t.Task, agreed)
@@ -321,20 +323,20 @@ var addressStates = map[client.AddressState]client.TaskState{client.AddressTaken
 	client.AddressHeld: client.TaskOpen, client.AddressAccepted: client.TaskDone,
 	client.AddressRejected: client.TaskDeclined}
 
-func (a *server) addressTasks() api.TaskKind {
+func (g *Gateway) addressTasks() api.TaskKind {
 	return rows[client.AddressState, client.AddressFilter, client.AddressEntry]{
 		kind: client.TaskAddress, means: addressStates,
 		states: []client.AddressState{client.AddressHeld, client.AddressAccepted, client.AddressRejected},
 		filter: func(s client.AddressState) client.AddressFilter { return client.AddressFilter{State: s} },
-		list:   a.lists.Addresses, read: a.lists.Address, task: a.addressTask,
-		approve:  decision(a.book.DecideAddress, client.AddressAccepted),
-		decline:  decision(a.book.DecideAddress, client.AddressRejected),
+		list:   g.lists.Addresses, read: g.lists.Address, task: g.addressTask,
+		approve:  decision(g.book.DecideAddress, client.AddressAccepted),
+		decline:  decision(g.book.DecideAddress, client.AddressRejected),
 		approves: "The address is accepted: it counts, and users may be shown it. This cannot be undone.",
 		declines: "The address is rejected: it does not count. This cannot be undone.",
 	}.tasks()
 }
 
-func (a *server) addressTask(look *api.TaskLook, x client.AddressEntry) (api.ListedTask, error) {
+func (g *Gateway) addressTask(look *api.TaskLook, x client.AddressEntry) (api.ListedTask, error) {
 	t := decided(look, client.TaskAddress, x.Seq, addressStates[x.State], x.Taken, x.Decided, x.DecidedBy, x.Reason)
 	t.Title = x.Address + " for user " + x.TenantUserID
 	t.Why = "it replaces another address: deposits to it would be somebody else's if the service was deceived; ask the service by another way"
@@ -348,18 +350,18 @@ func (a *server) addressTask(look *api.TaskLook, x client.AddressEntry) (api.Lis
 var refusedStates = map[client.RefusedState]client.TaskState{client.RefusedOpen: client.TaskOpen,
 	client.RefusedTaken: client.TaskDone, client.RefusedDismissed: client.TaskDeclined}
 
-func (a *server) refusedTasks() api.TaskKind {
+func (g *Gateway) refusedTasks() api.TaskKind {
 	return rows[client.RefusedState, client.RefusedFilter, client.RefusedCallback]{
 		kind: client.TaskRefused, means: refusedStates, states: client.RefusedState("").Values(),
 		filter: func(s client.RefusedState) client.RefusedFilter { return client.RefusedFilter{State: s} },
-		list:   a.lists.RefusedList, read: a.lists.RefusedRow, task: a.refusedTask,
-		approve: a.takeRefused, decline: a.dismissRefused,
+		list:   g.lists.RefusedList, read: g.lists.RefusedRow, task: g.refusedTask,
+		approve: g.takeRefused, decline: g.dismissRefused,
 		approves: "The callback is taken under the present settings, as if it came now. What is refused again stays open.",
 		declines: "Nothing is done about the callback.",
 	}.tasks()
 }
 
-func (a *server) refusedTask(look *api.TaskLook, r client.RefusedCallback) (api.ListedTask, error) {
+func (g *Gateway) refusedTask(look *api.TaskLook, r client.RefusedCallback) (api.ListedTask, error) {
 	t := decided(look, client.TaskRefused, r.ID, refusedStates[r.State], r.First, r.Decided, r.DecidedBy, r.Note)
 	t.Title = "refused: " + strings.ReplaceAll(string(r.Reason), "_", " ")
 	if r.Type != 0 {
@@ -377,21 +379,21 @@ func (a *server) refusedTask(look *api.TaskLook, r client.RefusedCallback) (api.
 	return t, nil
 }
 
-func (a *server) restoredTasks() api.TaskKind {
+func (g *Gateway) restoredTasks() api.TaskKind {
 	return api.TaskKind{
 		Kind: client.TaskRestored, Stops: []string{api.Approve},
 		Approve: "Nothing became of the order after the backup: it is decided as any other.",
-		Sources: []api.TaskSource{api.TaskRows("orders", client.TaskOpen, a.lists.RestoredOrders, a.restoredTask)},
-		Find:    api.FindTask(a.lists.Order, a.restoredTask),
+		Sources: []api.TaskSource{api.TaskRows("orders", client.TaskOpen, g.lists.RestoredOrders, g.restoredTask)},
+		Find:    api.FindTask(g.lists.Order, g.restoredTask),
 		DoApprove: func(c *api.Call, about, reason string) error {
-			_, err := a.book.ResumeOrder(c.R.Context(), about, c.Token.ID, reason, c.Now)
+			_, err := g.book.ResumeOrder(c.R.Context(), about, c.Token.ID, reason, c.Now)
 			return err
 		},
-		Noted: book.AboutOrder, Note: a.book.NoteOrder,
+		Noted: book.AboutOrder, Note: g.book.NoteOrder,
 	}
 }
 
-func (a *server) restoredTask(look *api.TaskLook, o book.Order) (api.ListedTask, error) {
+func (g *Gateway) restoredTask(look *api.TaskLook, o book.Order) (api.ListedTask, error) {
 	state := client.TaskDone
 	if o.Restored {
 		state = client.TaskOpen
