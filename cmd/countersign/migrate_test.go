@@ -163,7 +163,7 @@ func TestRoles(t *testing.T) {
 			if out, err := rekeyProcess(t, rekey(rowsURL)...).CombinedOutput(); err == nil || !strings.Contains(string(out), "needs the role that owns the tables") {
 				t.Errorf("rekey with rows alone: %v\n%s", err, out)
 			}
-			if r := rekeyed(t, rekey(ownerURL)...); r.Values < 2 || r.OldFile == "" {
+			if r := rekeyed(t, rekey(ownerURL)...); r.Values < 2 || r.KeyFile == "" {
 				t.Errorf("rekey: %+v", r)
 			}
 			d = startDaemon(t, start...)

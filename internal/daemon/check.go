@@ -49,7 +49,6 @@ func (s Storage) check(ctx context.Context, gateway bool, secure TLS, log *slog.
 	}
 	say("disk", roomFor(s.Dir), "it has more than %d MiB left", startRoom>>20)
 	running := s.running()
-	key, keyErr := s.masterKey()
 	looked, signing := false, "the signing key would be made"
 	err := db.Look(ctx, s.url(), endOf(gateway), log, func(l db.Seen) error {
 		looked = true
@@ -57,7 +56,7 @@ func (s Storage) check(ctx context.Context, gateway bool, secure TLS, log *slog.
 		switch {
 		case damaged != nil:
 			say("database", fmt.Errorf("%w: restore a backup", damaged), "")
-		case !l.Made && s.DB == "" && s.Keys == nil && keyErr == nil:
+		case !l.Made && s.DB == "" && s.Keys == nil && len(s.masterKeys()) > 0:
 			say("database", fmt.Errorf("%w: %s is missing, and there is a master key", ErrBroken, s.url()), "")
 		case l.Backup:
 			say("database", fmt.Errorf("%w: it is a backup", ErrOlder), "")
@@ -74,34 +73,27 @@ func (s Storage) check(ctx context.Context, gateway bool, secure TLS, log *slog.
 		default:
 			say("database", nil, "its schema has number %d; this program knows %d", l.Schema, l.Knows)
 		}
+		key, err := s.keyOf(ctx, l)
 		switch {
-		case errors.Is(keyErr, ErrNoMasterKey) && l.Schema == 0:
+		case errors.Is(err, ErrNoMasterKey) && l.Schema == 0:
 			say("master key", nil, "%s would be made", s.file(MasterKeyFile))
-		case keyErr != nil:
-			say("master key", keyErr, "")
-		case l.Schema == 0:
-			say("master key", nil, "fingerprint %s", key.Fingerprint())
-		case l.Schema < l.Knows:
-			say("master key", nil, "fingerprint %s; whether it opens the database shows when that is up to date",
-				key.Fingerprint())
+		case err != nil:
+			say("master key", err, "")
 		default:
-			is, err := db.KeyOf(ctx, l)
-			if err == nil && is != "" {
-				err = s.explainKey(key.Opens(ctx, l))
+			say("master key", nil, "fingerprint %s", key.Fingerprint())
+			if l.Schema == 0 {
+				break
 			}
-			say("master key", err, "fingerprint %s", key.Fingerprint())
-			if err == nil {
-				signer, next, err := api.LookAtSigningKeys(ctx, l, key)
-				if signer != nil {
-					signing = "public part " + signer.PublicBase64()
-				}
-				if next != nil {
-					signing += "; its successor " + next.PublicBase64()
-				}
-				if err != nil {
-					say("signing key", err, "")
-					signing = ""
-				}
+			signer, next, err := api.LookAtSigningKeys(ctx, l, key)
+			if signer != nil {
+				signing = "public part " + signer.PublicBase64()
+			}
+			if next != nil {
+				signing += "; its successor " + next.PublicBase64()
+			}
+			if err != nil {
+				say("signing key", err, "")
+				signing = ""
 			}
 		}
 		if signing != "" {

@@ -275,6 +275,13 @@ func TestOpenFails(t *testing.T) {
 	}
 }
 
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)

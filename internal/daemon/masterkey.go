@@ -1,12 +1,13 @@
 package daemon
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
+	"regexp"
 	"strings"
 
 	"countersign/internal/db"
@@ -14,9 +15,6 @@ import (
 
 // ErrNoMasterKey means that the master key with which the database was sealed is missing.
 var ErrNoMasterKey = errors.New("the master key of the database is missing")
-
-// nextKeyFile holds the new key of a data directory until it replaces the old one.
-const nextKeyFile = MasterKeyFile + ".next"
 
 // ParseMasterKey reads a master key of 64 hexadecimal digits.
 func ParseMasterKey(text string) (*db.MasterKey, error) {
@@ -28,27 +26,74 @@ func ParseMasterKey(text string) (*db.MasterKey, error) {
 	return db.NewMasterKey([32]byte(b)), nil
 }
 
-// masterKey returns the master key that was given, or the data directory's.
-func (s Storage) masterKey() (*db.MasterKey, error) {
+// keyFiles matches the names of the data directory's key files: master.key, which the first start makes, and those that
+// rekey makes, with the fingerprint of the key.
+var keyFiles = regexp.MustCompile(`^master\.key(\.[0-9a-f]{16})?$`)
+
+// masterKeys returns the names of the key files.
+func (s Storage) masterKeys() (names []string) {
+	list, _ := os.ReadDir(s.Dir) // no directory has no keys
+	for _, e := range list {
+		if keyFiles.MatchString(e.Name()) {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
+// masterKey returns the master key that was given, or the one of the data directory with a fingerprint. An empty
+// fingerprint stands for any. A database names the key that opens it, so after a rekey, or with a backup from before
+// one, nobody need put files in their places.
+func (s Storage) masterKey(fingerprint string) (key *db.MasterKey, err error) {
 	if s.Keys != nil {
 		return s.Keys, nil
 	}
-	key, err := s.readKey(MasterKeyFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("%w: %s", ErrNoMasterKey, s.file(MasterKeyFile))
+	err = fmt.Errorf("%w: %s", ErrNoMasterKey, s.file(MasterKeyFile))
+	for _, name := range s.masterKeys() {
+		switch key, err = s.readKey(name); {
+		case err != nil:
+			return nil, err
+		case fingerprint == "" || key.Fingerprint() == fingerprint:
+			return key, nil
+		}
+		err = &db.MasterKeyError{Key: key.Fingerprint(), Database: fingerprint}
+	}
+	return nil, err
+}
+
+// keyOf returns the master key that opens a database.
+func (s Storage) keyOf(ctx context.Context, l db.Seen) (*db.MasterKey, error) {
+	is := ""
+	if l.Schema > 0 {
+		var err error
+		if is, err = db.KeyOf(ctx, l); err != nil {
+			return nil, err
+		}
+	}
+	key, err := s.masterKey(is)
+	if err == nil && is != "" {
+		err = key.Opens(ctx, l)
 	}
 	return key, err
 }
 
-// firstMasterKey returns the master key if there was none when the process started. It makes one only for a new
-// database: no other key opens a sealed one.
-func (s Storage) firstMasterKey(newDatabase bool) (*db.MasterKey, error) {
-	if newDatabase {
-		if err := s.makeKey(MasterKeyFile); err != nil {
-			return nil, err
-		}
+// makeMasterKey is masterKey that makes one for a new database: no other key opens a sealed one.
+func (s Storage) makeMasterKey(fingerprint string) (*db.MasterKey, error) {
+	if key, err := s.masterKey(fingerprint); fingerprint != "" || !errors.Is(err, ErrNoMasterKey) {
+		return key, err
 	}
-	return s.masterKey()
+	_, hex := newMasterKey()
+	if _, err := keepSecret(s.file(MasterKeyFile), hex); err != nil {
+		return nil, err
+	}
+	return s.masterKey("") // another process may have been faster
+}
+
+// newMasterKey makes a key, and returns its digits too.
+func newMasterKey() (*db.MasterKey, string) {
+	var fresh [32]byte
+	_, _ = rand.Read(fresh[:]) // never fails
+	return db.NewMasterKey(fresh), hex.EncodeToString(fresh[:])
 }
 
 // readKey reads a key file of the data directory.
@@ -62,36 +107,4 @@ func (s Storage) readKey(name string) (*db.MasterKey, error) {
 		err = fmt.Errorf("%s %w", s.file(name), err)
 	}
 	return key, err
-}
-
-// makeKey creates a key file of the data directory if it does not exist.
-func (s Storage) makeKey(name string) error {
-	var fresh [32]byte
-	_, _ = rand.Read(fresh[:]) // never fails
-	_, err := keepSecret(s.file(name), hex.EncodeToString(fresh[:]))
-	return err
-}
-
-// oldKeyFile returns the name of the file of a replaced master key.
-func (s Storage) oldKeyFile(fingerprint string) string {
-	return s.file(MasterKeyFile) + "." + fingerprint
-}
-
-// explainKey adds to an error about the data directory's master key what to do, if another file there holds the
-// database's key.
-func (s Storage) explainKey(err error) error {
-	var wrong *db.MasterKeyError
-	if s.Keys != nil || !errors.As(err, &wrong) {
-		return err
-	}
-	if next, nextErr := s.readKey(nextKeyFile); nextErr == nil && next.Fingerprint() == wrong.Database {
-		return fmt.Errorf("%w: rekey was interrupted after it sealed everything under the key in %s: run rekey again", err,
-			s.file(nextKeyFile))
-	}
-	old := s.oldKeyFile(wrong.Database)
-	if _, missing := os.Lstat(old); missing == nil {
-		return fmt.Errorf("%w: %s has that key, from before a rekey: keep master.key as %s, and put that file in its place",
-			err, old, s.oldKeyFile(wrong.Key))
-	}
-	return err
 }

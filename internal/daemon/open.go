@@ -28,23 +28,15 @@ func (s Storage) openAny(ctx context.Context, log *slog.Logger, end db.End, rest
 	if err := s.makeDir(); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
-	c := db.Config{URL: s.url(), Log: log, Restoring: restoring, World: s.World.World}
 	// The first start makes the database and then the key. So while there is no key, a start after one that failed is
 	// still a first start. A key without its database means that the database was lost.
-	key, err := s.masterKey()
-	switch {
-	case err == nil:
-		c.Keys, c.Used = key, s.Keys == nil
-	case errors.Is(err, ErrNoMasterKey):
-		c.FindKeys = s.firstMasterKey
-	default:
-		return nil, fmt.Errorf("master key: %w", err)
-	}
-	d, err := db.Open(ctx, c, end)
+	used := s.Keys == nil && len(s.masterKeys()) > 0
+	d, err := db.Open(ctx, db.Config{URL: s.url(), FindKeys: s.makeMasterKey, Log: log, Used: used, Restoring: restoring,
+		World: s.World.World}, end)
 	if room := roomFor(s.Dir); errors.Is(err, ErrFull) && s.DB == "" && room != nil {
 		err = fmt.Errorf("%w: %w", err, room)
 	}
-	return d, s.explainKey(err)
+	return d, err
 }
 
 // startRoom is the least free space on the disk of a data directory: room for SQLite's log and its index, and for what

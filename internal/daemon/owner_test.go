@@ -51,7 +51,7 @@ func TestFilesOfRoot(t *testing.T) {
 	if _, err := serviceIn(to).Restore(t.Context(), backup, false); err != nil {
 		t.Fatal(err)
 	}
-	if err := createFile(filepath.Join(to, nextKeyFile), []byte("key"), giveToOwner); err != nil {
+	if err := createFile(filepath.Join(to, MasterKeyFile+".0123456789abcdef"), []byte("key"), giveToOwner); err != nil {
 		t.Fatal(err)
 	}
 	if err := (Storage{Dir: to}).replaceJSON(CheckpointFile, journal.Held{}); err != nil {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 
 	"countersign/internal/db"
 	"countersign/internal/journal"
@@ -14,105 +12,51 @@ import (
 // Rekeyed is what Rekey did.
 type Rekeyed struct {
 	Key     string `json:"key"`               // the fingerprint of the new key, which alone opens the database
-	Old     string `json:"old"`               // and of the one before
-	Values  int64  `json:"values"`            // how many data keys were sealed anew; 0: an earlier run did it, and this one finished its work
-	OldFile string `json:"oldFile,omitempty"` // has the old key, which opens the backups from before
+	KeyFile string `json:"keyFile,omitempty"` // has it, if Rekey made it
+	Old     string `json:"old,omitempty"`     // the fingerprint of the old key, which opens the backups from before
+	Values  int64  `json:"values"`            // how many data keys were sealed anew; 0: an earlier run did it
 }
 
 // Rekey seals everything under a new master key, in one transaction. If to is nil, it makes the key in the data
-// directory, if the old one is there. No process may use the database. It may be interrupted at any point and run
-// again: at each moment the database opens with one of the two keys, and both are at hand.
+// directory, if the old one is there. No process may use the database. If it is interrupted, the database opens with
+// one of the two keys, and both are at hand.
 func (p Place) Rekey(ctx context.Context, to *db.MasterKey) (r Rekeyed, err error) {
 	is, err := p.present(ctx)
 	if err != nil {
 		return r, err
 	}
-	old, fresh, err := p.rekeyPair(is, to)
-	if err != nil {
+	old, err := p.masterKey(is)
+	switch has := err == nil && old.Fingerprint() == is; {
+	case to != nil && to.Fingerprint() == is && has:
+		return r, fmt.Errorf("the new master key is the old one, %s: make another", is)
+	case to != nil && to.Fingerprint() == is:
+		return Rekeyed{Key: is}, nil // an earlier run did it
+	case err != nil:
 		return r, err
-	}
-	r.Key = fresh.Fingerprint()
-	if old != nil {
-		r.Old = old.Fingerprint()
-	}
-	if is != r.Key {
-		p.at("sealing")
-		err := p.change(ctx, "rekey", func(ctx context.Context, d *db.DB, now db.Millis) error {
-			r.Values, err = d.Rekey(ctx, fresh, func(ctx context.Context, t *db.Tx) error {
-				p.at("committing")
-				return journal.Add(ctx, t, journal.Record{Kind: "masterkey.replaced", At: now, Data: rekeyedRecord{r.Key, r.Old}})
-			})
-			return err
-		})
-		if err != nil {
+	case !has:
+		return r, &db.MasterKeyError{Key: old.Fingerprint(), Database: is}
+	case to == nil && p.Keys != nil:
+		return r, errors.New("the new master key is missing: give --new-master-key-command or COUNTERSIGN_NEW_MASTER_KEY; it can be made in the data directory only if the old one is there")
+	case to == nil:
+		p.at("making")
+		fresh, digits := newMasterKey()
+		r.KeyFile = p.file(MasterKeyFile) + "." + fresh.Fingerprint()
+		if err := createFile(r.KeyFile, []byte(digits+"\n"), giveToOwner); err != nil {
 			return r, err
 		}
+		to = fresh
 	}
-	if p.Keys == nil && old != nil { // the old key is a file of the data directory
-		r.OldFile, err = p.putInPlace(old, to == nil)
-	}
+	r.Key, r.Old = to.Fingerprint(), is
+	p.at("sealing")
+	err = p.change(ctx, "rekey", func(ctx context.Context, d *db.DB, now db.Millis) error {
+		r.Values, err = d.Rekey(ctx, to, func(ctx context.Context, t *db.Tx) error {
+			p.at("committing")
+			return journal.Add(ctx, t, journal.Record{Kind: "masterkey.replaced", At: now, Data: rekeyedRecord{r.Key, r.Old}})
+		})
+		return err
+	})
 	p.at("reporting")
 	return r, err
-}
-
-// rekeyPair returns the old and the new key. The database, whose key has the fingerprint is, opens with one of them.
-// old is nil if an earlier run has put it away. A new key is stored before anything is sealed under it.
-func (p Place) rekeyPair(is string, to *db.MasterKey) (old, fresh *db.MasterKey, err error) {
-	old, err = p.masterKey()
-	switch fresh = to; {
-	case errors.Is(err, ErrNoMasterKey) && fresh != nil && fresh.Fingerprint() == is:
-		return nil, fresh, nil
-	case err != nil:
-		return nil, nil, err
-	case fresh == nil && p.Keys != nil:
-		return nil, nil, errors.New("the new master key is missing: give --new-master-key-command or COUNTERSIGN_NEW_MASTER_KEY; it can be made in the data directory only if the old one is there")
-	case fresh == nil:
-		if old.Fingerprint() == is { // else an earlier run has sealed everything under the next key
-			p.at("making")
-			err = p.makeKey(nextKeyFile)
-		}
-		if err == nil {
-			fresh, err = p.readKey(nextKeyFile)
-		}
-		if errors.Is(err, fs.ErrNotExist) {
-			err = p.explainKey(&db.MasterKeyError{Key: old.Fingerprint(), Database: is})
-		}
-		if err != nil {
-			return nil, nil, err
-		}
-	}
-	switch a, b := old.Fingerprint(), fresh.Fingerprint(); {
-	case a == b:
-		return nil, nil, fmt.Errorf("the new master key is the old one, %s: make another", a)
-	case is != a && is != b:
-		return nil, nil, fmt.Errorf("%w: the old key is %s, the new one %s, and the database is sealed under %s",
-			db.ErrMasterKey, a, b, is)
-	}
-	return old, fresh, nil
-}
-
-// putInPlace renames the old key and gives its name to the new one, if Rekey made it. At no moment is
-// the old key without a name.
-func (p Place) putInPlace(old *db.MasterKey, made bool) (oldFile string, err error) {
-	path := p.file(MasterKeyFile)
-	oldFile = p.oldKeyFile(old.Fingerprint())
-	p.at("keeping")
-	if err := os.Link(path, oldFile); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", err
-	}
-	if err := syncDir(p.Dir); err != nil {
-		return "", err
-	}
-	p.at("replacing")
-	if made {
-		err = os.Rename(p.file(nextKeyFile), path)
-	} else {
-		err = os.Remove(path)
-	}
-	if err == nil {
-		err = syncDir(p.Dir)
-	}
-	return oldFile, err
 }
 
 // lookToRekey calls fn with a database that was started. It refuses a SQLite database that a process has open.

@@ -65,13 +65,10 @@ func (p Place) RekeySigning(ctx context.Context, finish bool) (RekeyedSigning, e
 
 // signingKeys reads the public parts.
 func (p Place) signingKeys(ctx context.Context) (r RekeyedSigning, err error) {
-	key, err := p.masterKey()
-	if err != nil {
-		return r, err
-	}
 	err = p.lookToRekey(ctx, func(l db.Seen) error {
-		if err := key.Opens(ctx, l); err != nil {
-			return p.explainKey(err)
+		key, err := p.keyOf(ctx, l)
+		if err != nil {
+			return err
 		}
 		present, next, err := api.LookAtSigningKeys(ctx, l, key)
 		r.State, r.Key, r.NextKey = "one key", signingKeyPart(present), signingKeyPart(next)

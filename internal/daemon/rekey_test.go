@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -85,73 +86,32 @@ func opensOne(t *testing.T, s Storage) error {
 	return errors.Join(err, d.Close())
 }
 
-// TestRekeyKilled: rekey is killed at each of its steps. The database opens with exactly one of the
-// two keys, a start says so, and the same command goes on.
+// TestRekeyKilled: rekey is killed at each of its steps. Before the commit the database opens with the old key and
+// afterwards with the new one, whichever file has it, and the same command does it again.
 func TestRekeyKilled(t *testing.T) {
 	for name, url := range map[string]func(testing.TB) string{"sqlite": func(testing.TB) string { return "" }, "postgres": dbtest.Postgres} {
 		t.Run(name+"/in the directory", func(t *testing.T) {
 			s := Storage{Dir: filepath.Join(t.TempDir(), "data"), DB: url(t)}
 			sealOne(t, s)
-			first, err := s.masterKey()
-			if err != nil {
-				t.Fatal(err)
-			}
-			kept := map[string]bool{}
-			for _, step := range []string{"making", "sealing", "committing", "keeping", "replacing", "reporting"} {
-				before, err := s.masterKey()
-				if err != nil {
-					t.Fatal(err)
+			files := 1
+			for _, step := range []string{"making", "sealing", "committing", "reporting"} {
+				before := presentKey(t, s)
+				rekeyRun{Dir: s.Dir, DB: s.DB, Step: step}.killed(t)
+				if step != "making" {
+					files++
 				}
-				run := rekeyRun{Dir: s.Dir, DB: s.DB, Step: step}
-				run.killed(t)
-				next, nextErr := s.readKey(nextKeyFile)
-				err = opensOne(t, s)
-				switch step {
-				case "making":
-					if err != nil || !errors.Is(nextErr, os.ErrNotExist) {
-						t.Errorf("%s: %v, %v", step, err, nextErr)
-					}
-				case "sealing", "committing":
-					if err != nil || nextErr != nil {
-						t.Errorf("%s: %v, %v", step, err, nextErr)
-					}
-				case "keeping", "replacing":
-					if !errors.Is(err, db.ErrMasterKey) || !strings.Contains(err.Error(), "run rekey again") || nextErr != nil {
-						t.Fatalf("%s: %v, %v", step, err, nextErr)
-					}
-					if err := opensOne(t, Storage{Dir: s.Dir, DB: s.DB, Keys: next}); err != nil {
-						t.Errorf("%s: the next key: %v", step, err)
-					}
-				case "reporting":
-					if is, keyErr := s.masterKey(); err != nil || keyErr != nil || is.Fingerprint() == before.Fingerprint() {
-						t.Errorf("%s: %v, %v", step, err, keyErr)
-					}
-					kept[before.Fingerprint()] = true
-					continue
-				}
-				again, _ := run.place()
-				r, err := again.Rekey(t.Context(), nil)
-				if err != nil || r.Old != before.Fingerprint() || r.OldFile != s.oldKeyFile(r.Old) || (r.Values == 0) != (step == "keeping" || step == "replacing") {
-					t.Fatalf("%s: again: %+v, %v", step, r, err)
-				}
-				if err := opensOne(t, s); err != nil {
-					t.Errorf("%s: in the end: %v", step, err)
-				}
-				if is, err := s.masterKey(); err != nil || is.Fingerprint() != r.Key || nextErr == nil && r.Key != next.Fingerprint() {
-					t.Errorf("%s: in the end the key is not %s: %v", step, r.Key, err)
-				}
-				kept[r.Old] = true
-			}
-			files, err := filepath.Glob(s.file(MasterKeyFile) + "*")
-			if err != nil || len(files) != len(kept)+1 || !kept[first.Fingerprint()] {
-				t.Errorf("%v, want the key and %d old ones: %v", files, len(kept), err)
-			}
-			for f := range kept {
-				text, err := readSecret(s.oldKeyFile(f))
-				if k, err2 := ParseMasterKey(text); err != nil || err2 != nil || k.Fingerprint() != f {
-					t.Errorf("%s: %v, %v", f, err, err2)
+				ok(t, opensOne(t, s))
+				if after := presentKey(t, s); len(s.masterKeys()) != files || (after == before) != (step != "reporting") {
+					t.Errorf("%s: %v; the key was %s and is %s", step, s.masterKeys(), before, after)
 				}
 			}
+			again, _ := rekeyRun{Dir: s.Dir, DB: s.DB}.place()
+			before := presentKey(t, s)
+			r, err := again.Rekey(t.Context(), nil)
+			if err != nil || r.Old != before || r.Key != presentKey(t, s) || r.KeyFile != s.file(MasterKeyFile)+"."+r.Key || r.Values == 0 {
+				t.Errorf("again: %+v, %v", r, err)
+			}
+			ok(t, opensOne(t, s))
 		})
 		t.Run(name+"/given", func(t *testing.T) {
 			keys := [2]string{strings.Repeat("a1", 32), strings.Repeat("b2", 32)}
@@ -160,28 +120,32 @@ func TestRekeyKilled(t *testing.T) {
 			sealOne(t, c.Storage)
 			for _, run.Step = range []string{"sealing", "committing"} {
 				run.killed(t)
-				if err := opensOne(t, c.Storage); err != nil {
-					t.Errorf("%s: %v", run.Step, err)
-				}
+				ok(t, opensOne(t, c.Storage))
 			}
 			run.Step = "reporting"
 			run.killed(t)
 			again, err := c.Rekey(t.Context(), fresh)
-			if err != nil || again.Values != 0 || again.Key != fresh.Fingerprint() || again.OldFile != "" {
+			if err != nil || again != (Rekeyed{Key: fresh.Fingerprint()}) {
 				t.Errorf("again: %+v, %v", again, err)
 			}
 			if err := opensOne(t, c.Storage); !errors.Is(err, db.ErrMasterKey) || !strings.Contains(err.Error(), fresh.Fingerprint()) {
 				t.Errorf("the old key: %v", err)
 			}
-			if err := opensOne(t, Storage{Dir: c.Dir, DB: c.DB, Keys: fresh}); err != nil {
-				t.Errorf("the new key: %v", err)
-			}
+			ok(t, opensOne(t, Storage{Dir: c.Dir, DB: c.DB, Keys: fresh}))
 			stranger, _ := ParseMasterKey(strings.Repeat("c3", 32))
-			if _, err := c.Rekey(t.Context(), stranger); !errors.Is(err, db.ErrMasterKey) || !strings.Contains(err.Error(), "sealed under "+fresh.Fingerprint()) {
+			if _, err := c.Rekey(t.Context(), stranger); !errors.Is(err, db.ErrMasterKey) || !strings.Contains(err.Error(), "the key of the database "+fresh.Fingerprint()) {
 				t.Errorf("two other keys: %v", err)
 			}
 		})
 	}
+}
+
+// presentKey returns the fingerprint of the key that the database names.
+func presentKey(t *testing.T, s Storage) string {
+	t.Helper()
+	is, err := Place{Storage: s, Log: slog.New(slog.DiscardHandler)}.present(t.Context())
+	ok(t, err)
+	return is
 }
 
 // killed runs Rekey until it is killed.
@@ -220,47 +184,26 @@ func TestRekeyRefuses(t *testing.T) {
 	}
 	refused("stop that process")
 	d.Close()
-	fresh, _ = c.masterKey()
+	fresh, _ = c.masterKey("")
 	refused("make another")
 	fresh, c.Keys = nil, fresh
 	refused("new master key is missing")
 }
 
-// TestRestoreBeforeRekey: a backup from before a rekey needs the key of then, which has a name of
-// its own; the error says which, and a rekey after it goes on from there.
+// TestRestoreBeforeRekey: a backup from before a rekey opens with the key of then, whose file is still there.
 func TestRestoreBeforeRekey(t *testing.T) {
 	s, backup := Storage{Dir: filepath.Join(t.TempDir(), "data")}, filepath.Join(t.TempDir(), "backup")
 	sealOne(t, s)
-	if _, err := Backup(t.Context(), s.Dir, backup); err != nil {
-		t.Fatal(err)
-	}
+	must(Backup(t.Context(), s.Dir, backup))
 	p := serviceIn(s.Dir)
-	r, err := p.Rekey(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
+	r := must(p.Rekey(t.Context(), nil))
+	must(p.Restore(t.Context(), backup, true))
+	ok(t, opensOne(t, s))
+	if is := presentKey(t, s); is != r.Old {
+		t.Errorf("the key is %s, not that of the backup, %s", is, r.Old)
 	}
-	if _, err := p.Restore(t.Context(), backup, true); !errors.Is(err, db.ErrMasterKey) || !strings.Contains(err.Error(), r.OldFile+" has that key") {
-		t.Errorf("with the new key: %v", err)
-	}
-	if err := opensOne(t, s); err != nil {
-		t.Errorf("the database that was there: %v", err)
-	}
-	for _, move := range [][2]string{{s.file(MasterKeyFile), s.oldKeyFile(r.Key)}, {r.OldFile, s.file(MasterKeyFile)}} {
-		if err := os.Rename(move[0], move[1]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := p.Restore(t.Context(), backup, true); err != nil {
-		t.Fatal(err)
-	}
-	if err := opensOne(t, s); err != nil {
-		t.Error(err)
-	}
-	again, err := p.Rekey(t.Context(), nil)
-	if err != nil || again.Old != r.Old || again.OldFile != r.OldFile {
-		t.Errorf("%+v, %v", again, err)
-	}
-	if err := opensOne(t, s); err != nil {
-		t.Error(err)
+	ok(t, os.Remove(s.file(MasterKeyFile)))
+	if _, err := p.Restore(t.Context(), backup, true); !errors.Is(err, db.ErrMasterKey) || !strings.Contains(err.Error(), r.Old) {
+		t.Errorf("without the old key: %v", err)
 	}
 }

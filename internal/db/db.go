@@ -23,9 +23,9 @@ type Config struct {
 	URL  string       // required: path of a SQLite file, or postgres://… (several hosts allowed; without sslmode, servers off this machine must prove their names)
 	Keys *MasterKey   // seals secrets at rest; required, or FindKeys
 	Log  *slog.Logger // nil: discards
-	// FindKeys returns the key if Keys is nil. It is called once the schema is up to date. newDatabase means that
-	// nothing was ever sealed in this database.
-	FindKeys func(newDatabase bool) (*MasterKey, error)
+	// FindKeys returns the key if Keys is nil. It is called once the schema is up to date, with the fingerprint of the
+	// key that sealed everything in the database, or "" if nothing was ever sealed in it.
+	FindKeys func(fingerprint string) (*MasterKey, error)
 	// Used means that the database was used before. A SQLite file that is missing or empty is then refused, and not
 	// created.
 	Used bool

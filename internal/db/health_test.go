@@ -81,9 +81,9 @@ func TestFirstStartOnFullDisk(t *testing.T) {
 	ok(t, os.WriteFile(ballast, make([]byte, 492<<10), 0o600))
 	path := filepath.Join(dir, "countersign.db")
 	asked := 0
-	c := Config{URL: path, FindKeys: func(newDatabase bool) (*MasterKey, error) {
+	c := Config{URL: path, FindKeys: func(fingerprint string) (*MasterKey, error) {
 		asked++
-		if !newDatabase {
+		if fingerprint != "" {
 			t.Error("the database is not new")
 		}
 		return testKeys, nil

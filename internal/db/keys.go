@@ -96,13 +96,13 @@ func (k OwnKey) Open(ctx context.Context, d *DB, make func() ([]byte, error),
 func (d *DB) MasterKey() *MasterKey { return d.key }
 
 // setKey sets the master key, and stores its fingerprint in a new database. If key is nil, it calls find for the key.
-func (d *DB) setKey(ctx context.Context, key *MasterKey, find func(newDatabase bool) (*MasterKey, error)) error {
+func (d *DB) setKey(ctx context.Context, key *MasterKey, find func(fingerprint string) (*MasterKey, error)) error {
 	is, err := KeyOf(ctx, d)
 	if err != nil {
 		return err
 	}
 	if key == nil {
-		if key, err = find(is == ""); err != nil {
+		if key, err = find(is); err != nil {
 			return err
 		}
 	}
