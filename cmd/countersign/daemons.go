@@ -51,7 +51,7 @@ func (f logFlags) logger(w io.Writer) *slog.Logger {
 type daemonFlags struct {
 	storeFlags
 	AlarmURL    string `first:"" name:"alarm-url" help:"URL that alarms are posted to (docs/operator/README.md). @FILE if its path is a secret." placeholder:"URL"`
-	AlarmSecret secret `name:"alarm-secret" help:"Secret that signs alarms: whsec_ and Base64, or @FILE; alarm.secret of the data directory if empty." placeholder:"SECRET"`
+	AlarmSecret secret `name:"alarm-secret" help:"Secret that signs alarms: whsec_ and Base64, or @FILE. Empty: they are not signed." placeholder:"SECRET"`
 	OIDCSecret  secret `name:"oidc-secret" help:"The client's secret, or @FILE; empty for a public client." placeholder:"SECRET"`
 	New         bool   `help:"Start with an empty database. It takes deposits that were booked elsewhere for new ones."`
 	logFlags
@@ -74,7 +74,7 @@ func (f *daemonFlags) complete(c *daemon.Common, std streams, name, dir string,
 	if c.Alarms.URL, err = secret(f.AlarmURL).reveal("alarm-url"); err != nil {
 		return nil, err
 	}
-	if c.Alarms.Secret, err = signingSecret("alarm-secret", f.AlarmSecret); err != nil {
+	if c.Alarms.Secret, err = signingSecret("alarm-secret", f.AlarmSecret, false); err != nil {
 		return nil, err
 	}
 	text, err := f.OIDCSecret.reveal("oidc-secret")
@@ -139,10 +139,14 @@ func (f *daemonFlags) begins(std streams, end, dir string, log *slog.Logger) (us
 	}, nil
 }
 
-// signingSecret reads the secret of a flag, or returns nil if the flag is not given.
-func signingSecret(flag string, value secret) (web.Secret, error) {
+// signingSecret reads the secret of a flag, or returns nil if the flag is not given and not needed.
+func signingSecret(flag string, value secret, needed bool) (web.Secret, error) {
 	text, err := value.reveal(flag)
-	if err != nil || text == "" {
+	switch {
+	case err == nil && text == "" && needed:
+		return nil, &hintedError{fmt.Errorf("--%s is missing: the receiver checks the signature", flag), []string{fmt.Sprintf(
+			`make one: (umask 077; echo "whsec_$(openssl rand -base64 32)" > %[1]s); then --%[1]s @%[1]s, and give it to the receiver.`, flag)}}
+	case err != nil || text == "":
 		return nil, err
 	}
 	secret, err := web.ParseSecret(text)
@@ -201,10 +205,6 @@ var startHints = []struct {
 
 // explainStart adds what to try to the errors of a start.
 func explainStart(err error) error {
-	if none := new(daemon.NoSecretError); errors.As(err, &none) {
-		return &hintedError{err, []string{fmt.Sprintf(
-			`make one: (umask 077; echo "whsec_$(openssl rand -base64 32)" > %[1]s.secret); then --%[1]s-secret @%[1]s.secret on each.`, none.Name)}}
-	}
 	for _, h := range startHints {
 		if errors.Is(err, h.is) {
 			return &hintedError{err, h.try}

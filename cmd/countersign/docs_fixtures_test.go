@@ -104,7 +104,7 @@ countersign merchants add corner key.bits=1024 --out corner \
   notifyUrl=http://127.0.0.1:8098/callbacks/notify withdrawUrl=http://127.0.0.1:8098/callbacks/withdraw > setup.log
 ` + policyFiles + `start_gateway() {
   countersign gateway --listen 127.0.0.1:8090 --api-listen 127.0.0.1:8091 --service-key shop/service.b64 --api-key @shop/api.key --callback-api-key @shop/callback-api.key \
-    --policy policy.toml --forward-url http://127.0.0.1:8097/in >> gateway.log 2>&1 &
+    --policy policy.toml --forward-url http://127.0.0.1:8097/in --forward-secret whsec_c2VjcmV0IG9mIHRoaXJ0eS10d28gYnl0ZXMsIG9rIQ== >> gateway.log 2>&1 &
   gateway=$!
   await 'countersign health --ready --api http://127.0.0.1:8091'
 }

@@ -15,7 +15,7 @@ import (
 )
 
 type gatewayCmd struct {
-	Data string `first:"" help:"Directory of the database, master.key, admin.token and secrets." default:"./countersign-gateway-data" type:"path" placeholder:"DIR"`
+	Data string `first:"" help:"Directory of the database, master.key and admin.token." default:"./countersign-gateway-data" type:"path" placeholder:"DIR"`
 	daemon.GatewayConfig
 	ServiceKey     []string `first:"" help:"Key that opens requests: from the service, or the merchant's own pair. Twice while it is replaced (docs/merchant/keys.md)." placeholder:"FILE" sep:"none"`
 	ResponseKey    []string `first:"" help:"Public key of the service that seals answers; the service key if empty. A second one is for the second service key." placeholder:"FILE" sep:"none"`
@@ -32,7 +32,7 @@ type gatewayCmd struct {
 	NotifyPath     string        `help:"Path of callbacks of every type but 2." default:"/callbacks/notify" placeholder:"PATH"`
 	WithdrawPath   string        `help:"Path of callbacks of type 2." default:"/callbacks/withdraw" placeholder:"PATH"`
 	ForwardOnlyNew bool          `help:"Post only what comes after the first start."`
-	ForwardSecret  secret        `help:"Secret that signs what is forwarded: whsec_ and Base64, or @FILE; forward.secret of the data directory if empty." placeholder:"SECRET"`
+	ForwardSecret  secret        `help:"Secret that signs what is forwarded: whsec_ and Base64, or @FILE. The application needs it too." placeholder:"SECRET"`
 	VerifyFor      time.Duration `help:"How long an unverified deposit is held before it is refused, with an alarm." default:"24h" placeholder:"TIME"`
 	VerifySecret   secret        `help:"Secret that signs questions to --verify-url, like --forward-secret." placeholder:"SECRET"`
 }
@@ -192,7 +192,7 @@ func (c *gatewayCmd) forwarding() (f gateway.Forwarding, err error) {
 	if f.URL, err = secret(c.ForwardURL).reveal("forward-url"); err != nil {
 		return f, err
 	}
-	f.Secret, err = signingSecret("forward-secret", c.ForwardSecret)
+	f.Secret, err = signingSecret("forward-secret", c.ForwardSecret, true)
 	return f, err
 }
 
@@ -204,7 +204,7 @@ func (c *gatewayCmd) verifying() (v gateway.Verifying, err error) {
 		return v, errors.New("--verify-for must be above 0")
 	}
 	v.URL, v.For = c.VerifyURL, c.VerifyFor
-	v.Secret, err = signingSecret("verify-secret", c.VerifySecret)
+	v.Secret, err = signingSecret("verify-secret", c.VerifySecret, true)
 	return v, err
 }
 

@@ -3,7 +3,7 @@
 // copies chain.verify for its merchant.Config.Verify.
 //
 // Settings are environment variables: NODE_URL is the node's JSON-RPC, SECRET_FILE the
-// file verify.secret of the gateway, LISTEN the address (127.0.0.1:8092 if empty).
+// file of --verify-secret of the gateway, LISTEN the address (127.0.0.1:8092 if empty).
 // Two places are to be edited: tokens and owns. For another chain, also chainID and its name.
 package main
 

@@ -17,25 +17,8 @@ import (
 type AlarmPosting struct {
 	// URL is http or https; private networks are allowed. Empty: nothing is posted.
 	URL string
-	// Secret signs the messages. Empty: the one in the data directory, made on first start. It is required with a
-	// shared database.
+	// Secret signs the messages. Nil: they are not signed; chats check no signature.
 	Secret web.Secret
-}
-
-// NoSecretError means that a daemon signs what it posts and shares its database, but was not given the secret that all
-// daemons of the database must sign with.
-type NoSecretError struct{ Name string } // "alarm", "forward" or "verify"
-
-func (e *NoSecretError) Error() string {
-	return "--" + e.Name + "-secret is missing: with --db there may be other processes, and all must sign with one secret"
-}
-
-// sharesSecret returns a *NoSecretError if what is posted to url has no secret that other daemons have too.
-func (s Storage) sharesSecret(name, url string, secret web.Secret) error {
-	if url != "" && len(secret) == 0 && s.DB != "" {
-		return &NoSecretError{name}
-	}
-	return nil
 }
 
 const (

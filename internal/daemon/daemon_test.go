@@ -37,6 +37,9 @@ type withDatabases struct{ m *testing.M }
 
 func (w withDatabases) Run() int { return dbtest.Run(w.m) }
 
+// testSecret signs what is posted.
+var testSecret = must(web.ParseSecret("whsec_c2VjcmV0IG9mIHRoaXJ0eS10d28gYnl0ZXMsIG9rIQ=="))
+
 const apiKey countersign.APIKey = "the-api-key-of-the-shop"
 
 // newPair returns the public part, for the merchant, and the private one, for the
@@ -88,12 +91,7 @@ func startBoth(t *testing.T, dir, serviceDB, gatewayDB string) *bothEnds {
 		t.Fatal(err)
 	}
 	key, private := newPair(t)
-	forward := gateway.Forwarding{URL: "http://127.0.0.1:1/in"} // where nobody listens
-	if gatewayDB != "" {
-		if forward.Secret, err = web.ParseSecret("whsec_c2VjcmV0IG9mIHRoaXJ0eS10d28gYnl0ZXMsIG9rIQ=="); err != nil {
-			t.Fatal(err)
-		}
-	}
+	forward := gateway.Forwarding{URL: "http://127.0.0.1:1/in", Secret: testSecret} // where nobody listens
 	g, err := NewGateway(GatewayConfig{
 		Common: Common{Log: log, Storage: Storage{Dir: filepath.Join(dir, "merchant"), DB: gatewayDB}},
 		Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
@@ -264,7 +262,7 @@ func TestOpenFails(t *testing.T) {
 			Callbacks: callbacks}))},
 		{"forward URL", must(NewGateway(GatewayConfig{Common: Common{Storage: Storage{Dir: ours}},
 			Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
-			Callbacks: callbacks, Forward: gateway.Forwarding{URL: "ftp://app"}}))},
+			Callbacks: callbacks, Forward: gateway.Forwarding{URL: "ftp://app", Secret: testSecret}}))},
 	} {
 		// The second time shows that the first has left the directory free.
 		for range 2 {
@@ -358,13 +356,6 @@ func TestNewRefuses(t *testing.T) {
 		if err == nil {
 			t.Errorf("%s: it is taken", name)
 		}
-	}
-	shared := somewhere
-	shared.DB = "postgres://nowhere.invalid/x"
-	if err := second(NewGateway(GatewayConfig{Common: Common{Storage: shared},
-		Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
-		Forward: gateway.Forwarding{URL: "https://app"}})); !errors.As(err, new(*NoSecretError)) {
-		t.Errorf("a shared database and no forward secret: %v", err)
 	}
 	if _, err := os.Stat(somewhere.Dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("New has made the data directory: %v", err)

@@ -116,11 +116,7 @@ func (e *end) measure() (p api.Process, err error) {
 // alarmPoster returns the poster of e's alarms.
 func (e *end) alarmPoster() (*alarmPoster, error) {
 	c := e.c
-	secret, err := c.signingSecret(c.Alarms.URL, c.Alarms.Secret, AlarmSecretFile)
-	if err != nil {
-		return nil, err
-	}
-	to, err := web.NewPoster(web.PosterConfig{URL: c.Alarms.URL, Secret: secret, Agent: "countersign/" + Version,
+	to, err := web.NewPoster(web.PosterConfig{URL: c.Alarms.URL, Secret: c.Alarms.Secret, Agent: "countersign/" + Version,
 		Now: e.clock.Now, Dial: c.World.Dial})
 	if err != nil {
 		return nil, fmt.Errorf("the alarm URL or its secret: %w", err)
@@ -234,9 +230,6 @@ func (c *Common) validate(name string, roles []client.Role, bound bool) error {
 		return fmt.Errorf("daemon: %s.Dir is missing", name)
 	case c.RetainDays < 0 || c.RetainDays > mostDays:
 		return fmt.Errorf("--retain-days is %d: give 0 to %d", c.RetainDays, mostDays)
-	}
-	if err := c.sharesSecret("alarm", c.Alarms.URL, c.Alarms.Secret); err != nil {
-		return err
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

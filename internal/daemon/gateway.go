@@ -38,11 +38,9 @@ type GatewayConfig struct {
 	Grace time.Duration `kong:"-"`
 	// TakeAddresses is gateway.Config.TakeAddresses.
 	TakeAddresses bool `kong:"-"`
-	// Forward tells the merchant's application of every deposit and event. Zero: nothing is forwarded. With an empty
-	// Secret, the one in Dir is used, made on first start; with DB that is a *NoSecretError.
+	// Forward tells the merchant's application of every deposit and event. Zero: nothing is forwarded.
 	Forward gateway.Forwarding `kong:"-"`
-	// Verify asks the merchant's own check about every deposit before it counts. Zero: no check is asked. With an empty
-	// Secret, the one in Dir is used, made on first start; with DB that is a *NoSecretError.
+	// Verify asks the merchant's own check about every deposit before it counts. Zero: no check is asked.
 	Verify gateway.Verifying `kong:"-"`
 }
 
@@ -60,9 +58,7 @@ func NewGateway(c GatewayConfig) (*Gateway, error) {
 	if c.Listen == "" || c.APIListen == "" {
 		return nil, errors.New("daemon: GatewayConfig.Listen or APIListen is missing")
 	}
-	if err := cmp.Or(c.sharesSecret("forward", c.Forward.URL, c.Forward.Secret),
-		c.sharesSecret("verify", c.Verify.URL, c.Verify.Secret), c.validate("GatewayConfig", client.Role("").AtGateway(),
-			false)); err != nil {
+	if err := c.validate("GatewayConfig", client.Role("").AtGateway(), false); err != nil {
 		return nil, err
 	}
 	g := &Gateway{c: c}
@@ -99,12 +95,6 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 		return err
 	}
 	g.book = book.New(g.db, book.Config{})
-	if c.Forward.Secret, err = c.signingSecret(c.Forward.URL, c.Forward.Secret, ForwardSecretFile); err != nil {
-		return err
-	}
-	if c.Verify.Secret, err = c.signingSecret(c.Verify.URL, c.Verify.Secret, VerifySecretFile); err != nil {
-		return err
-	}
 	c.Callbacks.MaxBodies = c.MaxBodies
 	if c.Callbacks.Sign == nil {
 		if c.Callbacks.Sign, err = api.OpenSigningKey(ctx, g.db); err != nil {

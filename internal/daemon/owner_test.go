@@ -85,12 +85,12 @@ func TestLinksOfTheDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	to, backup := dataOf(t, user)
-	for _, name := range []string{DatabaseFile + ".restoring", TokenFile, "forward.secret"} {
+	for _, name := range []string{DatabaseFile + ".restoring", TokenFile, MasterKeyFile + ".0123456789abcdef"} {
 		if err := os.Symlink(secret, filepath.Join(to, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{TokenFile, "forward.secret"} {
+	for _, name := range []string{TokenFile, MasterKeyFile + ".0123456789abcdef"} {
 		if b, err := ReadSecretOf(to, name, maxSecret); err == nil {
 			t.Errorf("%s gives %q", name, b)
 		}

@@ -68,7 +68,7 @@ func TestPrivateDirectory(t *testing.T) {
 // TestPipesOfTheDaemon: nobody waits for a pipe or a device where a file of a data directory
 // should be.
 func TestPipesOfTheDaemon(t *testing.T) {
-	for _, name := range []string{TokenFile, MasterKeyFile, ForwardSecretFile, DatabaseFile, AddressFile, CheckpointFile} {
+	for _, name := range []string{TokenFile, MasterKeyFile, DatabaseFile, AddressFile, CheckpointFile} {
 		dir := t.TempDir()
 		if err := syscall.Mkfifo(filepath.Join(dir, name), 0o600); err != nil {
 			t.Fatal(err)

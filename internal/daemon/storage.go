@@ -3,7 +3,6 @@ package daemon
 import (
 	"cmp"
 	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,21 +12,17 @@ import (
 	"strings"
 
 	"countersign/internal/db"
-	"countersign/internal/web"
 )
 
 // The files of a data directory. Each is made on first start with mode 0600.
 const (
-	DatabaseFile      = "countersign.db" // where there is no PostgreSQL
-	MasterKeyFile     = "master.key"     // 64 hexadecimal digits
-	TokenFile         = "admin.token"    // the first token of the API
-	ForwardSecretFile = "forward.secret" // signs what a gateway forwards
-	AlarmSecretFile   = "alarm.secret"   // signs the alarms that are posted
-	VerifySecretFile  = "verify.secret"  // signs a gateway's questions about deposits
+	DatabaseFile  = "countersign.db" // where there is no PostgreSQL
+	MasterKeyFile = "master.key"     // 64 hexadecimal digits
+	TokenFile     = "admin.token"    // the first token of the API
 )
 
 // SecretFiles are the prefixes of the names of files that only their owner may read.
-var SecretFiles = []string{DatabaseFile, MasterKeyFile, TokenFile, ForwardSecretFile, AlarmSecretFile, VerifySecretFile}
+var SecretFiles = []string{DatabaseFile, MasterKeyFile, TokenFile}
 
 // Storage is where an end keeps its state.
 type Storage struct {
@@ -103,24 +98,6 @@ func (s Storage) private() error {
 		}
 	}
 	return err
-}
-
-// signingSecret returns the secret that was given for what is posted to url, or that of a file of the data directory,
-// which the first start makes.
-func (s Storage) signingSecret(url string, secret web.Secret, name string) (web.Secret, error) {
-	if url == "" || len(secret) > 0 {
-		return secret, nil
-	}
-	var fresh [32]byte
-	_, _ = rand.Read(fresh[:]) // never fails
-	text, err := keepSecret(s.file(name), "whsec_"+base64.StdEncoding.EncodeToString(fresh[:]))
-	if err == nil {
-		secret, err = web.ParseSecret(text)
-	}
-	if err != nil {
-		err = fmt.Errorf("%s: %w", name, err)
-	}
-	return secret, err
 }
 
 // keepSecret reads the secret in the file at path. If the file does not exist, it is created with the secret fresh.

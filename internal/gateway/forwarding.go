@@ -48,6 +48,9 @@ func newSender(b *book.Book, c Config) (*sender, error) {
 // poster returns a poster to one of the merchant's systems.
 func (c *Config) poster(url string, secret web.Secret, timeout time.Duration,
 	connections int) (*web.Poster, error) {
+	if err := secret.Check(); err != nil {
+		return nil, err
+	}
 	return web.NewPoster(web.PosterConfig{URL: url, Dial: c.Dial, Secret: secret, Timeout: timeout,
 		Connections: connections, Agent: "countersign/" + c.Version, Now: c.Now})
 }

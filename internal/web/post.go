@@ -18,7 +18,7 @@ type PosterConfig struct {
 	// URL is http or https; private networks are allowed, because the operator
 	// configures it. Required.
 	URL string
-	// Secret signs. Required; see ParseSecret.
+	// Secret signs; see ParseSecret. Nil: nothing is signed.
 	Secret Secret
 	// Timeout bounds one attempt. Zero: 10 s.
 	Timeout time.Duration
@@ -56,7 +56,7 @@ func NewPoster(c PosterConfig) (*Poster, error) {
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "":
 		return nil, errors.New("the URL must be http or https with a host, and no user and no fragment")
-	case c.Secret.Check() != nil:
+	case c.Secret != nil && c.Secret.Check() != nil:
 		return nil, c.Secret.Check()
 	case c.Timeout < 0 || c.Connections < 0:
 		return nil, errors.New("a limit is below 0")
@@ -136,7 +136,9 @@ func (p *Poster) do(ctx context.Context, id string, body []byte) (*http.Response
 	req.Header.Set("User-Agent", p.c.Agent)
 	req.Header.Set(HeaderID, id)
 	req.Header.Set(HeaderTimestamp, strconv.FormatInt(at.Unix(), 10))
-	req.Header.Set(HeaderSignature, Sign(p.c.Secret, id, at, body))
+	if p.c.Secret != nil {
+		req.Header.Set(HeaderSignature, Sign(p.c.Secret, id, at, body))
+	}
 	return p.client.Do(req)
 }
 

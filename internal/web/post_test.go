@@ -57,11 +57,11 @@ func TestPost(t *testing.T) {
 		t.Errorf("no answer: %s, %v", got, err)
 	}
 	for name, c := range map[string]PosterConfig{
-		"no URL":    {Secret: mustSecret(t, vectorSecret)},
-		"scheme":    {URL: "ftp://app.example/in", Secret: mustSecret(t, vectorSecret)},
-		"user":      {URL: "https://u:p@app.example/in", Secret: mustSecret(t, vectorSecret)},
-		"no secret": {URL: "https://app.example/in"},
-		"timeout":   {URL: "https://app.example/in", Secret: mustSecret(t, vectorSecret), Timeout: -1},
+		"no URL":         {Secret: mustSecret(t, vectorSecret)},
+		"scheme":         {URL: "ftp://app.example/in", Secret: mustSecret(t, vectorSecret)},
+		"user":           {URL: "https://u:p@app.example/in", Secret: mustSecret(t, vectorSecret)},
+		"a short secret": {URL: "https://app.example/in", Secret: Secret("short")},
+		"timeout":        {URL: "https://app.example/in", Secret: mustSecret(t, vectorSecret), Timeout: -1},
 	} {
 		if _, err := NewPoster(c); err == nil {
 			t.Errorf("%s: no error", name)
