@@ -124,27 +124,6 @@ func TestInboxSettledMeanwhile(t *testing.T) {
 	}
 }
 
-// TestConfirmReadsTheClock: an order that expired while its confirmation stood
-// still is not confirmed.
-func TestConfirmReadsTheClock(t *testing.T) {
-	eachBook(t, func(t *testing.T, m *Book) {
-		o := testOrder("o", "1")
-		o.ExpiresAt = 100
-		if _, _, err := m.AddOrder(ctx, o, "", 1); err != nil {
-			t.Fatal(err)
-		}
-		now := db.Millis(100)
-		c := OrderChange{CallBackID: "o", TenantUserID: "7", From: client.OrderOpen, To: client.OrderConfirmed, Clock: func() db.Millis { return now }}
-		if _, err := m.ChangeOrder(ctx, c, 50); !errors.Is(err, ErrChanged) {
-			t.Fatalf("after its end: %v", err)
-		}
-		now = 99
-		if got, err := m.ChangeOrder(ctx, c, 50); err != nil || got.Confirmed != 99 {
-			t.Fatalf("before: %+v, %v", got, err)
-		}
-	})
-}
-
 // TestEndedBeforeSettled: an order that ends between its confirmation and the moment the answer is
 // kept is not confirmed, however the answer comes: kept now, or kept by another process before.
 func TestEndedBeforeSettled(t *testing.T) {

@@ -40,35 +40,6 @@ func execute(t testing.TB, m *Book, o client.NewOrder, txID, amount string, at d
 
 func rat(amount string) *big.Rat { r, _ := new(big.Rat).SetString(amount); return r }
 
-// TestEndBeforeOrder: an order that comes after its end would wait for a question that never
-// comes, so it is refused.
-func TestEndBeforeOrder(t *testing.T) {
-	eachBook(t, func(t *testing.T, m *Book) {
-		o := testOrder("W1", "1")
-		endOrder(t, m, o, 1_000)
-		endOrder(t, m, o, 2_000)
-		if err := notOrdered(m, o); err != nil {
-			t.Error(err)
-		}
-		o.CallBackID = "W2"
-		execute(t, m, o, "tx", "1", 2_000)
-		if err := notOrdered(m, o); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-func notOrdered(m *Book, o client.NewOrder) error {
-	var conflict *db.ConflictError
-	if _, _, err := m.AddOrder(ctx, o, "", 3_000); !errors.As(err, &conflict) {
-		return fmt.Errorf("the order was taken: %v", err)
-	}
-	if is, err := m.Order(ctx, o.CallBackID); err != nil || is.State != client.OrderUnknown {
-		return fmt.Errorf("%+v, %w", is, err)
-	}
-	return nil
-}
-
 // TestSpentAgrees: for any history of confirmations, ends and executions, the sum of any window is that of the orders
 // themselves, and an order is confirmed below a ceiling exactly if it fits.
 func TestSpentAgrees(t *testing.T) {

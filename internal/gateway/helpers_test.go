@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -256,15 +255,6 @@ func wantOf[T comparable](r *rig, what string, of func(client.Alarm) T, want []T
 func (r *rig) wantAlarms(want ...client.AlarmKind) {
 	r.t.Helper()
 	wantOf(r, "the kinds", kindOf, want)
-}
-
-// wantCauses holds the causes that the subjects of alarms name.
-func (r *rig) wantCauses(want ...string) {
-	r.t.Helper()
-	wantOf(r, "the causes", func(a client.Alarm) string {
-		_, cause, _ := strings.Cut(strings.TrimSuffix(a.Subject, ")"), " (")
-		return cause
-	}, want)
 }
 
 // wantNumbers holds the rows of alarms to how often they were raised.
