@@ -238,7 +238,7 @@ func TestVotesAtTheSameMoment(t *testing.T) {
 					return nil
 				}, map[client.OrderState]countersign.ErrCode{client.OrderApproved: countersign.CodeAccepted, client.OrderConfirmed: countersign.CodeAccepted}},
 			} {
-				for range 3 {
+				for range 2 {
 					n++
 					rules.now.Store(&policy.Ruling{Effect: policy.Ask})
 					a.clock.advance(time.Second)

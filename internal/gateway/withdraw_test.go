@@ -161,30 +161,13 @@ func testOrders(t *testing.T, r *rig, rules *wordPolicy) {
 	r.state(5, client.OrderDeclined)
 	ask(5, countersign.CodeRefusedPolicy)
 
-	// Declined, cancelled, expired, before and while a person is asked.
-	rules.effect = policy.Ask
+	// Declined before it is asked for.
 	r.order(6)
 	ok(r.client.DeclineOrder(ctx, id(6), "no"))
 	ask(6, countersign.CodeRefusedPerson)
-	r.order(7)
-	ask(7, countersign.CodeAwaitingApproval)
-	ok(r.client.CancelOrder(ctx, id(7), ""))
-	ok(r.client.CancelOrder(ctx, id(7), ""))
-	conflict(r.client.ApproveOrder(ctx, id(7), ""))
-	ask(7, countersign.CodeOrderCancelled)
-	o := newOrder(8)
-	o.ExpiresAt = client.Time(r.clock.now().Add(time.Minute).UnixMilli())
-	if _, err := r.app.AddOrder(ctx, o); err != nil {
-		t.Fatal(err)
-	}
-	ask(8, countersign.CodeAwaitingApproval)
-	r.clock.advance(time.Minute)
-	conflict(r.client.ApproveOrder(ctx, id(8), ""))
-	rules.effect = policy.Allow
-	ask(8, countersign.CodeOrderCancelled)
-	r.state(8, client.OrderExpired)
 
 	// Another tenantUserId than the order's.
+	rules.effect = policy.Allow
 	r.order(9)
 	w := countersigntest.Withdrawal(9)
 	w.TenantUserID = "somebody else"
