@@ -2,6 +2,7 @@ package book
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
 	"countersign/internal/lab/endtest"
+	"countersign/merchant"
 )
 
 // TestListPlans asks the planner of both databases: every list reads an index in its
@@ -188,8 +190,8 @@ func checkKept(t testing.TB, d *db.DB) {
 	}
 }
 
-// TestFind: deposits and orders by address, transaction and time, exactly and on pages that
-// lead to all of them, with numbers that jump and clocks that differ.
+// TestFind: deposits, orders and the inbox by what people know of them, exactly and on pages that lead to all of them, with
+// numbers that jump and clocks that differ.
 func TestFind(t *testing.T) {
 	const hostile = "T%_'\u202e🦊"
 	eachBook(t, func(t *testing.T, b *Book) {
@@ -203,7 +205,7 @@ func TestFind(t *testing.T) {
 		long := strings.Repeat("a", 70)
 		err := b.Write(ctx, func(ctx context.Context, x *db.Tx) error {
 			for i := range rows {
-				seq, to := int64(i+1), fmt.Sprint("T", i%7)
+				seq, to, tx := int64(i+1), fmt.Sprint("T", i%7), fmt.Sprint("x", i)
 				if i >= 400 {
 					seq += 28_132_443_000_000 // a new epoch
 				}
@@ -214,9 +216,13 @@ func TestFind(t *testing.T) {
 					to = long + "1"
 				case 8:
 					to = long + "2"
+				case 12:
+					tx = strings.Repeat("x", 100)
+				case 13:
+					tx = strings.Repeat("x", 4000) // the same beginning, and longer than an index of PostgreSQL holds
 				}
 				if _, err := x.Exec(ctx, `INSERT INTO deposits (seq, tracking_id, tenant_user_id, tx_id, chain_name, symbol, amount, from_address, to_address, risk_from, risk_to, tx_index, business, state, taken)
-					VALUES ($1, $2, 'u', $3, 'c', 's', '1', '', $4, 0, 0, 1, 0, 'taken', $5)`, seq, fmt.Sprint("d", i), fmt.Sprint("x", i), to, int64(made(i))); err != nil {
+					VALUES ($1, $2, 'u', $3, 'c', 's', '1', '', $4, 0, 0, 1, 0, 'taken', $5)`, seq, fmt.Sprint("d", i), tx, to, int64(made(i))); err != nil {
 					return err
 				}
 			}
@@ -267,6 +273,11 @@ func TestFind(t *testing.T) {
 			{client.DepositSearch{Address: "T3", Since: made(10), Until: made(24)}, []string{"d17", "d10"}},
 			{client.DepositSearch{Address: "T3", TxID: "x10", TenantUserID: "u"}, []string{"d10"}},
 			{client.DepositSearch{Address: "T3", TxID: "x11"}, nil},
+			{client.DepositSearch{TrackingID: "d7"}, []string{"d7"}},
+			{client.DepositSearch{TrackingID: "d7", State: client.DepositHeld}, nil},
+			{client.DepositSearch{TrackingID: "d7", State: client.DepositTaken}, []string{"d7"}},
+			{client.DepositSearch{TenantUserID: "nobody"}, nil},
+			{client.DepositSearch{TxID: strings.Repeat("x", 100)}, []string{"d12"}},
 			{client.DepositSearch{Address: "T\x00"}, nil},
 		} {
 			for _, limit := range []int{7, 1000} {
@@ -281,34 +292,68 @@ func TestFind(t *testing.T) {
 		}
 
 		for i := range 20 {
-			if _, _, err := b.AddOrder(ctx, testOrder(fmt.Sprint("o", i), "1"), "", db.Millis(1000+100_000*i)); err != nil {
+			o := testOrder(fmt.Sprint("o", i), "1")
+			o.TenantUserID = fmt.Sprint("u", i%10)
+			if _, _, err := b.AddOrder(ctx, o, "", db.Millis(1000+100_000*i)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if err := b.Write(ctx, func(ctx context.Context, x *db.Tx) error {
 			_, err := x.Exec(ctx, `UPDATE orders SET tx_id = 'x3' WHERE call_back_id = 'o3'`)
-			return err
+			return errors.Join(err, x.Batch(ctx, []db.Statement{db.EndFeed(feedDeposits, 30_000_000_000_000)}))
 		}); err != nil {
 			t.Fatal(err)
 		}
-		for i, c := range []struct {
-			f    client.OrderFilter
-			want string
-		}{
-			{client.OrderFilter{TxID: "x3"}, "[o3]"},
-			{client.OrderFilter{TxID: "x3", State: client.OrderHeld}, "[]"},
-			{client.OrderFilter{TxID: "x%"}, "[]"},
-			{client.OrderFilter{TxID: "x\x00"}, "[]"},
-			{client.OrderFilter{Since: 301_000, Until: 601_000}, "[o5 o4 o3]"},
-			{client.OrderFilter{State: client.OrderOpen, Until: 201_000}, "[o1 o0]"},
-		} {
-			list, _, err := b.Orders(ctx, c.f, 100, 0)
-			got := []string{}
+		orders := func(f client.OrderFilter) (ids []string, err error) {
+			list, _, err := b.Orders(ctx, f, 100, 0)
 			for _, o := range list {
-				got = append(got, o.CallBackID)
+				ids = append(ids, o.CallBackID)
+			}
+			return ids, err
+		}
+		for i := range 3 {
+			for _, e := range []merchant.Entry{inboxDeposit(fmt.Sprint("i", i), fmt.Sprint("t", i), -1), question(fmt.Sprint("q", i))} {
+				if _, err := b.Claim(ctx, e); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		inbox := func(f client.InboxFilter) (ids []string, err error) {
+			for before := int64(0); ; {
+				list, next, err := b.Entries(ctx, f, 2, before)
+				for _, e := range list {
+					ids = append(ids, e.ID)
+				}
+				if before = next; next == 0 || err != nil {
+					return ids, err
+				}
+			}
+		}
+		for i, c := range []struct {
+			orders client.OrderFilter
+			inbox  client.InboxFilter // if there is one, this list is read
+			want   string
+		}{
+			{orders: client.OrderFilter{TxID: "x3"}, want: "[o3]"},
+			{orders: client.OrderFilter{TxID: "x3", State: client.OrderHeld}, want: "[]"},
+			{orders: client.OrderFilter{TxID: "x%"}, want: "[]"},
+			{orders: client.OrderFilter{TxID: "x\x00"}, want: "[]"},
+			{orders: client.OrderFilter{TenantUserID: "u7"}, want: "[o17 o7]"},
+			{orders: client.OrderFilter{Since: 301_000, Until: 601_000}, want: "[o5 o4 o3]"},
+			{orders: client.OrderFilter{State: client.OrderOpen, Until: 201_000}, want: "[o1 o0]"},
+			{inbox: client.InboxFilter{Type: countersign.TypeDeposited}, want: "[i2 i1 i0]"},
+			{inbox: client.InboxFilter{Type: countersign.TypeRequestWithdraw}, want: "[q2 q1 q0]"},
+			{inbox: client.InboxFilter{Settled: "false"}, want: "[q2 q1 q0]"},
+			{inbox: client.InboxFilter{Settled: "false", ID: "i1"}, want: "[]"},
+			{inbox: client.InboxFilter{ID: "i1"}, want: "[i1]"},
+			{inbox: client.InboxFilter{CallBackID: "q1"}, want: "[q1]"},
+		} {
+			got, err := orders(c.orders)
+			if c.inbox != (client.InboxFilter{}) {
+				got, err = inbox(c.inbox)
 			}
 			if err != nil || fmt.Sprint(got) != c.want {
-				t.Errorf("%d: %+v finds %v, %v, want %s", i, c.f, got, err, c.want)
+				t.Errorf("%d: %+v, %+v finds %v, %v, want %s", i, c.orders, c.inbox, got, err, c.want)
 			}
 		}
 		if from, below, err := db.NumbersBetween(ctx, b, "orders", "created", 1_000_000_000, 0); err != nil || from == 0 || below != 0 {

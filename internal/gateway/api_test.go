@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -212,64 +211,6 @@ func TestProbes(t *testing.T) {
 		r.Stop()
 		answers(map[string]int{"/healthz": 200, "/readyz": 503})
 	}
-}
-
-// TestLists: lists of orders, callbacks and deposits, by what people know of them and in pages.
-func TestLists(t *testing.T) {
-	eachRig(t, nil, func(t *testing.T, r *rig) {
-		for n := range 4 {
-			r.order(n)
-			r.deliver(countersigntest.Deposit(n))
-		}
-		r.confirmed(3)
-		r.deliver(countersigntest.Withdrawal(50)) // stays open
-		again, long, longer := countersigntest.Deposit(1), countersigntest.Deposit(4), countersigntest.Deposit(5)
-		again.TrackingID += "-again"
-		long.TxID = strings.Repeat("x", 100)
-		longer.TxID = strings.Repeat("x", 4000) // the same beginning, and longer than an index of PostgreSQL holds
-		for _, deposit := range []*countersign.Deposit{again, long, longer} {
-			r.deliver(deposit)
-		}
-		pages := func(path string) (ids []string) {
-			for next := ""; ; {
-				_, body, _ := r.client.send(t, "GET", path+next, "", "")
-				var page client.List[struct{ ID, TrackingID, CallBackID string }]
-				if err := json.Unmarshal([]byte(body), &page); err != nil {
-					t.Fatalf("%s: %s", path, body)
-				}
-				for _, x := range page.Items {
-					ids = append(ids, cmp.Or(x.ID, x.TrackingID, x.CallBackID))
-				}
-				if page.Next == nil {
-					return ids
-				}
-				next = "&cursor=" + *page.Next
-			}
-		}
-		for path, want := range map[string]string{
-			"/v1/orders?limit=2":                                 "[order-3 order-2 order-1 order-0]",
-			"/v1/orders?state=confirmed":                         "[order-3]",
-			"/v1/orders?tenantUserId=60002":                      "[order-2]",
-			"/v1/callbacks?limit=4&type=1":                       "[deposit-5 deposit-4 deposit-1-again deposit-3 deposit-2 deposit-1 deposit-0]",
-			"/v1/callbacks?id=deposit-2":                         "[deposit-2]",
-			"/v1/callbacks?callBackId=order-3":                   "[order-3]",
-			"/v1/callbacks?settled=false":                        "[order-50]",
-			"/v1/callbacks?type=2":                               "[order-50 order-3]",
-			"/v1/deposits/search?limit=3":                        "[deposit-5 deposit-4 deposit-1-again deposit-3 deposit-2 deposit-1 deposit-0]",
-			"/v1/deposits/search?state=held":                     "[deposit-1-again]",
-			"/v1/deposits/search?txId=" + long.TxID:              "[deposit-4]",
-			"/v1/deposits/search?state=taken&txId=" + again.TxID: "[deposit-1]",
-			"/v1/deposits/search?trackingId=deposit-1-again":     "[deposit-1-again]",
-			"/v1/deposits/search?tenantUserId=nobody":            "[]",
-		} {
-			if got := fmt.Sprint(pages(path)); got != want {
-				t.Errorf("%s: %s, want %s", path, got, want)
-			}
-		}
-		if first, none := r.firstOf(5), r.firstOf(2); first != "2" || none != "" {
-			t.Errorf("the first of the transfer is %q, and before that %q", first, none)
-		}
-	})
 }
 
 // end is the gateway as the suite of both ends sees it. Its paths name what is not there.

@@ -194,19 +194,3 @@ func TestTwoTransfers(t *testing.T) {
 		}
 	}
 }
-
-// firstOf returns the number of the first deposit that names the transfer of another one, as the
-// task about that shows it; empty: none.
-func (r *rig) firstOf(seq int64) string {
-	r.t.Helper()
-	task, err := r.client.Task(r.t.Context(), client.DepositTask(seq))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	for _, m := range task.Content {
-		if m.Name == "deposit no." {
-			return m.Beside
-		}
-	}
-	return ""
-}
