@@ -164,21 +164,35 @@ func TestForwards(t *testing.T) {
 	})
 }
 
-// TestForwardsOnNodes: nodes that claim, fail and die while entries are recorded leave
-// none out, and one that was claimed is nobody else's until its lease ends.
+// TestForwardsOnNodes: of deposits that arrive at two nodes at once, each at both, the feed has each once and no gap for
+// whoever reads it meanwhile. Nodes that claim, fail and die while entries are recorded leave none out, and one that was
+// claimed is nobody else's until its lease ends.
 func TestForwardsOnNodes(t *testing.T) {
 	eachPair(t, func(t *testing.T, nodes []*Book) {
 		const deposits = 150
 		var recording sync.WaitGroup
-		for i := range 2 { // it begins while they record
+		for i := range 24 { // it begins while they record, many in one transaction
 			recording.Go(func() {
-				for n := i; n < deposits; n += 2 {
-					if _, err := nodes[i].Claim(ctx, inboxDeposit(fmt.Sprint("d", n), fmt.Sprint("tx", n), -1)); err != nil {
+				for n := i / 2; n < deposits; n += 12 {
+					if _, err := nodes[i%2].Claim(ctx, inboxDeposit(fmt.Sprint("d", n), fmt.Sprint("tx", n), -1)); err != nil {
 						t.Error(err)
 					}
 				}
 			})
 		}
+		recording.Go(func() {
+			for read := int64(0); read < deposits && !t.Failed(); {
+				list, err := nodes[0].Deposits(ctx, read, 7)
+				if err != nil {
+					t.Error(err)
+				}
+				for _, d := range list {
+					if read++; d.Seq != read {
+						t.Errorf("after deposit %d comes %d", read-1, d.Seq)
+					}
+				}
+			}
+		})
 		begin(t, nodes[0], false)
 		told := map[string]bool{}
 		for now := db.Millis(1_000_000); len(told) < deposits && !t.Failed(); now += 2000 { // every lease ends
@@ -234,5 +248,8 @@ func TestForwardsOnNodes(t *testing.T) {
 		}
 		recording.Wait()
 		wantWaiting(t, nodes[1], 0, 0)
+		if s, err := nodes[1].Stats(ctx); err != nil || s.Deposits != deposits || s.Callbacks != deposits || s.CallbacksOpen != 0 || s.DepositsHeld != 0 {
+			t.Errorf("%+v, %v", s, err)
+		}
 	})
 }

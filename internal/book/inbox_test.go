@@ -26,45 +26,6 @@ func inboxDeposit(trackingID, tx string, index int64) merchant.Entry {
 	return merchant.Entry{Callback: c, ID: trackingID, Content: sha256.Sum256([]byte(tx)), Transfer: sha256.Sum256([]byte(tx)), TxIndex: index, At: time.UnixMilli(1000)}
 }
 
-// TestInboxShares claims from many sides at once, each deposit twice and copies of one transfer, so that transactions are
-// shared, and reads the feed meanwhile. countersigntest.CheckInbox has what each claim gets.
-func TestInboxShares(t *testing.T) {
-	eachPair(t, func(t *testing.T, ends []*Book) {
-		const deposits, copies = 120, 40
-		var work sync.WaitGroup
-		claim := func(end *Book, id, tx string) {
-			work.Go(func() {
-				if _, err := end.Claim(ctx, inboxDeposit(id, tx, -1)); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		for i := range 2 * deposits {
-			id := fmt.Sprint("d", i%deposits)
-			claim(ends[i%2], id, "tx"+id)
-		}
-		for i := range copies {
-			claim(ends[i%2], fmt.Sprint("copy", i), "copied")
-		}
-		for read := int64(0); read < deposits+copies; {
-			list, err := ends[0].Deposits(ctx, read, 7)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, d := range list {
-				if read++; d.Seq != read {
-					t.Fatalf("after deposit %d comes %d", read-1, d.Seq)
-				}
-			}
-		}
-		work.Wait()
-		st, err := ends[1].Stats(ctx)
-		if err != nil || st.Deposits != deposits+copies || st.CallbacksOpen != 0 || st.DepositsHeld != copies-1 {
-			t.Fatalf("%+v, %v", st, err)
-		}
-	})
-}
-
 // TestInboxPoison: an entry that the database refuses fails alone.
 func TestInboxPoison(t *testing.T) {
 	s := openAt(t, dialects[1].url(t))
