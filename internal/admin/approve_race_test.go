@@ -61,7 +61,7 @@ func TestApprovalsAtTheSameMoment(t *testing.T) {
 				task  client.TaskState
 			}{
 				{"another approval", func(id string, _ api.Token) error {
-					_, err := approveWithdrawal(atB, ctx, id, "")
+					_, err := atB.ApproveTask(ctx, releaseTask(id), "")
 					return err
 				}, true, client.TaskDone},
 				{"blocked", func(id string, _ api.Token) error {
@@ -107,7 +107,7 @@ func TestApprovalsAtTheSameMoment(t *testing.T) {
 					if did != nil {
 						t.Errorf("%s: %v", c.name, did)
 					}
-					task, err := withdrawalApproval(atB, ctx, id)
+					task, err := atB.Task(ctx, releaseTask(id))
 					if err != nil || task.State != c.task || (task.Missing > 0) != (c.task == client.TaskOpen) {
 						t.Errorf("%s: approving: %v; the task is %+v, %v", c.name, approved, task, err)
 					}

@@ -40,10 +40,10 @@ func TestLargeWithdrawal(t *testing.T) {
 		}
 
 		w := accept(1)
-		dbtest.Fails(approveWithdrawal(ann, ctx, w.ID, ""))(t, client.ErrConflict, "")
+		dbtest.Fails(ann.ApproveTask(ctx, releaseTask(w.ID), ""))(t, client.ErrConflict, "")
 		h.decide(w.ID, countersign.DecisionConfirmed)
 		waits(w.ID)
-		if task, err := withdrawalApproval(admin, ctx, w.ID); err != nil || task.Missing != 1 {
+		if task, err := admin.Task(ctx, releaseTask(w.ID)); err != nil || task.Missing != 1 {
 			t.Errorf("%+v, %v", task, err)
 		}
 		listed := func(want ...string) {
@@ -81,16 +81,16 @@ func TestLargeWithdrawal(t *testing.T) {
 		h.wantToldOf(0)
 		// The core's own yes is none, also with another token of it: it is refused, and not offered.
 		for _, own := range []*client.Service{core, kin} {
-			dbtest.Fails(approveWithdrawal(own, ctx, w.ID, ""))(t, client.ErrForbidden, "")
-			if s, err := withdrawalApproval(own, ctx, w.ID); err != nil || !strings.Contains(s.MayNot, "asked for this") {
+			dbtest.Fails(own.ApproveTask(ctx, releaseTask(w.ID), ""))(t, client.ErrForbidden, "")
+			if s, err := own.Task(ctx, releaseTask(w.ID)); err != nil || !strings.Contains(s.MayNot, "asked for this") {
 				t.Errorf("%+v, %v", s, err)
 			}
 			waits(w.ID)
 		}
-		if _, err := approveWithdrawal(ann, ctx, w.ID, "called"); err != nil {
+		if _, err := ann.ApproveTask(ctx, releaseTask(w.ID), "called"); err != nil {
 			t.Error(err)
 		}
-		if task, err := withdrawalApproval(ann, ctx, w.ID); err != nil || task.Needs != 1 || task.Missing != 0 || len(task.Votes) != 1 {
+		if task, err := ann.Task(ctx, releaseTask(w.ID)); err != nil || task.Needs != 1 || task.Missing != 0 || len(task.Votes) != 1 {
 			t.Errorf("%+v, %v", task, err)
 		}
 		h.wantToldOf(2 * time.Hour)
@@ -99,7 +99,7 @@ func TestLargeWithdrawal(t *testing.T) {
 		if again, err := core.ReleaseWithdrawal(ctx, w.ID, "one"); err != nil || !again.Duplicate {
 			t.Errorf("%+v, %v", again, err)
 		}
-		dbtest.Fails(approveWithdrawal(ann, ctx, w.ID, ""))(t, client.ErrConflict, "")
+		dbtest.Fails(ann.ApproveTask(ctx, releaseTask(w.ID), ""))(t, client.ErrConflict, "")
 
 		w = accept(2)
 		h.decide(w.ID, countersign.DecisionConfirmed)
@@ -107,7 +107,7 @@ func TestLargeWithdrawal(t *testing.T) {
 		// One that blocks it declines it.
 		must(ann.BlockWithdrawal(ctx, w.ID, "not ours"))(t)
 		dbtest.Fails(core.ReleaseWithdrawal(ctx, w.ID, "one"))(t, client.ErrConflict, "")
-		dbtest.Fails(approveWithdrawal(admin, ctx, w.ID, ""))(t, client.ErrConflict, "")
+		dbtest.Fails(admin.ApproveTask(ctx, releaseTask(w.ID), ""))(t, client.ErrConflict, "")
 
 	})
 }
@@ -160,16 +160,16 @@ func TestStuckWithdrawal(t *testing.T) {
 	must(admin.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{ApproveAbove: limitsOf(t, "USDT 12")}}))(t)
 	w := must(core.CreateWithdrawal(ctx, newWithdrawal("acme", 1)))(t)
 	h.decide(w.ID, countersign.DecisionConfirmed)
-	if task := must(withdrawalApproval(admin, ctx, w.ID))(t); task.Missing != 1 || task.Nobody == "" {
+	if task := must(admin.Task(ctx, releaseTask(w.ID)))(t); task.Missing != 1 || task.Nobody == "" {
 		t.Errorf("%+v", task)
 	}
 	h.wantToldOf(0, w.ID)
-	dbtest.Fails(approveWithdrawal(admin, ctx, w.ID, ""))(t, client.ErrForbidden, "another approver must")
+	dbtest.Fails(admin.ApproveTask(ctx, releaseTask(w.ID), ""))(t, client.ErrForbidden, "another approver must")
 	dbtest.Fails(core.ReleaseWithdrawal(ctx, w.ID, "one"))(t, client.ErrConflict, "token new")
-	must(approveWithdrawal(h.with(ann), ctx, w.ID, "called"))(t)
+	must(h.with(ann).ApproveTask(ctx, releaseTask(w.ID), "called"))(t)
 	h.wantToldOf(0)
 	ok(t, h.kept.Revoke(ctx, ann.ID, db.MillisOf(h.now()), nil))
 	dbtest.Fails(core.ReleaseWithdrawal(ctx, w.ID, "one"))(t, client.ErrConflict, "")
-	must(approveWithdrawal(h.with(api.NewStoreToken("bob", client.RoleApprover, 5)), ctx, w.ID, ""))(t)
+	must(h.with(api.NewStoreToken("bob", client.RoleApprover, 5)).ApproveTask(ctx, releaseTask(w.ID), ""))(t)
 	secrets.add("permit", must(core.ReleaseWithdrawal(ctx, w.ID, "one"))(t).Permit.Reveal())
 }

@@ -21,9 +21,9 @@ func TestAllowPrivateNeedsTheFlag(t *testing.T) {
 	h.merchant("acme")
 	yes, in := true, newMerchant("local")
 	in.AllowPrivate = &yes
-	h.raw(client.RoleAdmin, post, "/v1/merchants", api.TypeJSON, string(encode(t, in))).names(t, 422, "body.allowPrivate")
-	h.raw(client.RoleAdmin, patch, "/v1/merchants/acme", api.TypeJSON, `{"allowPrivate":true}`).names(t, 422, "body.allowPrivate")
-	h.raw(client.RoleAdmin, patch, "/v1/merchants/acme", api.TypeJSON, `{"allowPrivate":true,"notifyUrl":"https://127.0.0.1/n"}`).names(t, 422, "body.allowPrivate")
+	h.raw(client.RoleAdmin, post, "/v1/merchants", api.TypeJSON, string(encode(t, in))).Names(t, 422, "body.allowPrivate")
+	h.raw(client.RoleAdmin, patch, "/v1/merchants/acme", api.TypeJSON, `{"allowPrivate":true}`).Names(t, 422, "body.allowPrivate")
+	h.raw(client.RoleAdmin, patch, "/v1/merchants/acme", api.TypeJSON, `{"allowPrivate":true,"notifyUrl":"https://127.0.0.1/n"}`).Names(t, 422, "body.allowPrivate")
 	if m, err := h.store.Merchant(t.Context(), "acme"); err != nil || m.Private() {
 		t.Errorf("%+v, %v", m.MerchantSettings, err)
 	}
@@ -36,7 +36,7 @@ func TestAllowPrivateNeedsTheFlag(t *testing.T) {
 	if err != nil || !m.Private() {
 		t.Fatalf("%+v, %v", m.Merchant, err)
 	}
-	h.raw(client.RoleAdmin, patch, "/v1/merchants/local", api.TypeJSON, `{"allowPrivate":false}`).names(t, 422, "body.notifyUrl")
+	h.raw(client.RoleAdmin, patch, "/v1/merchants/local", api.TypeJSON, `{"allowPrivate":false}`).Names(t, 422, "body.notifyUrl")
 }
 
 // TestStoreFails: a database fails before the work, after it, or by a bug: the answer does not say why, the log does,
@@ -65,8 +65,8 @@ func TestStoreFails(t *testing.T) {
 	} {
 		fault = c.fault
 		a := h.raw(client.RoleCore, post, "/v1/deposits", api.TypeJSON, newDeposit("acme", 1))
-		if a.status != c.status || strings.Contains(a.body, "disk") || strings.Contains(a.body, "bug") || c.log != "" && strings.Count(log.String(), c.log) != 1 {
-			t.Errorf("%d %s, want %d; the log:\n%s", a.status, a.body, c.status, &log)
+		if a.Status != c.status || strings.Contains(a.Body, "disk") || strings.Contains(a.Body, "bug") || c.log != "" && strings.Count(log.String(), c.log) != 1 {
+			t.Errorf("%d %s, want %d; the log:\n%s", a.Status, a.Body, c.status, &log)
 		}
 	}
 	fault = func(d do) ([]client.Accepted, error) { return d() }

@@ -225,8 +225,7 @@ func (h *harness) keep(k api.Token) string {
 func (h *harness) end() endtest.End {
 	return endtest.End{API: h.server.api, Keep: h.keep, Pass: func() { h.pass(2 * time.Second) },
 		Ask: func(secret, method, path, contentType, body string) endtest.Answer {
-			a := h.as(secret, method, path, contentType, body)
-			return endtest.Answer{Status: a.status, Header: a.header, Body: a.body}
+			return h.as(secret, method, path, contentType, body)
 		},
 		Revoke: func(id string) {
 			ok(h.t, h.kept.Revoke(h.t.Context(), id, 5, nil))
@@ -302,23 +301,15 @@ func (h *harness) client(role client.Role) *client.Service {
 	return h.holder("", h.tokens[role]).Service
 }
 
-// answer is a raw answer.
-type answer struct {
-	status int
-	header http.Header
-	body   string
-	client.Problem
-}
-
 // raw makes a call without the client. body is a string, bytes, a reader or a
 // value to be written as JSON.
-func (h *harness) raw(role client.Role, method, path, contentType string, body any) answer {
+func (h *harness) raw(role client.Role, method, path, contentType string, body any) endtest.Answer {
 	h.t.Helper()
 	return h.as(h.tokens[role], method, path, contentType, body)
 }
 
 // as is raw with the secret of a token; empty: without one.
-func (h *harness) as(secret, method, path, contentType string, body any) answer {
+func (h *harness) as(secret, method, path, contentType string, body any) endtest.Answer {
 	h.t.Helper()
 	var r io.Reader
 	switch b := body.(type) {
@@ -341,28 +332,12 @@ func (h *harness) as(secret, method, path, contentType string, body any) answer 
 	resp := must(http.DefaultClient.Do(req))(h.t)
 	defer func() { _ = resp.Body.Close() }()
 	b := must(io.ReadAll(resp.Body))(h.t)
-	a := answer{status: resp.StatusCode, header: resp.Header, body: string(b)}
-	if resp.Header.Get("Content-Type") == "application/problem+json" {
-		ok(h.t, json.Unmarshal(b, &a.Problem))
-	}
-	return a
+	return endtest.Answer{Status: resp.StatusCode, Header: resp.Header, Body: string(b)}
 }
 
-func (h *harness) postJSON(path string, body any) answer {
+func (h *harness) postJSON(path string, body any) endtest.Answer {
 	h.t.Helper()
 	return h.raw(client.RoleAdmin, post, path, api.TypeJSON, body)
-}
-
-// names fails unless a is a refusal with this status that names location.
-func (a answer) names(t testing.TB, status int, location string) {
-	t.Helper()
-	if a.status != status {
-		t.Errorf("status %d, want %d: %s", a.status, status, a.body)
-		return
-	}
-	if !slices.ContainsFunc(a.Faults, func(d client.Fault) bool { return d.Location == location && d.Message != "" }) {
-		t.Errorf("%q is not named: %s", location, a.body)
-	}
 }
 
 // pages reads a list to its end, in pages of two.

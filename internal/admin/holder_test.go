@@ -50,8 +50,8 @@ func TestAPermitBelongsToItsToken(t *testing.T) {
 				}
 			}
 		}
-		if log := h.raw(client.RoleViewer, "GET", "/v1/audit?limit=100", "", nil); log.status != 200 || !strings.Contains(log.body, "withdrawal.released") || strings.Contains(log.body, claim) {
-			t.Errorf("the audit log shows the claim: %s", log.body)
+		if log := h.raw(client.RoleViewer, "GET", "/v1/audit?limit=100", "", nil); log.Status != 200 || !strings.Contains(log.Body, "withdrawal.released") || strings.Contains(log.Body, claim) {
+			t.Errorf("the audit log shows the claim: %s", log.Body)
 		}
 		if again, err := with["heir"].ReleaseWithdrawal(ctx, w.ID, claim); err != nil || again.Permit != permit.Permit || !again.Duplicate {
 			t.Errorf("another token of the same origin: %v", err)

@@ -97,8 +97,8 @@ func TestMerchantIsPatched(t *testing.T) {
 		// JSON Merge Patch by hand: null clears, absent stays.
 		a := h.raw(client.RoleAdmin, patch, "/v1/merchants/acme", api.TypeMerge, `{"retry":{"notify":null},"finalCodes":null,"concurrency":null,"ratePerSecond":null,"confirmWithin":null,"allowPrivate":null,"contentType":null,"body":null}`)
 		var m client.Merchant
-		if err := json.Unmarshal([]byte(a.body), &m); err != nil || a.status != 200 {
-			t.Fatal(a.body, err)
+		if err := json.Unmarshal([]byte(a.Body), &m); err != nil || a.Status != 200 {
+			t.Fatal(a.Body, err)
 		}
 		if m.Retry == nil || m.Retry.Notify != nil || m.Retry.Withdraw == nil || m.Concurrency != 64 || m.RatePerSecond != 0 || m.ConfirmWithin != client.Duration(time.Hour) ||
 			m.Private() || m.Body != "bare" || m.ContentType != "application/x-www-form-urlencoded" || len(m.FinalCodes) != 0 || m.Name != "New name" {
@@ -134,7 +134,7 @@ func TestCollectIsBoundUnlessAnyIsNamed(t *testing.T) {
 	for body, want := range map[string]client.Collect{`{"name":"Other"}`: client.CollectAny, `{"collect":null}`: client.CollectBound, `{"collect":"bound"}`: client.CollectBound} {
 		must(c.UpdateMerchant(ctx, "loose", client.MerchantPatch{MerchantSettings: client.MerchantSettings{Collect: client.CollectAny}}))(t)
 		var m client.UpdatedMerchant
-		ok(t, json.Unmarshal([]byte(h.raw(client.RoleAdmin, patch, "/v1/merchants/loose", api.TypeMerge, body).body), &m))
+		ok(t, json.Unmarshal([]byte(h.raw(client.RoleAdmin, patch, "/v1/merchants/loose", api.TypeMerge, body).Body), &m))
 		expect(m.Merchant, m.Warnings, want)
 	}
 }

@@ -76,9 +76,9 @@ func TestDepositBecomesItsCallback(t *testing.T) {
 		h.merchant("acme")
 		c, viewer, ctx := h.client(client.RoleCore), h.client(client.RoleViewer), t.Context()
 		a := h.raw(client.RoleCore, post, "/v1/deposits", api.TypeJSON, strings.Replace(string(encode(t, newDeposit("acme", 1))), `"2.500000"`, `2.500000`, 1))
-		a.names(t, 422, "body.amount") // a program that writes numbers rounds some of them
-		if !strings.Contains(a.body, "is a number; amounts are texts") {
-			t.Error(a.body)
+		a.Names(t, 422, "body.amount") // a program that writes numbers rounds some of them
+		if !strings.Contains(a.Body, "is a number; amounts are texts") {
+			t.Error(a.Body)
 		}
 		must(c.AddDeposits(ctx, newDeposit("acme", 1)))(t)
 		list := must(c.AddDeposits(ctx, newDeposit("acme", 1), newDeposit("acme", 2)))(t)
@@ -138,8 +138,8 @@ func TestWithdrawalToItsEnd(t *testing.T) {
 		if told := open(); len(told) != 1 || told[0].Kind != "wallet_differs" || told[0].Subject != w.ID+" foreign_claim" || told[0].Merchant != "acme" {
 			t.Errorf("alarms %+v", told)
 		}
-		if a := h.postJSON("/v1/alarms/1/ack", `{"name": "somebody else"}`); a.status != 422 {
-			t.Errorf("a name of the caller's choice: status %d, want 422", a.status)
+		if a := h.postJSON("/v1/alarms/1/ack", `{"name": "somebody else"}`); a.Status != 422 {
+			t.Errorf("a name of the caller's choice: status %d, want 422", a.Status)
 		}
 		dbtest.Fails(c.AckAlarm(ctx, 1, client.Ack{}))(t, client.ErrForbidden, "")
 		acked := must(admin.AckAlarm(ctx, 1, client.Ack{Note: "the second wallet was stopped"}))(t)

@@ -19,8 +19,8 @@ func TestOpenRoutes(t *testing.T) {
 	for path, want := range map[string]string{
 		"/healthz": `{"status":"ok"}`, "/readyz": `{"status":"ready"}`, "/metrics": "countersign_up 1",
 	} {
-		if a := h.raw("", get, path, "", nil); a.status != 200 || strings.TrimSpace(a.body) != want {
-			t.Errorf("%s: %d %s", path, a.status, a.body)
+		if a := h.raw("", get, path, "", nil); a.Status != 200 || strings.TrimSpace(a.Body) != want {
+			t.Errorf("%s: %d %s", path, a.Status, a.Body)
 		}
 	}
 	c := must(client.NewService(client.Config{URL: h.url + "/", Token: ""}))(t)
@@ -38,7 +38,7 @@ func TestOpenRoutes(t *testing.T) {
 		t.Errorf("no deposits: %v", err)
 	}
 	h.server.Stop()
-	if a := h.raw("", get, "/readyz", "", nil); a.status != 503 {
-		t.Errorf("/readyz while stopping: %d, want 503", a.status)
+	if a := h.raw("", get, "/readyz", "", nil); a.Status != 503 {
+		t.Errorf("/readyz while stopping: %d, want 503", a.Status)
 	}
 }

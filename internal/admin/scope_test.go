@@ -168,12 +168,12 @@ func TestBadTokensAreNotMade(t *testing.T) {
 		t.Errorf("it lists %+v, %v", list.Items, err)
 	}
 	h.pass(59 * time.Minute)
-	if a := h.as(made.Secret.Reveal(), get, "/v1/withdrawals", "", nil); a.status != 200 {
-		t.Errorf("before its end: %d", a.status)
+	if a := h.as(made.Secret.Reveal(), get, "/v1/withdrawals", "", nil); a.Status != 200 {
+		t.Errorf("before its end: %d", a.Status)
 	}
 	h.pass(time.Minute)
-	if a := h.as(made.Secret.Reveal(), get, "/v1/withdrawals", "", nil); a.status != 401 || a.Detail != "the token has expired" {
-		t.Errorf("at its end, from the cache: %d %s", a.status, a.body)
+	if a := h.as(made.Secret.Reveal(), get, "/v1/withdrawals", "", nil); a.Status != 401 || a.Problem().Detail != "the token has expired" {
+		t.Errorf("at its end, from the cache: %d %s", a.Status, a.Body)
 	}
 }
 

@@ -22,14 +22,16 @@ func TestResumeWithdrawal(t *testing.T) {
 	if got, err := c.Withdrawal(ctx, w.ID); err != nil || !got.Restored {
 		t.Errorf("%+v, %v", got, err)
 	}
-	dbtest.Fails(resumeWithdrawal(c, ctx, w.ID, "nothing became of it"))(t, client.ErrConflict, "")
+	task := client.TaskID(client.TaskRestored, w.ID)
+	dbtest.Fails(c.ApproveTask(ctx, task, "nothing became of it"))(t, client.ErrConflict, "")
 	must(h.store.Reconcile(ctx, now))(t)
 	for range 2 {
-		if got, err := resumeWithdrawal(c, ctx, w.ID, "nothing became of it"); err != nil || got.Restored || got.State != client.WithdrawalAwaiting {
+		must(c.ApproveTask(ctx, task, "nothing became of it"))(t)
+		if got, err := c.Withdrawal(ctx, w.ID); err != nil || got.Restored || got.State != client.WithdrawalAwaiting {
 			t.Errorf("%+v, %v", got, err)
 		}
 	}
-	h.postJSON("/v1/tasks/restored."+w.ID+"/approve", `{"reason":""}`).names(t, 422, "body.reason")
+	h.postJSON("/v1/tasks/restored."+w.ID+"/approve", `{"reason":""}`).Names(t, 422, "body.reason")
 }
 
 // TestFreezeAndBlock: the freeze is shown with its reason and its token, releases get
@@ -49,8 +51,8 @@ func TestFreezeAndBlock(t *testing.T) {
 			t.Errorf("%+v, read %+v", f, read)
 		}
 	}
-	if a := h.raw("", get, "/readyz", "", nil); a.status != 200 || strings.TrimSpace(a.body) != `{"status":"ready","frozen":true}` {
-		t.Errorf("/readyz: %d %s", a.status, a.body)
+	if a := h.raw("", get, "/readyz", "", nil); a.Status != 200 || strings.TrimSpace(a.Body) != `{"status":"ready","frozen":true}` {
+		t.Errorf("/readyz: %d %s", a.Status, a.Body)
 	}
 	dbtest.Fails(c.ReleaseWithdrawal(ctx, w.ID, "core-1"))(t, client.ErrConflict, "frozen")
 	if b := must(c.BlockWithdrawal(ctx, blocked.ID, "a fraud"))(t); b.State != "blocked" || b.Decision != "confirmed" || b.BlockedReason != "a fraud" || b.BlockedBy == "" || b.Ended == 0 {
@@ -62,6 +64,6 @@ func TestFreezeAndBlock(t *testing.T) {
 	must(c.ReleaseWithdrawal(ctx, w.ID, "core-1"))(t)
 	dbtest.Fails(c.ReleaseWithdrawal(ctx, blocked.ID, "core-1"))(t, client.ErrConflict, "blocked")
 	dbtest.Fails(c.BlockWithdrawal(ctx, w.ID, "late"))(t, client.ErrConflict, "released")
-	h.postJSON("/v1/freeze", "{}").names(t, 422, "body.reason")
-	h.postJSON("/v1/withdrawals/"+w.ID+"/block", `{"reason":""}`).names(t, 422, "body.reason")
+	h.postJSON("/v1/freeze", "{}").Names(t, 422, "body.reason")
+	h.postJSON("/v1/withdrawals/"+w.ID+"/block", `{"reason":""}`).Names(t, 422, "body.reason")
 }

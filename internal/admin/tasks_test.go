@@ -27,7 +27,9 @@ func (c changed) DecidedBy() string {
 }
 
 // changeOf returns the change that a task is about.
-func changeOf(c answerer, ctx context.Context, id string) (changed, error) {
+func changeOf(c interface {
+	Task(context.Context, string) (client.Task, error)
+}, ctx context.Context, id string) (changed, error) {
 	task, err := c.Task(ctx, id)
 	out := changed{task, map[string]string{}, map[string]string{}, ""}
 	for _, m := range task.Content {
@@ -54,30 +56,4 @@ func changesIn(t *testing.T, p interface {
 		}
 	}
 	return list
-}
-
-func approveWithdrawal(c answerer, ctx context.Context, id, reason string) (client.Withdrawal, error) {
-	if _, err := c.ApproveTask(ctx, releaseTask(id), reason); err != nil {
-		return client.Withdrawal{}, err
-	}
-	return c.Withdrawal(ctx, id)
-}
-
-func withdrawalApproval(c answerer, ctx context.Context, id string) (client.Task, error) {
-	return c.Task(ctx, releaseTask(id))
-}
-
-func resumeWithdrawal(c answerer, ctx context.Context, id, reason string) (client.Withdrawal, error) {
-	if _, err := c.ApproveTask(ctx, client.TaskID(client.TaskRestored, id), reason); err != nil {
-		return client.Withdrawal{}, err
-	}
-	return c.Withdrawal(ctx, id)
-}
-
-// answerer has the calls of people who answer tasks.
-type answerer interface {
-	Task(context.Context, string) (client.Task, error)
-	ApproveTask(ctx context.Context, id, reason string) (client.Task, error)
-	DeclineTask(ctx context.Context, id, reason string) (client.Task, error)
-	Withdrawal(context.Context, string) (client.Withdrawal, error)
 }

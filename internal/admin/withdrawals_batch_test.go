@@ -20,7 +20,7 @@ func TestLongestReleases(t *testing.T) {
 	for i := range list {
 		list[i] = client.WithdrawalOutcome{Merchant: "acme", CallBackID: fmt.Sprint(long, i), Outcome: client.Outcome{Permit: "p", Executed: &client.Executed{TxID: long, FromAddress: long}}}
 	}
-	h.raw(client.RoleCore, post, "/v1/withdrawals/outcome", api.TypeJSON, string(encode(t, list))).names(t, 422, "body")
+	h.raw(client.RoleCore, post, "/v1/withdrawals/outcome", api.TypeJSON, string(encode(t, list))).Names(t, 422, "body")
 	done, err := h.client(client.RoleCore).ReportOutcomes(t.Context(), list[:maxBatch]...)
 	if err != nil || len(done) != maxBatch || done[maxBatch-1].Error == nil {
 		t.Errorf("%d results, %v", len(done), err)
@@ -106,16 +106,16 @@ func TestReleasesAndOutcomes(t *testing.T) {
 		}
 
 		// What is wrong with the request is named with its place, and nothing is done.
-		h.postJSON("/v1/withdrawals/release", []any{claims[0], claims[1], foreign, foreign}).names(t, 422, "body[3].callBackId")
-		h.postJSON("/v1/withdrawals/release", []any{}).names(t, 422, "body")
-		h.postJSON("/v1/withdrawals/outcome", []any{ends[0], ends[0]}).names(t, 422, "body[1].callBackId")
+		h.postJSON("/v1/withdrawals/release", []any{claims[0], claims[1], foreign, foreign}).Names(t, 422, "body[3].callBackId")
+		h.postJSON("/v1/withdrawals/release", []any{}).Names(t, 422, "body")
+		h.postJSON("/v1/withdrawals/outcome", []any{ends[0], ends[0]}).Names(t, 422, "body[1].callBackId")
 		both, neither := ends[0], ends[1]
 		both.Failed, neither.Executed = &client.Failed{Reason: "x"}, nil
 		a := h.postJSON("/v1/withdrawals/outcome", []any{both, neither})
-		a.names(t, 422, "body[0].failed")
-		a.names(t, 422, "body[1].executed")
-		if a := h.raw(client.RoleCore, post, "/v1/withdrawals/release", api.TypeJSON, claims[0]); a.status != 200 || !strings.Contains(a.body, `"items":[{"issued":`) {
-			t.Errorf("one alone: %d %s", a.status, a.body)
+		a.Names(t, 422, "body[0].failed")
+		a.Names(t, 422, "body[1].executed")
+		if a := h.raw(client.RoleCore, post, "/v1/withdrawals/release", api.TypeJSON, claims[0]); a.Status != 200 || !strings.Contains(a.Body, `"items":[{"issued":`) {
+			t.Errorf("one alone: %d %s", a.Status, a.Body)
 		}
 
 		// A token learns nothing of merchants that it does not see, nor does another origin get a permit.

@@ -22,13 +22,13 @@ func TestManyWithdrawals(t *testing.T) {
 		list = append(list, list[249]) // twice in one request: the second is the first
 		bad := slices.Clone(list)
 		bad[123].Details = &client.Details{Address: "T", ChainName: "TRON", Symbol: "USDT"}
-		h.postJSON("/v1/withdrawals", bad[100:]).names(t, 422, "body[23].details.amount")
+		h.postJSON("/v1/withdrawals", bad[100:]).Names(t, 422, "body[23].details.amount")
 		bad[123] = list[123]
 		bad[124].Merchant = "nobody"
-		h.postJSON("/v1/withdrawals", bad).names(t, 422, "body[124].merchant")
+		h.postJSON("/v1/withdrawals", bad).Names(t, 422, "body[124].merchant")
 		bad[124] = list[124]
 		bad[250].TenantUserID = "another"
-		h.postJSON("/v1/withdrawals", bad).names(t, 409, "body[250].callBackId")
+		h.postJSON("/v1/withdrawals", bad).Names(t, 409, "body[250].callBackId")
 		if n := h.counts(); n.withdrawals != 0 || n.callbacks != 0 {
 			t.Fatalf("refused, and there are %+v", n)
 		}

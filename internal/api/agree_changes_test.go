@@ -95,7 +95,7 @@ func (r *quorumRig) approve(id string, by Token, at db.Millis, want client.TaskS
 
 // A change takes effect when as many persons have approved it as the end wants, each of another
 // origin; what was approved by a token that ended before the last approval does not count.
-func TestQuorumOfChanges(t *testing.T) { eachEnd(t, testQuorumOfChanges) }
+func TestQuorumOfChanges(t *testing.T) { eachDatabase(t, testQuorumOfChanges) }
 
 func testQuorumOfChanges(t *testing.T, d *db.DB) {
 	ctx := t.Context()
@@ -142,7 +142,7 @@ func testQuorumOfChanges(t *testing.T, d *db.DB) {
 
 // TestRevokedPersonComesAgain: what a thief did with a person's session is void for ever, also once
 // that person has signed in again; what she does from then on counts.
-func TestRevokedPersonComesAgain(t *testing.T) { eachEnd(t, testRevokedPersonComesAgain) }
+func TestRevokedPersonComesAgain(t *testing.T) { eachDatabase(t, testRevokedPersonComesAgain) }
 
 func testRevokedPersonComesAgain(t *testing.T, d *db.DB) {
 	ctx := t.Context()

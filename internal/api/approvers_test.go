@@ -10,7 +10,7 @@ import (
 
 // Two persons do not become one when the last approver's token expires or is revoked: changes
 // wait until somebody at the machine ends that.
-func TestChangesGoOnWaiting(t *testing.T) { eachEnd(t, testChangesGoOnWaiting) }
+func TestChangesGoOnWaiting(t *testing.T) { eachDatabase(t, testChangesGoOnWaiting) }
 
 func testChangesGoOnWaiting(t *testing.T, d *db.DB) {
 	const week = 7 * 24 * 3_600_000

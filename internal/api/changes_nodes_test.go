@@ -1,39 +1,39 @@
 package api
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"testing"
 
 	"countersign/client"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 	"countersign/internal/lab/dbtest"
-	"countersign/internal/outbox"
 )
 
 // A change ends when its proposer's token does, and after 14 days.
 func TestChangesEnd(t *testing.T) {
-	for name, url := range dbtest.Kinds {
-		t.Run(name, func(t *testing.T) {
-			ctx := t.Context()
-			r := newQuorumRig(t, open(t, url(t), outbox.End()), ChangesConfig{})
-			approver, proposer := r.token("approver", client.RoleApprover, nil), r.op
-			r.op = r.token("short", client.RoleOperator, nil, func(k *Token) { k.Expires = 1000 })
-			expired, _ := r.propose(500)
-			dbtest.Fails(r.k.approve(ctx, expired, approver, "", 1000))(t, db.ErrConflict, "")
-			r.is(expired, 1000, client.TaskStale, 0)
+	eachDatabase(t, func(t *testing.T, d *db.DB) {
+		ctx := t.Context()
+		r := newQuorumRig(t, d, ChangesConfig{})
+		approver, proposer := r.token("approver", client.RoleApprover, nil), r.op
+		r.op = r.token("short", client.RoleOperator, nil, func(k *Token) { k.Expires = 1000 })
+		expired, _ := r.propose(500)
+		dbtest.Fails(r.k.approve(ctx, expired, approver, "", 1000))(t, db.ErrConflict, "")
+		r.is(expired, 1000, client.TaskStale, 0)
 
-			r.op = proposer
-			late, _ := r.propose(2000)
-			forgotten, _ := r.propose(3000)
-			dbtest.Fails(r.k.approve(ctx, late, approver, "", 2000+changeLife))(t, db.ErrConflict, "")
-			r.is(late, 2000, client.TaskStale, 0)
-			ok(t, r.k.EndOld(ctx, 3000+changeLife-1))
-			r.is(forgotten, 3000, client.TaskOpen, 1, "approver")
-			ok(t, r.k.EndOld(ctx, 3000+changeLife))
-			r.is(forgotten, 3000, client.TaskStale, 0)
-		})
-	}
+		r.op = proposer
+		late, _ := r.propose(2000)
+		forgotten, _ := r.propose(3000)
+		dbtest.Fails(r.k.approve(ctx, late, approver, "", 2000+changeLife))(t, db.ErrConflict, "")
+		r.is(late, 2000, client.TaskStale, 0)
+		ok(t, r.k.EndOld(ctx, 3000+changeLife-1))
+		r.is(forgotten, 3000, client.TaskOpen, 1, "approver")
+		ok(t, r.k.EndOld(ctx, 3000+changeLife))
+		r.is(forgotten, 3000, client.TaskStale, 0)
+	})
 }
 
 // Three approvers on two nodes decide on one change at the same time, and in every other round the third declines it.
@@ -71,11 +71,28 @@ func TestDecisionsOnTwoNodes(t *testing.T) {
 		votes := must(r.k.kept(ctx, r.d, &is))(t)
 		_, err := FindToken(ctx, r.d, token)
 		made := is.State == client.TaskDone
+		if kinds := recordsOf(t, r.d, id); made && !maps.Equal(kinds, map[string]int{recordProposed: 1, recordApproved: 1, recordDone: 1}) {
+			t.Errorf("round %d: the log has %v", round, kinds)
+		}
 		if !made && (round%2 == 0 || is.State != client.TaskDeclined || errs[2] != nil) || made && (refused != 1 || len(votes) != 2) || len(is.sealed)+len(is.dataKey) != 0 || (err == nil) != made {
 			t.Errorf("round %d: %s with %d approvals, %d sealed bytes, and the token: %v; %v", round, is.State, len(votes), len(is.sealed)+len(is.dataKey), err, errs)
 		}
 	}
 	t.Log(states)
+}
+
+// recordsOf counts the records about a change by their kinds. The last approval is the record that it is done.
+func recordsOf(t *testing.T, d *db.DB, id string) map[string]int {
+	t.Helper()
+	kinds := map[string]int{}
+	ok(t, db.Each(t.Context(), d, `SELECT r.body FROM audit_records r JOIN audit_subjects s ON s.seq = r.seq WHERE s.subject = $1`, []any{id}, func(r db.Rows) error {
+		var b []byte
+		err := r.Scan(&b)
+		e, unread := journal.Read(b)
+		kinds[e.Kind]++
+		return errors.Join(err, unread)
+	}))
+	return kinds
 }
 
 // hashText is a hash in JSON.

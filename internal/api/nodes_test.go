@@ -14,7 +14,7 @@ import (
 // leaves when it stops. A killed one is forgotten after a day; where one process at a time
 // uses the database, as soon as the next one runs.
 func TestNodes(t *testing.T) {
-	eachEnd(t, func(t *testing.T, d *db.DB) {
+	eachDatabase(t, func(t *testing.T, d *db.DB) {
 		const start db.Millis = 1_750_000_000_000
 		beat := func(id string, at db.Millis) {
 			t.Helper()

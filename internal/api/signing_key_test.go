@@ -13,7 +13,7 @@ import (
 
 // TestSigningKey: each end has one pair, and one at most that will take its place.
 func TestSigningKey(t *testing.T) {
-	eachEnd(t, func(t *testing.T, d *db.DB) {
+	eachDatabase(t, func(t *testing.T, d *db.DB) {
 		old := must(OpenSigningKey(t.Context(), d))(t)
 		refused := errors.New("refused")
 		dbtest.Fails(StageSigningKey(t.Context(), d, func(context.Context, *db.Tx, *envelope.SigningKey) error { return refused }))(t, refused, "")

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"countersign/client"
-	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
 	"countersign/internal/outbox"
@@ -46,27 +45,16 @@ func twoNodes(t *testing.T) [2]*db.DB {
 	return [2]*db.DB{open(t, url, outbox.End()), open(t, url, outbox.End())}
 }
 
-// eachDatabase runs test with a database of the service of each kind.
+// eachDatabase runs test with a database of each kind. The merchant's end has the same tables.
 func eachDatabase(t *testing.T, test func(*testing.T, *db.DB)) {
 	for name, url := range dbtest.Kinds {
 		t.Run(name, func(t *testing.T) { test(t, open(t, url(t), outbox.End())) })
 	}
 }
 
-// eachEnd runs test with a database of each end, of each kind.
-func eachEnd(t *testing.T, test func(*testing.T, *db.DB)) {
-	for _, end := range []db.End{outbox.End(), book.End()} {
-		for name, url := range dbtest.Kinds {
-			t.Run(end.Name+"/"+name, func(t *testing.T) {
-				test(t, open(t, url(t), end))
-			})
-		}
-	}
-}
-
-// TestTokens: the tokens of either end, in either kind of database.
+// TestTokens: tokens in either kind of database.
 func TestTokens(t *testing.T) {
-	eachEnd(t, func(t *testing.T, d *db.DB) { testTokens(t, NewTokens(d)) })
+	eachDatabase(t, func(t *testing.T, d *db.DB) { testTokens(t, NewTokens(d)) })
 }
 
 // Two nodes that revoke each other's operator at once leave one of them.

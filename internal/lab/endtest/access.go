@@ -2,6 +2,7 @@ package endtest
 
 import (
 	"cmp"
+	"encoding/json"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -73,6 +74,11 @@ func Access(t *testing.T, e End, elsewhere map[int]string, bodies map[string]str
 		if role == "" {
 			tokens["none"] = ""
 		}
+		for _, what := range []string{"unbound", "bound"} {
+			if tokens[what] != "" && slices.Contains(all["self"].roles, string(role)) {
+				self(t, e, all, role, what, tokens[what])
+			}
+		}
 		for _, rt := range e.API.Endpoints() {
 			rule, ok := all[rt.ID]
 			if !ok {
@@ -86,6 +92,22 @@ func Access(t *testing.T, e End, elsewhere map[int]string, bodies map[string]str
 				e.Pass()
 				access(t, rt, rule, role, what, e.Ask(secret, rt.Method, e.Path(rt), contentType, body))
 			}
+		}
+	}
+}
+
+// self holds what a token is told that it may do to the rules. Who may make tokens depends on whether there is an
+// approver.
+func self(t *testing.T, e End, all map[string]rule, role client.Role, what, secret string) {
+	var is client.Self
+	a := e.Ask(secret, http.MethodGet, "/v1/tokens/self", "", "")
+	if err := json.Unmarshal([]byte(a.Body), &is); err != nil || is.Role != role || is.Name != what || strings.Contains(a.Body, secret) {
+		t.Errorf("%s, %s: %d %s", role, what, a.Status, a.Body)
+	}
+	for id, rule := range all {
+		may := slices.Contains(rule.roles, string(role)) && (what == "unbound" || rule.other != http.StatusForbidden)
+		if id != "createToken" && slices.Contains(is.May, id) != may {
+			t.Errorf("%s, %s: is told that it may %s: %v", role, what, id, !may)
 		}
 	}
 }

@@ -58,6 +58,14 @@ func (a Answer) names(location string) bool {
 		slices.ContainsFunc(a.Problem().Faults, func(f client.Fault) bool { return f.Location == location && f.Message != "" })
 }
 
+// Names fails unless a refuses with this status and names location.
+func (a Answer) Names(t testing.TB, status int, location string) {
+	t.Helper()
+	if a.Status != status || !slices.ContainsFunc(a.Problem().Faults, func(f client.Fault) bool { return f.Location == location && f.Message != "" }) {
+		t.Errorf("status %d, want %d that names %s: %s", a.Status, status, location, a.Body)
+	}
+}
+
 // Document compares the document with the mux and with
 // testdata/operations.golden, so that operations change only on purpose.
 func Document(t *testing.T, e End) {

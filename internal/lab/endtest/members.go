@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -64,6 +65,64 @@ func WrongMembers(t *testing.T, e End, secret string, good map[string]any, many 
 		total += len(cases)
 	}
 	t.Logf("%d wrong bodies refused", total)
+}
+
+// WrongQueries calls every endpoint that reads with each wrong parameter that the schemas know of, one at a time. Each is
+// refused with a 422 that names the parameter and does not repeat its value.
+func WrongQueries(t *testing.T, e End, secret string) {
+	total := 0
+	for _, rt := range e.API.Endpoints() {
+		if rt.Method != http.MethodGet {
+			continue
+		}
+		cases := [][2]string{{"zzz", "1"}}
+		for _, p := range rt.Operation().Parameters {
+			if p.In != "query" {
+				continue
+			}
+			for _, v := range wrongTexts(resolved(e.API.Registry(), p.Schema)) {
+				cases = append(cases, [2]string{p.Name, v})
+			}
+			cases = append(cases, [2]string{p.Name, "1&" + p.Name + "=1"})
+		}
+		for _, c := range cases {
+			e.Pass()
+			query := c[0] + "=" + strings.ReplaceAll(url.QueryEscape(c[1]), "%26"+c[0]+"%3D", "&"+c[0]+"=")
+			if a := e.Ask(secret, rt.Method, e.Path(rt)+"?"+query, "", ""); !a.names("query."+c[0]) || strings.Contains(a.Body, marker) {
+				t.Errorf("%s?%.100s: not refused for it, or with its value: %d %s", rt.ID, query, a.Status, a.Body)
+			}
+		}
+		total += len(cases)
+	}
+	t.Logf("%d wrong queries refused", total)
+}
+
+// wrongTexts returns values of a parameter that its schema refuses.
+func wrongTexts(s *huma.Schema) []string {
+	if s.Type == huma.TypeInteger {
+		list := []string{"", "x7", "1.5", "99999999999999999999"}
+		if s.Minimum != nil {
+			list = append(list, fmt.Sprint(int64(*s.Minimum)-1))
+		}
+		if s.Maximum != nil {
+			list = append(list, fmt.Sprint(int64(*s.Maximum)+1))
+		}
+		if len(s.Enum) > 0 {
+			list = append(list, "7000007")
+		}
+		return list
+	}
+	list := []string{"a\x00", "\xff"}
+	if s.MinLength != nil {
+		list = append(list, "")
+	}
+	if s.MaxLength != nil {
+		list = append(list, strings.Repeat("a", *s.MaxLength+1))
+	}
+	if len(s.Enum) > 0 || s.Format != "" || s.Pattern != "" {
+		list = append(list, marker)
+	}
+	return list
 }
 
 // marker is in each text that is not a valid value of its member.
