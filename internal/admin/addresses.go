@@ -20,7 +20,7 @@ func (s *Server) addAddress(c *api.Call, _ api.None, in client.NewAddress) (clie
 	}
 	kept, err := s.Outbox.Ingest(c.R.Context(), []outbox.NewCallback{callback}, c.Now)
 	if err != nil {
-		return client.AcceptedAddress{}, itemProblem(err, func(int) string { return "body" })
+		return client.AcceptedAddress{}, itemProblem(c, err, func(int) string { return "body" })
 	}
 	k := kept[0]
 	c.Trace("", callback.TrackingID)

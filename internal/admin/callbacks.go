@@ -6,6 +6,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/api"
+	"countersign/internal/outbox"
 )
 
 type callbackQuery struct {
@@ -14,13 +15,8 @@ type callbackQuery struct {
 }
 
 func (s *Server) callbacks(c *api.Call, q callbackQuery, _ api.None) (client.List[client.Callback], error) {
-	out := client.List[client.Callback]{Items: []client.Callback{}}
 	list, next, err := s.Lists.Callbacks(c.R.Context(), seen(c, q.Merchant), q.CallbackFilter, q.Limit, q.Cursor)
-	for _, cb := range list {
-		out.Items = append(out.Items, cb.Callback)
-	}
-	out.Next = nextOf(next)
-	return out, cursorFault(err, q.Page)
+	return listOf(list, next, func(cb outbox.Callback) client.Callback { return cb.Callback }), cursorFault(err, q.Page)
 }
 
 func (s *Server) callback(c *api.Call, id string, _ api.None) (client.CallbackDetail, error) {

@@ -15,17 +15,16 @@ import (
 // addDeposits accepts one deposit or an array, all or nothing.
 func (s *Server) addDeposits(c *api.Call, _ api.None,
 	in oneOrMany[client.NewDeposit]) (client.List[client.Accepted], error) {
-	place := in.place
 	batch := make([]outbox.NewCallback, len(in.list))
 	var faults api.Faults
 	for i := range in.list {
 		c.Concerns(in.list[i].Merchant)
 		var err error
 		if batch[i], err = callbackOf(&in.list[i], c.Now); err != nil {
-			faults = append(faults, memberFault(place(i), err))
+			faults = append(faults, memberFault(in.place(i), err))
 		}
 		if !c.Sees(in.list[i].Merchant) {
-			faults.Add(place(i)+".merchant", notKnown)
+			faults.Add(in.place(i)+".merchant", notKnown)
 		}
 		if len(faults) >= api.MaxFaults {
 			break
@@ -36,7 +35,7 @@ func (s *Server) addDeposits(c *api.Call, _ api.None,
 	}
 	kept, err := s.ingest(c.R.Context(), batch, outbox.Quota{Token: c.Token.ID, Hourly: c.Token.Hourly}, c.Now)
 	if err != nil {
-		return client.List[client.Accepted]{}, itemProblem(err, place)
+		return client.List[client.Accepted]{}, itemProblem(c, err, in.place)
 	}
 	c.Items = len(kept)
 	for _, k := range kept {
@@ -108,6 +107,5 @@ type sentQuery struct {
 
 func (s *Server) sentDeposits(c *api.Call, q sentQuery, _ api.None) (client.List[client.SentDeposit], error) {
 	list, next, err := s.Lists.SentDeposits(c.R.Context(), seen(c, q.Merchant), q.Cursor, q.Limit)
-	out := client.List[client.SentDeposit]{Items: api.OrEmpty(list), Next: nextOf(next)}
-	return out, cursorFault(err, q.Page)
+	return listOf(list, next, func(d client.SentDeposit) client.SentDeposit { return d }), cursorFault(err, q.Page)
 }

@@ -3,6 +3,8 @@ package admin
 import (
 	"errors"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"countersign"
@@ -37,29 +39,26 @@ func memberFault(place string, err error) client.Fault {
 }
 
 // itemProblem returns the error of the outbox with the item that it is about. It returns any other error unchanged.
-func itemProblem(err error, place func(int) string) error {
+func itemProblem(c *api.Call, err error, place func(int) string) error {
 	var conflict *db.ConflictError
-	if errors.As(err, &conflict) {
-		p := api.NewProblem(http.StatusConflict, conflict.Error())
-		at := place(conflict.Item)
-		if conflict.Member != "" {
-			at += "." + conflict.Member
-		}
-		p.Faults = []client.Fault{api.At(at, conflict.Reason)}
-		return p
-	}
 	var item *db.ItemError
-	if !errors.As(err, &item) {
-		return err
-	}
-	at := place(item.Item)
 	switch {
-	case errors.Is(err, db.ErrNotFound):
-		return api.Invalid(api.At(at+".merchant", notKnown))
-	case !errors.Is(err, db.ErrInvalid):
+	case errors.As(err, &conflict):
+		return problemAt(c, err, place(conflict.Item))
+	case !errors.As(err, &item):
 		return err
-	case item.Member != "":
-		at += "." + item.Member
+	case errors.Is(err, db.ErrNotFound):
+		return api.Invalid(api.At(place(item.Item)+".merchant", notKnown))
 	}
-	return api.Invalid(api.At(at, "cannot be stored"))
+	return problemAt(c, err, place(item.Item))
+}
+
+// problemAt returns the problem of one item of a request, with its place in the names of the faults.
+func problemAt(c *api.Call, err error, place string) *client.Problem {
+	p := *c.Endpoint().ProblemOf(err) // a copy: some problems are shared
+	p.Faults = slices.Clone(p.Faults)
+	for i, f := range p.Faults {
+		p.Faults[i].Location = place + strings.TrimPrefix(f.Location, "body")
+	}
+	return &p
 }

@@ -188,19 +188,16 @@ func (s *Server) merchants(c *api.Call, q api.Page, _ api.None) (client.List[cli
 	if err != nil {
 		return client.List[client.Merchant]{}, err
 	}
-	out := client.List[client.Merchant]{Items: []client.Merchant{}, Next: next}
-	for _, m := range list {
-		out.Items = append(out.Items, merchantOf(m))
-	}
+	out := listOf(list, next, merchantOf)
 	return out, s.addHealth(c, out.Items)
 }
 
 // merchantsFrom returns a page that begins at a place. If of is not nil, it has only those merchants.
 func (s *Server) merchantsFrom(ctx context.Context, of []string, p merchantPlace,
-	limit int) (list []outbox.Merchant, next *string, err error) {
+	limit int) (list []outbox.Merchant, next string, err error) {
 	failing, err := s.Lists.FailingMerchants(ctx, false)
 	if err != nil {
-		return nil, nil, err
+		return nil, "", err
 	}
 	first := map[string]bool{}
 	for _, f := range failing {
@@ -210,14 +207,14 @@ func (s *Server) merchantsFrom(ctx context.Context, of []string, p merchantPlace
 	}
 	if !p.Rest {
 		if list, err = s.Lists.Merchants(ctx, slices.AppendSeq([]string{}, maps.Keys(first)), p.After, limit+1); err != nil {
-			return nil, nil, err
+			return nil, "", err
 		}
 		p.Rest, p.After = true, ""
 	}
 	for more := true; more && len(list) <= limit; {
 		page, err := s.Lists.Merchants(ctx, of, p.After, limit+1)
 		if err != nil {
-			return nil, nil, err
+			return nil, "", err
 		}
 		for _, m := range page {
 			p.After = m.ID
@@ -230,15 +227,14 @@ func (s *Server) merchantsFrom(ctx context.Context, of []string, p merchantPlace
 	if len(list) > limit {
 		list = list[:limit]
 		last := list[limit-1].ID
-		place := merchantPlace{At: p.At, Rest: !first[last], After: last}.String()
-		next = &place
+		next = merchantPlace{At: p.At, Rest: !first[last], After: last}.String()
 	}
 	return list, next, nil
 }
 
 // knownMerchant returns an error unless a token can be bound to the merchant.
 func (s *Server) knownMerchant(c *api.Call, id string) error {
-	_, err := s.Outbox.Merchant(c.R.Context(), id)
+	_, err := outbox.MerchantVersion(c.R.Context(), s.Outbox, id)
 	return err
 }
 

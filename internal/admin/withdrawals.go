@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -34,9 +35,9 @@ func (s *Server) createWithdrawal(c *api.Call, _ api.None,
 	if err := faults.Err(); err != nil {
 		return client.List[client.AcceptedWithdrawal]{}, err
 	}
-	made, err := s.createAll(c, batch, c.Now)
+	made, err := s.createAll(c, batch)
 	if err != nil {
-		return client.List[client.AcceptedWithdrawal]{}, itemProblem(err, in.place)
+		return client.List[client.AcceptedWithdrawal]{}, itemProblem(c, err, in.place)
 	}
 	c.Items = len(made)
 	out := client.List[client.AcceptedWithdrawal]{}
@@ -49,26 +50,22 @@ func (s *Server) createWithdrawal(c *api.Call, _ api.None,
 }
 
 // createAll sets the deadlines of withdrawals, counted from now, and keeps them; see withdrawalFrom.
-func (s *Server) createAll(c *api.Call, batch []outbox.NewWithdrawal, now db.Millis) ([]outbox.Recorded, error) {
-	settings := map[string]db.Millis{}
-	for i := range batch {
-		n := &batch[i]
-		within := n.Deadline
-		if within == 0 {
-			of, known := settings[n.Merchant]
-			if !known {
-				m, err := s.Outbox.Merchant(c.R.Context(), n.Merchant)
-				if err != nil {
-					return nil, &db.ItemError{Item: i, Member: "merchant", Err: err}
-				}
-				of = db.Millis(time.Duration(m.ConfirmWithin).Milliseconds())
-				settings[n.Merchant] = of
-			}
-			within = of
-		}
-		n.Deadline = now + within
+func (s *Server) createAll(c *api.Call, batch []outbox.NewWithdrawal) ([]outbox.Recorded, error) {
+	within := map[string]db.Millis{}
+	for _, n := range batch {
+		within[n.Merchant] = 0
 	}
-	return s.Outbox.CreateWithdrawals(c.R.Context(), batch, now)
+	list, err := s.Outbox.Merchants(c.R.Context(), slices.Collect(maps.Keys(within)), "", len(within))
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range list {
+		within[m.ID] = db.Millis(time.Duration(m.ConfirmWithin).Milliseconds())
+	}
+	for i, n := range batch {
+		batch[i].Deadline = c.Now + cmp.Or(n.Deadline, within[n.Merchant]) // an unknown merchant is refused below
+	}
+	return s.Outbox.CreateWithdrawals(c.R.Context(), batch, c.Now)
 }
 
 // withdrawalFrom returns the outbox's withdrawal of in. Its deadline is still a time after its arrival, or zero if the
@@ -107,13 +104,9 @@ type withdrawalQuery struct {
 }
 
 func (s *Server) withdrawals(c *api.Call, q withdrawalQuery, _ api.None) (client.List[client.Withdrawal], error) {
-	out := client.List[client.Withdrawal]{Items: []client.Withdrawal{}}
 	list, next, err := s.Lists.Withdrawals(c.R.Context(), seen(c, q.Merchant), q.WithdrawalFilter, q.Limit, q.Cursor)
-	for _, w := range list {
-		out.Items = append(out.Items, withdrawalOf(c, w))
-	}
-	out.Next = nextOf(next)
-	return out, cursorFault(err, q.Page)
+	return listOf(list, next, func(w outbox.Withdrawal) client.Withdrawal { return withdrawalOf(c, w) }),
+		cursorFault(err, q.Page)
 }
 
 // seen returns the merchants of a list that a filter selects, for the call's token. The empty text means all.
@@ -135,11 +128,16 @@ func cursorFault(err error, p api.Page) error {
 	return err
 }
 
-func nextOf(cursor string) *string {
-	if cursor == "" {
-		return nil
+// listOf returns a page of a list. next is the cursor after it; empty: there are no more.
+func listOf[Row, Shown any](rows []Row, next string, show func(Row) Shown) client.List[Shown] {
+	out := client.List[Shown]{Items: make([]Shown, len(rows))}
+	for i, r := range rows {
+		out.Items[i] = show(r)
 	}
-	return &cursor
+	if next != "" {
+		out.Next = &next
+	}
+	return out
 }
 
 func (s *Server) cancelWithdrawal(c *api.Call, id string, _ api.None) (client.Withdrawal, error) {

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"net/http"
-	"strings"
 
 	"countersign/client"
 	"countersign/internal/api"
@@ -39,18 +38,13 @@ func (s *Server) batchOf(c *api.Call, n int, place func(int) string,
 	return list, err
 }
 
-// itemError returns the problem of one item of a request, with its place in the names of the faults.
+// itemError is problemAt for an item that failed while others did not. The log has why this end failed.
 func (s *Server) itemError(c *api.Call, err error, place string) *client.Problem {
-	p := *c.Endpoint().ProblemOf(err) // a copy: some problems are shared
+	p := problemAt(c, err, place)
 	if p.Status == http.StatusInternalServerError {
 		s.Log.Error("request failed", "token", c.Token.ID, "route", c.Endpoint().Pattern(), "error", err.Error())
 	}
-	faults := p.Faults
-	p.Faults = nil
-	for _, f := range faults {
-		p.Faults = append(p.Faults, api.At(place+strings.TrimPrefix(f.Location, "body"), f.Message))
-	}
-	return &p
+	return p
 }
 
 // releaseWithdrawals returns the permits of one claim or an array of them.
