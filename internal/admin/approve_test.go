@@ -101,6 +101,16 @@ func TestLargeWithdrawal(t *testing.T) {
 		}
 		dbtest.Fails(ann.ApproveTask(ctx, releaseTask(w.ID), ""))(t, client.ErrConflict, "")
 
+		// What needed no approval is no task, also once it is released.
+		little := newWithdrawal("acme", 30)
+		little.Details.Amount = amount("1")
+		id := must(core.CreateWithdrawal(ctx, little))(t).ID
+		h.decide(id, countersign.DecisionConfirmed)
+		secrets.add("permit", must(core.ReleaseWithdrawal(ctx, id, "one"))(t).Permit.Reveal())
+		if page := must(admin.Tasks(ctx, client.TaskFilter{Kind: client.TaskRelease, State: client.TaskDone}, client.PageOptions{}))(t); len(page.Items) != 1 || page.Items[0].About != w.ID {
+			t.Errorf("%+v", page)
+		}
+
 		w = accept(2)
 		h.decide(w.ID, countersign.DecisionConfirmed)
 		waits(w.ID)

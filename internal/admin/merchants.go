@@ -211,18 +211,14 @@ func (s *Server) merchantsFrom(ctx context.Context, of []string, p merchantPlace
 		}
 		p.Rest, p.After = true, ""
 	}
-	for more := true; more && len(list) <= limit; {
-		page, err := s.Lists.Merchants(ctx, of, p.After, limit+1)
-		if err != nil {
-			return nil, "", err
+	rest, err := s.Lists.Merchants(ctx, of, p.After, limit+1+len(first))
+	if err != nil {
+		return nil, "", err
+	}
+	for _, m := range rest {
+		if !first[m.ID] {
+			list = append(list, m)
 		}
-		for _, m := range page {
-			p.After = m.ID
-			if !first[m.ID] {
-				list = append(list, m)
-			}
-		}
-		more = len(page) > limit
 	}
 	if len(list) > limit {
 		list = list[:limit]

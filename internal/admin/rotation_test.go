@@ -98,7 +98,7 @@ func TestRotationAtOnce(t *testing.T) {
 	dbtest.Fails(c.StepRotation(ctx, "theirs", "cancel", 0))(t, client.ErrConflict, "no keys")
 	dbtest.Fails(c.StageRotation(ctx, "theirs", client.NewRotation{Key: &client.KeySpec{PublicKey: testKey().PublicBase64()}}))(t, client.ErrConflict, "has these keys already")
 
-	staged := must(c.StageRotation(ctx, "theirs", client.NewRotation{Key: &client.KeySpec{PublicKey: theirs.PublicBase64()}, ResponseKey: &client.KeySpec{Bits: 2048}}))(t)
+	staged := must(c.StageRotation(ctx, "theirs", client.NewRotation{Key: &client.KeySpec{PublicKey: theirs.PublicBase64()}, ResponseKey: &client.KeySpec{Bits: 1024}}))(t)
 	secrets.add("staged response public key", staged.ResponsePublicKey)
 	if staged.Rotation == nil || staged.PublicKey != "" || staged.ResponsePublicKey == "" || len(staged.Rotation.Others) != 2 || staged.Rotation.Staged == 0 {
 		t.Fatalf("%+v", staged.Rotation)
@@ -134,7 +134,7 @@ func TestRotationAtOnce(t *testing.T) {
 	if kept := must(h.store.Merchant(ctx, "acme"))(t); first.Fingerprint == own.Fingerprint || kept.Key.PublicBase64() != fresh.PublicKey || !kept.Key.HasPrivate() || kept.Version != 4 || kept.APIKey.Reveal() != testAPIKey || first.ResponseFingerprint != first.Fingerprint {
 		t.Errorf("%+v", first)
 	}
-	split, second := step("acme", client.NewRotation{ResponseKey: &client.KeySpec{Bits: 2048}})
+	split, second := step("acme", client.NewRotation{ResponseKey: &client.KeySpec{Bits: 1024}})
 	if second.Fingerprint != first.Fingerprint || split.PublicKey != "" || split.ResponsePublicKey == "" || second.ResponseFingerprint == second.Fingerprint {
 		t.Errorf("a response key of its own: %+v", second)
 	}

@@ -180,22 +180,22 @@ func TestBadTokensAreNotMade(t *testing.T) {
 // Whoever waits for a feed is turned away when the token expires or is revoked, also while nothing comes.
 func TestLongCallsOfAnEndedToken(t *testing.T) {
 	h := sqlite(t)
-	k := api.NewStoreToken("short", client.RoleCore, 1)
-	for what, ends := range map[string]func(){
-		"expires":    func() { h.pass(time.Minute) },
-		"is revoked": func() { ok(t, h.kept.Revoke(t.Context(), k.ID, 1, nil)) },
-	} {
-		k = api.NewStoreToken(what, client.RoleCore, 1)
-		k.Expires = db.MillisOf(h.now()) + 60_000
-		waits, ended := h.with(k), make(chan error, 1)
+	expires, revoked := api.NewStoreToken("expires", client.RoleCore, 1), api.NewStoreToken("is revoked", client.RoleCore, 1)
+	expires.Expires = db.MillisOf(h.now()) + 60_000
+	ended := make(chan error, 2)
+	for _, k := range []api.Token{expires, revoked} {
+		waits := h.with(k)
 		go func() {
 			_, err := waits.Decisions(t.Context(), client.FeedOptions{Wait: time.Minute})
 			ended <- err
 		}()
-		time.Sleep(100 * time.Millisecond) // most likely the reader waits
-		ends()
+	}
+	time.Sleep(100 * time.Millisecond) // most likely the readers wait
+	h.pass(time.Minute)
+	ok(t, h.kept.Revoke(t.Context(), revoked.ID, 1, nil))
+	for range 2 {
 		if err := <-ended; !errors.Is(err, client.ErrUnauthorized) {
-			t.Errorf("its token %s: %v", what, err)
+			t.Error(err)
 		}
 	}
 }

@@ -30,11 +30,11 @@ func (s *Server) stopped(ctx context.Context) (string, error) {
 // looksMost is how many withdrawals one call reads to find those that wait for a person.
 const looksMost = 500
 
-// withdrawalSource lists the withdrawals of a state that are tasks by keep.
-func (s *Server) withdrawalSource(state client.WithdrawalState, is client.TaskState,
-	keep func(client.Task) bool) api.TaskSource {
-	return api.TaskSource{Name: string(state), State: is, List: func(look *api.TaskLook, f client.TaskFilter, cursor string,
-		limit int) (out []api.ListedTask, next string, err error) {
+// releaseSource lists the withdrawals of a state whose release is a task in the state is. Those that needed no approval
+// are none.
+func (s *Server) releaseSource(state client.WithdrawalState, is client.TaskState) api.TaskSource {
+	return api.TaskSource{Name: string(state) + string(is), State: is, List: func(look *api.TaskLook, f client.TaskFilter,
+		cursor string, limit int) (out []api.ListedTask, next string, err error) {
 		of := seen(look.Call, f.Merchant)
 		limits := map[string]client.AmountLimits{}
 		if state == client.WithdrawalConfirmed {
@@ -56,7 +56,7 @@ func (s *Server) withdrawalSource(state client.WithdrawalState, is client.TaskSt
 				if err != nil {
 					return nil, "", err
 				}
-				if keep(t.Task) {
+				if t.State == is && (is == client.TaskOpen || len(t.Votes) > 0) {
 					out = append(out, t)
 				}
 			}
@@ -89,14 +89,12 @@ func (s *Server) releaseTasks() api.TaskKind {
 		},
 		Noted: outbox.AboutWithdrawal, Note: s.Outbox.NoteWithdrawal, Deciders: api.Deciders,
 	}
-	k.Sources = append(k.Sources, s.withdrawalSource(client.WithdrawalConfirmed, client.TaskOpen,
-		func(t client.Task) bool { return t.State == client.TaskOpen }),
-		api.TaskSource{Name: "approved", State: client.TaskDone, List: s.withdrawalSource(client.WithdrawalConfirmed,
-			client.TaskDone, func(t client.Task) bool { return t.State == client.TaskDone && len(t.Votes) > 0 }).List})
+	// Those that were approved before their release wait for nobody any more.
+	k.Sources = append(k.Sources, s.releaseSource(client.WithdrawalConfirmed, client.TaskOpen),
+		s.releaseSource(client.WithdrawalConfirmed, client.TaskDone))
 	for _, state := range []client.WithdrawalState{client.WithdrawalReleased, client.WithdrawalExecuted,
 		client.WithdrawalFailed, client.WithdrawalBlocked, client.WithdrawalLapsed} {
-		k.Sources = append(k.Sources, s.withdrawalSource(state, releaseStates[state],
-			func(t client.Task) bool { return len(t.Votes) > 0 }))
+		k.Sources = append(k.Sources, s.releaseSource(state, releaseStates[state]))
 	}
 	return k
 }

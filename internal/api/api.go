@@ -199,7 +199,3 @@ func (a *API) noRoute(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Allow", allow)
 	WriteProblem(w, NewProblem(http.StatusMethodNotAllowed, "this path takes "+allow))
 }
-
-// ProblemOf returns the Problem that the caller sees for err. An error that is not in the table of statuses becomes a
-// 500 without its cause, which only the log has.
-func (a *API) ProblemOf(err error) *client.Problem { return problemOf(err, a.c.Self, a.c.ProblemOf) }

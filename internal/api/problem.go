@@ -77,8 +77,9 @@ var statuses = []struct {
 	{context.DeadlineExceeded, http.StatusServiceUnavailable, "END is too busy"},
 }
 
-// problemOf is API.ProblemOf of the end that is called self. own maps the end's own errors and may be nil.
-func problemOf(err error, self string, own func(error) *client.Problem) *client.Problem {
+// ProblemOf returns the Problem that the caller sees for err. An error that is not in the table of statuses becomes a
+// 500 without its cause, which only the log has.
+func (a *API) ProblemOf(err error) *client.Problem {
 	var p *client.Problem
 	if errors.As(err, &p) {
 		return p
@@ -88,8 +89,8 @@ func problemOf(err error, self string, own func(error) *client.Problem) *client.
 		return NewProblem(http.StatusRequestEntityTooLarge, "",
 			At("body", fmt.Sprintf("is longer than %d bytes", tooLarge.Limit)))
 	}
-	if own != nil {
-		if p := own(err); p != nil {
+	if a.c.ProblemOf != nil {
+		if p := a.c.ProblemOf(err); p != nil {
 			return p
 		}
 	}
@@ -97,7 +98,7 @@ func problemOf(err error, self string, own func(error) *client.Problem) *client.
 		if !errors.Is(err, row.is) {
 			continue
 		}
-		p := NewProblem(row.status, strings.Replace(row.detail, "END", self, 1))
+		p := NewProblem(row.status, strings.Replace(row.detail, "END", a.c.Self, 1))
 		if errors.Is(err, context.DeadlineExceeded) {
 			p.RetryAfter = time.Second
 		}
@@ -119,7 +120,7 @@ func problemOf(err error, self string, own func(error) *client.Problem) *client.
 		}
 		return p
 	}
-	return NewProblem(http.StatusInternalServerError, self+" failed; its log says why")
+	return NewProblem(http.StatusInternalServerError, a.c.Self+" failed; its log says why")
 }
 
 // WriteProblem answers with p.

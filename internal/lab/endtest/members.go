@@ -233,6 +233,10 @@ func spoil(t testing.TB, reg huma.Registry, s *huma.Schema, good any, location s
 		if len(s.Enum) > 0 || s.Format == api.FormatDuration || s.Pattern != "" {
 			as("no such value", marker)
 		}
+		if s.Format == api.FormatDuration && len(s.Extensions) > 0 {
+			as("too short", "1ms")
+			as("too long", "1000000h")
+		}
 	case huma.TypeInteger, huma.TypeNumber:
 		as("text", "x7")
 		if s.Type == huma.TypeInteger {
