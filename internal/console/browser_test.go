@@ -257,12 +257,13 @@ type seen struct {
 	Faults []string // that axe-core calls serious
 }
 
-// look looks at the page in a window. axe-core looks at it too if it is to be accessible: on a telephone, for what
-// another width and other colours can break.
+// look looks at the page in a window. axe-core looks at it too if it is to be accessible: on a telephone by all its
+// rules, and in the whole check on a desk for what another width and other colours can break.
 func (b *tab) look(width int64, accessible bool) (s seen) {
 	b.t.Helper()
 	b.size(width)
-	rules, _ := json.Marshal(map[bool]any{true: []string{"color-contrast", "scrollable-region-focusable", "target-size"}}[width == phone])
+	accessible = accessible && (width == phone || dbtest.IsWhole())
+	rules, _ := json.Marshal(map[bool]any{true: []string{"color-contrast", "scrollable-region-focusable"}}[width == desk])
 	if accessible && !get[bool](b, `!!window.axe`) {
 		get[bool](b, axe+"; true")
 	}

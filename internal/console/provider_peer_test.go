@@ -47,9 +47,12 @@ type peer struct {
 
 const peerClient, peerSecret = "console", "a secret of the client, 32 long."
 
+// peerKey is the key of every peer.
+var peerKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, 2048) })
+
 func newPeer(t testing.TB, groups ...string) *peer {
 	t.Helper()
-	key := must(rsa.GenerateKey(rand.Reader, 2048))(t)
+	key := must(peerKey())(t)
 	p := &peer{t: t, key: key, sub: "ann", codes: map[string]url.Values{}, claims: map[string]any{"groups": groups, "name": "Ann", "email": "ann@example.com"}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
