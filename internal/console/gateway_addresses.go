@@ -32,10 +32,7 @@ var addressesList = &list[client.AddressFilter, client.AddressEntry]{
 }
 
 func (v *visit) address() error {
-	a, err := read[client.AddressEntry](v, client.Path("addresses", v.seq()))
-	if err != nil {
-		return err
-	}
+	a := fetch[client.AddressEntry](v, client.Path("addresses", v.seq()))
 	task := client.TaskID(client.TaskAddress, strconv.FormatInt(a.Seq, 10))
 	return v.thing("address", "Address of "+a.TenantUserID, task, a, nil)
 }

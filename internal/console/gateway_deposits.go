@@ -43,10 +43,7 @@ func (v *visit) seq() int64 {
 }
 
 func (v *visit) deposit() error {
-	d, err := read[client.DepositEntry](v, client.Path("deposits", v.seq()))
-	if err != nil {
-		return err
-	}
+	d := fetch[client.DepositEntry](v, client.Path("deposits", v.seq()))
 	return v.thing("deposit", "Deposit "+d.TrackingID, client.DepositTask(d.Seq), d,
 		&client.InboxFilter{Type: countersign.TypeDeposited, ID: d.TrackingID})
 }
@@ -58,22 +55,16 @@ type thingView struct {
 	Callbacks []client.InboxEntry // about it, the oldest first
 }
 
-// thingView reads what the pages of such items share: the task, and the callbacks that about selects.
-func (v *visit) thingView(task string, thing any, about *client.InboxFilter) (view thingView, err error) {
-	view.Thing = thing
-	if view.Task, err = v.taskOf(task); err != nil || about == nil || !v.may("callbacks") {
-		return view, err
+// thingView fetches what the pages of such items share: the task, and the callbacks that about selects.
+func (v *visit) thingView(task string, thing any, about *client.InboxFilter) thingView {
+	view := thingView{Thing: thing, Task: v.taskOf(task)}
+	if about != nil && v.may("callbacks") {
+		view.Callbacks, _ = fetchPage[client.InboxEntry](v, "/v1/callbacks", pageSize, *about)
+		slices.Reverse(view.Callbacks)
 	}
-	found, err := read[client.List[client.InboxEntry]](v, "/v1/callbacks", *about, client.PageOptions{Limit: pageSize})
-	slices.Reverse(found.Items)
-	view.Callbacks = found.Items
-	return view, err
+	return view
 }
 
 func (v *visit) thing(name, title, task string, thing any, about *client.InboxFilter) error {
-	view, err := v.thingView(task, thing, about)
-	if err != nil {
-		return err
-	}
-	return v.render(name, title, view)
+	return v.render(name, title, v.thingView(task, thing, about))
 }

@@ -7,11 +7,7 @@ var forwardingSection = section{
 	nav: navItem{"/console/forwarding", "Forwarding", "forwarding"},
 	pages: []page{
 		{"GET /console/forwarding", func(v *visit) error {
-			state, err := read[client.Forwarding](v, "/v1/forwarding")
-			if err != nil {
-				return err
-			}
-			return v.render("forwarding", "Forwarding", state)
+			return v.render("forwarding", "Forwarding", fetch[client.Forwarding](v, "/v1/forwarding"))
 		}},
 		{"POST /console/forwarding/retry", call("sent-again", "POST /v1/forwarding/retry")},
 	},

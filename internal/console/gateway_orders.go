@@ -54,12 +54,12 @@ type history struct {
 // historySize is how many earlier orders a page shows.
 const historySize = 20
 
-func (v *visit) history(f client.OrderFilter, of client.Order) (h history, err error) {
+func (v *visit) history(f client.OrderFilter, of client.Order) (h history) {
 	if f.Address == "" && f.TenantUserID == "" {
-		return h, nil
+		return h
 	}
-	list, err := read[client.List[client.Order]](v, "/v1/orders", f, client.PageOptions{Limit: historySize + 1})
-	for _, o := range list.Items {
+	list, more := fetchPage[client.Order](v, "/v1/orders", historySize+1, f)
+	for _, o := range list {
 		if o.CallBackID == of.CallBackID || len(h.Orders) == historySize {
 			continue
 		}
@@ -68,47 +68,27 @@ func (v *visit) history(f client.OrderFilter, of client.Order) (h history, err e
 			h.Other++
 		}
 	}
-	h.More = list.Next != nil
-	return h, err
+	h.More = more
+	return h
 }
 
 func (v *visit) order() error {
 	id := v.r.PathValue("id")
-	o, err := read[client.Order](v, client.Path("orders", id))
-	if err != nil {
-		return err
-	}
+	o := fetch[client.Order](v, client.Path("orders", id))
 	page := orderPage{Order: o, Undecided: o.State.Undecided(), Values: v.values(nil)}
 	task := client.TaskID(restoredOr(o.Restored, client.TaskOrder), id)
-	if page.thingView, err = v.thingView(task, o, &client.InboxFilter{CallBackID: id}); err != nil {
-		return err
-	}
+	page.thingView = v.thingView(task, o, &client.InboxFilter{CallBackID: id})
 	if v.may("orderRuling") && o.State != client.OrderUnknown {
-		ruling, err := read[client.OrderRuling](v, client.Path("orders", id, "ruling"))
-		if err != nil {
-			return err
-		}
+		ruling := fetch[client.OrderRuling](v, client.Path("orders", id, "ruling"))
 		page.Ruling = &ruling
 	}
-	if page.Undecided || o.Restored {
-		if page.Stopped, err = v.unreconciled(); err != nil {
-			return err
-		}
-	}
-	if page.Address, err = v.history(client.OrderFilter{Address: o.Address}, o); err != nil {
-		return err
-	}
-	if page.User, err = v.history(client.OrderFilter{TenantUserID: o.TenantUserID}, o); err != nil {
-		return err
-	}
+	page.Stopped = (page.Undecided || o.Restored) && v.unreconciled()
+	page.Address = v.history(client.OrderFilter{Address: o.Address}, o)
+	page.User = v.history(client.OrderFilter{TenantUserID: o.TenantUserID}, o)
 	return v.render("order", "Order "+id, page)
 }
 
 // unreconciled reports whether the database was restored from a backup and is not reconciled.
-func (v *visit) unreconciled() (bool, error) {
-	if !v.may("epoch") {
-		return false, nil
-	}
-	e, err := read[client.Epoch](v, "/v1/epoch")
-	return e.Open, err
+func (v *visit) unreconciled() bool {
+	return v.may("epoch") && fetch[client.Epoch](v, "/v1/epoch").Open
 }

@@ -27,11 +27,8 @@ type policyPage struct {
 
 // policy tries the order in the address. Nothing is stored, so a link can show it.
 func (v *visit) policy() error {
-	in, err := read[client.PolicyInForce](v, "/v1/policy")
-	if err != nil {
-		return err
-	}
-	page := policyPage{PolicyInForce: in, Values: map[string]string{}}
+	page := policyPage{PolicyInForce: fetch[client.PolicyInForce](v, "/v1/policy"), Values: map[string]string{},
+		Nodes: fetch[client.List[client.Node]](v, "/v1/nodes").Items}
 	tried := false
 	for _, name := range []string{"tenantUserId", "address", "chainName", "symbol", "amount", "labels", "at"} {
 		page.Values[name] = v.query(name)
@@ -48,11 +45,6 @@ func (v *visit) policy() error {
 			page.Ruling = &ruling
 		}
 	}
-	nodes, err := read[client.List[client.Node]](v, "/v1/nodes")
-	if err != nil {
-		return err
-	}
-	page.Nodes = nodes.Items
 	return v.render("policy", "Policy", page)
 }
 

@@ -10,10 +10,7 @@ import (
 var refusedSection = section{pages: []page{{"GET /console/refused/{seq}", (*visit).refusal}}}
 
 func (v *visit) refusal() error {
-	r, err := read[client.RefusedCallback](v, client.Path("refused", v.seq()))
-	if err != nil {
-		return err
-	}
+	r := fetch[client.RefusedCallback](v, client.Path("refused", v.seq()))
 	id := strconv.FormatInt(r.ID, 10)
 	return v.thing("refusal", "Refused callback "+id, client.TaskID(client.TaskRefused, id), r, nil)
 }

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"errors"
 	"net/url"
 
 	"countersign"
@@ -83,20 +82,14 @@ type callbackPage struct {
 }
 
 func (v *visit) callback() error {
-	cb, err := read[client.CallbackDetail](v, client.Path("callbacks", v.r.PathValue("id")))
-	if err != nil {
-		return err
-	}
+	cb := fetch[client.CallbackDetail](v, client.Path("callbacks", v.r.PathValue("id")))
 	page := callbackPage{CallbackDetail: cb, Again: sendsAgain(client.CallbackFilter{State: cb.State, Type: cb.Type}),
 		Repeat: cb.State == client.CallbackAccepted && cb.Type.Effect() != countersign.EffectQuestion}
 	if cb.CallBackID != "" && v.may("withdrawals") {
-		found, err := read[client.List[client.Withdrawal]](v, "/v1/withdrawals",
+		found, _ := fetchPage[client.Withdrawal](v, "/v1/withdrawals", 1,
 			client.WithdrawalFilter{Merchant: cb.Merchant, CallBackID: cb.CallBackID})
-		if err != nil && !errors.Is(err, client.ErrNotFound) {
-			return err
-		}
-		if len(found.Items) > 0 {
-			page.Withdrawal = &found.Items[0]
+		if len(found) > 0 {
+			page.Withdrawal = &found[0]
 		}
 	}
 	return v.render("callback", cb.Type.Words()+" "+cb.TrackingID, page)

@@ -109,10 +109,7 @@ func settingsOf(m client.Merchant) map[string]string {
 }
 
 func (v *visit) merchantEdit() error {
-	m, err := read[client.Merchant](v, client.Path("merchants", v.r.PathValue("id")))
-	if err != nil {
-		return err
-	}
+	m := fetch[client.Merchant](v, client.Path("merchants", v.r.PathValue("id")))
 	return v.render("merchant_change", "Change "+m.ID, merchantForm{ID: m.ID, Values: v.values(settingsOf(m))})
 }
 

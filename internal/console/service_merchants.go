@@ -75,32 +75,17 @@ func (p merchantPage) Settings() (list []shownSetting) {
 const recent = 10
 
 func (v *visit) merchant() error {
-	m, err := read[client.Merchant](v, client.Path("merchants", v.r.PathValue("id")))
-	if err != nil {
-		return err
-	}
+	m := fetch[client.Merchant](v, client.Path("merchants", v.r.PathValue("id")))
 	page := merchantPage{Merchant: m}
-	callbacks, err := read[client.List[client.Callback]](v, "/v1/callbacks", client.CallbackFilter{Merchant: m.ID},
-		client.PageOptions{Limit: recent})
-	if err != nil {
-		return err
-	}
-	page.Callbacks = callbacks.Items
+	page.Callbacks, _ = fetchPage[client.Callback](v, "/v1/callbacks", recent, client.CallbackFilter{Merchant: m.ID})
 	if v.may("withdrawals") {
-		withdrawals, err := read[client.List[client.Withdrawal]](v, "/v1/withdrawals",
-			client.WithdrawalFilter{Merchant: m.ID}, client.PageOptions{Limit: recent})
-		if err != nil {
-			return err
-		}
-		page.Withdrawals = withdrawals.Items
+		page.Withdrawals, _ = fetchPage[client.Withdrawal](v, "/v1/withdrawals", recent,
+			client.WithdrawalFilter{Merchant: m.ID})
 	}
 	if v.may("tasks") {
-		open, err := read[client.List[client.Task]](v, "/v1/tasks",
-			client.TaskFilter{Kind: client.TaskChange, Merchant: m.ID}, client.PageOptions{Limit: 100})
-		if err != nil {
-			return err
-		}
-		page.Waiting = len(open.Items)
+		waiting, _ := fetchPage[client.Task](v, "/v1/tasks", 100,
+			client.TaskFilter{Kind: client.TaskChange, Merchant: m.ID})
+		page.Waiting = len(waiting)
 	}
 	return v.render("merchant", m.ID, page)
 }

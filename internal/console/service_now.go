@@ -31,10 +31,7 @@ type laneRow struct {
 }
 
 func (v *visit) now() error {
-	stats, err := read[client.ServiceStats](v, "/v1/stats")
-	if err != nil {
-		return err
-	}
+	stats := fetch[client.ServiceStats](v, "/v1/stats")
 	page := nowPage{ServiceStats: stats, States: client.WithdrawalState("").Values(),
 		MoreFailing: len(stats.Failing) == client.MostFailing}
 	for _, lane := range client.Lane("").Values() {
@@ -49,21 +46,8 @@ func (v *visit) now() error {
 		}
 		page.Rows = append(page.Rows, row)
 	}
-	five := client.PageOptions{Limit: 5}
-	open, err := read[client.List[client.Alarm]](v, "/v1/alarms", client.AlarmFilter{State: client.AlarmOpen}, five)
-	if err != nil {
-		return err
-	}
-	page.Alarms, page.MoreAlarms = open.Items, open.Next != nil
-	tasks, err := read[client.List[client.Task]](v, "/v1/tasks", five)
-	if err != nil {
-		return err
-	}
-	page.Tasks, page.MoreTasks = tasks.Items, tasks.Next != nil
-	nodes, err := read[client.List[client.Node]](v, "/v1/nodes")
-	if err != nil {
-		return err
-	}
-	page.Nodes = nodes.Items
+	page.Alarms, page.MoreAlarms = fetchPage[client.Alarm](v, "/v1/alarms", 5, client.AlarmFilter{State: client.AlarmOpen})
+	page.Tasks, page.MoreTasks = fetchPage[client.Task](v, "/v1/tasks", 5)
+	page.Nodes = fetch[client.List[client.Node]](v, "/v1/nodes").Items
 	return v.render("now", "Now", page)
 }

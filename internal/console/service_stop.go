@@ -23,9 +23,5 @@ type stopPage struct {
 }
 
 func (v *visit) stop() error {
-	frozen, err := read[client.Freeze](v, "/v1/freeze")
-	if err != nil {
-		return err
-	}
-	return v.render("stop", "Stop everything", stopPage{frozen, v.values(nil)})
+	return v.render("stop", "Stop everything", stopPage{fetch[client.Freeze](v, "/v1/freeze"), v.values(nil)})
 }

@@ -52,31 +52,14 @@ type withdrawalPage struct {
 }
 
 func (v *visit) withdrawal() error {
-	w, err := read[client.Withdrawal](v, client.Path("withdrawals", v.r.PathValue("id")))
-	if err != nil {
-		return err
-	}
-	page := withdrawalPage{Withdrawal: w, Values: v.values(nil)}
-	if w.Restored {
-		if page.Stopped, err = v.unreconciled(); err != nil {
-			return err
-		}
-	}
-	if page.Task, err = v.taskOf(client.TaskID(restoredOr(w.Restored, client.TaskRelease), w.ID)); err != nil {
-		return err
-	}
+	w := fetch[client.Withdrawal](v, client.Path("withdrawals", v.r.PathValue("id")))
+	page := withdrawalPage{Withdrawal: w, Values: v.values(nil), Stopped: w.Restored && v.unreconciled(),
+		Task: v.taskOf(client.TaskID(restoredOr(w.Restored, client.TaskRelease), w.ID))}
 	if v.may("callback") {
-		question, err := read[client.CallbackDetail](v, client.Path("callbacks", w.Callback))
-		if err != nil {
-			return err
-		}
-		page.Attempts = question.Attempts
-		notices, err := read[client.List[client.Callback]](v, "/v1/callbacks",
-			client.CallbackFilter{Merchant: w.Merchant, CallBackID: w.CallBackID}, client.PageOptions{Limit: pageSize})
-		if err != nil {
-			return err
-		}
-		page.Notices = slices.DeleteFunc(notices.Items, func(n client.Callback) bool { return n.ID == w.Callback })
+		page.Attempts = fetch[client.CallbackDetail](v, client.Path("callbacks", w.Callback)).Attempts
+		about, _ := fetchPage[client.Callback](v, "/v1/callbacks", pageSize,
+			client.CallbackFilter{Merchant: w.Merchant, CallBackID: w.CallBackID})
+		page.Notices = slices.DeleteFunc(about, func(n client.Callback) bool { return n.ID == w.Callback })
 	}
 	return v.render("withdrawal", "Withdrawal "+w.CallBackID, page)
 }

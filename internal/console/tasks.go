@@ -60,16 +60,17 @@ func (t taskView) Compared() bool {
 // MayDo reports whether the session's token may do what a verb names.
 func (t taskView) MayDo(verb string) bool { return slices.Contains(t.May, verb) }
 
-// taskOf reads the task of a page's subject. It returns nil if there is none or the token may not see it.
-func (v *visit) taskOf(id string) (*taskView, error) {
-	if !v.may("task") {
-		return nil, nil
+// taskOf fetches the task of a page's subject. It returns nil if there is none or the token may not see it.
+func (v *visit) taskOf(id string) *taskView {
+	if v.err != nil || !v.may("task") {
+		return nil
 	}
 	t, err := read[client.Task](v, client.Path("tasks", id))
 	if errors.Is(err, client.ErrNotFound) {
-		return nil, nil
+		return nil
 	}
-	return &taskView{Task: t, Values: v.values(nil), Refused: v.before.Act}, err
+	v.err = err
+	return &taskView{Task: t, Values: v.values(nil), Refused: v.before.Act}
 }
 
 // taskThings are the subjects of tasks. A change has no page but its task.
@@ -99,10 +100,7 @@ func restoredOr(restored bool, kind client.TaskKind) client.TaskKind {
 }
 
 func (v *visit) task() error {
-	t, err := read[client.Task](v, client.Path("tasks", v.r.PathValue("id")))
-	if err != nil {
-		return err
-	}
+	t := fetch[client.Task](v, client.Path("tasks", v.r.PathValue("id")))
 	view := taskView{Task: t, Thing: v.thingOf(t), Whole: true, Values: v.values(nil), Refused: v.before.Act}
 	return v.render("task", "Task", view)
 }

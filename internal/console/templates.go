@@ -111,7 +111,7 @@ func (v *visit) frame(title string, data any) (frame, error) {
 	f := frame{Title: title, End: v.c.end.name, EndTitle: v.c.end.title, Version: v.c.Version, Path: v.r.URL.Path,
 		Data: data, v: v}
 	if v.me.ID == "" {
-		return f, nil
+		return f, v.err
 	}
 	f.SignedIn, f.Me = true, v.me
 	if v.r.URL.Path == "/console/search" {
@@ -123,36 +123,27 @@ func (v *visit) frame(title string, data any) (frame, error) {
 			f.Nav = append(f.Nav, n)
 		}
 	}
-	var err error
 	if v.may("alarms") {
-		list, err := read[client.List[client.Alarm]](v, "/v1/alarms", client.AlarmFilter{State: client.AlarmOpen})
-		if err != nil {
-			return f, err
-		}
-		f.Alarms = count(len(list.Items), list.Next)
+		f.Alarms = count(fetchPage[client.Alarm](v, "/v1/alarms", 0, client.AlarmFilter{State: client.AlarmOpen}))
 	}
 	if v.may("tasks") {
-		list, err := read[client.List[client.Task]](v, "/v1/tasks")
-		if err != nil {
-			return f, err
-		}
-		f.Tasks = count(len(list.Items), list.Next)
+		f.Tasks = count(fetchPage[client.Task](v, "/v1/tasks", 0))
 	}
 	if v.may("frozen") {
-		f.Freeze, err = read[client.Freeze](v, "/v1/freeze")
+		f.Freeze = fetch[client.Freeze](v, "/v1/freeze")
 	}
-	return f, err
+	return f, v.err
 }
 
-// count returns the number of entries in a list, of which n are on the page, or "" if there are none.
-func count(n int, next *string) string {
+// count returns the number of entries in a list, or "" if there are none.
+func count[T any](items []T, more bool) string {
 	switch {
-	case next != nil:
-		return strconv.Itoa(n) + "+"
-	case n == 0:
+	case more:
+		return strconv.Itoa(len(items)) + "+"
+	case len(items) == 0:
 		return ""
 	}
-	return strconv.Itoa(n)
+	return strconv.Itoa(len(items))
 }
 
 // render answers with a page.

@@ -24,6 +24,7 @@ type visit struct {
 	me     client.Self    // the session's token and what it may do
 	api    *client.Common // of the end
 	before refused        // the post that this page answers; zero: it was not refused, or there is none
+	err    error          // the first of fetch, which render returns
 }
 
 // page returns the handler of one row of the table of pages.
@@ -84,6 +85,20 @@ func (v *visit) connect(token client.Secret) error {
 // read returns what the API answers at a path.
 func read[T any](v *visit, path string, query ...any) (T, error) {
 	return client.Get[T](v.r.Context(), v.api, path, query...)
+}
+
+// fetch is read for a page that is rendered afterwards: render returns its error, and after one nothing more is read.
+func fetch[T any](v *visit, path string, query ...any) (answer T) {
+	if v.err == nil {
+		answer, v.err = read[T](v, path, query...)
+	}
+	return answer
+}
+
+// fetchPage returns the entries of the first page of a list, as fetch does. more reports whether there are others.
+func fetchPage[T any](v *visit, path string, limit int, filter ...any) (items []T, more bool) {
+	page := fetch[client.List[T]](v, path, append(filter, client.PageOptions{Limit: limit})...)
+	return page.Items, page.Next != nil
 }
 
 // send posts to the API.
@@ -191,6 +206,7 @@ func (v *visit) elsewhere() error {
 
 // fail shows what went wrong.
 func (v *visit) fail(err error) {
+	v.err = nil
 	var p *client.Problem
 	if errors.As(err, &p) && p.Code == client.CodeSignInAgain && v.again() == nil {
 		return
