@@ -81,7 +81,10 @@ func (k KeySpec) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(hiddenSecre
 
 // ProtocolCodes returns the final errCodes of a merchant that follows PROTOCOL.md (E1), such as
 // countersign's gateway: 2000 to 2999.
-func ProtocolCodes() []CodeRange { return []CodeRange{{From: 2000, To: 2999}} }
+func ProtocolCodes() CodeRanges { return CodeRanges{{From: 2000, To: 2999}} }
+
+// CodeRanges are errCodes.
+type CodeRanges []CodeRange
 
 // CodeRange is a range of errCodes, both ends included.
 type CodeRange struct {

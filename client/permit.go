@@ -1,9 +1,11 @@
 package client
 
 import (
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -64,53 +66,22 @@ var (
 // permitTitle is the first line of a permit. The same key signs checkpoints of a log; none of them begins so.
 const permitTitle = "countersign-permit/1"
 
-// permitMembers are the lines of a permit, in order.
-var permitMembers = []struct {
-	name string
-	get  func(*PermitNote) string
-	set  func(*PermitNote, string) error
-}{
-	{"merchant", func(n *PermitNote) string { return n.Merchant },
-		func(n *PermitNote, s string) error { n.Merchant = s; return nil }},
-	{"callBackId", func(n *PermitNote) string { return n.CallBackID },
-		func(n *PermitNote, s string) error { n.CallBackID = s; return nil }},
-	{"withdrawal", func(n *PermitNote) string { return n.Withdrawal },
-		func(n *PermitNote, s string) error { n.Withdrawal = s; return nil }},
-	{"address", func(n *PermitNote) string { return n.Details.Address },
-		func(n *PermitNote, s string) error { n.Details.Address = s; return nil }},
-	{"chainName", func(n *PermitNote) string { return n.Details.ChainName },
-		func(n *PermitNote, s string) error { n.Details.ChainName = s; return nil }},
-	{"symbol", func(n *PermitNote) string { return n.Details.Symbol },
-		func(n *PermitNote, s string) error { n.Details.Symbol = s; return nil }},
-	{"amount", func(n *PermitNote) string { return n.Details.Amount.String() }, func(n *PermitNote, s string) (err error) {
-		n.Details.Amount, err = countersign.ParseAmount(s)
-		return err
-	}},
-	{"claim", func(n *PermitNote) string { return n.Claim },
-		func(n *PermitNote, s string) error { n.Claim = s; return nil }},
-	{"epoch", func(n *PermitNote) string { return strconv.FormatInt(n.Epoch, 10) },
-		func(n *PermitNote, s string) (err error) {
-			n.Epoch, err = strconv.ParseInt(s, 10, 64)
-			return err
-		}},
-	{"time", func(n *PermitNote) string { return n.Time.String() }, func(n *PermitNote, s string) error {
-		t, err := time.Parse(timeLayout, s)
-		n.Time = TimeOf(t)
-		return err
-	}},
-	{"duplicate", func(n *PermitNote) string { return strconv.FormatBool(n.Duplicate) },
-		func(n *PermitNote, s string) (err error) {
-			n.Duplicate, err = strconv.ParseBool(s)
-			return err
-		}},
+// members returns the lines of a permit, in order: the name of each and its value.
+func (n PermitNote) members() [][2]string {
+	return [][2]string{
+		{"merchant", n.Merchant}, {"callBackId", n.CallBackID}, {"withdrawal", n.Withdrawal},
+		{"address", n.Details.Address}, {"chainName", n.Details.ChainName}, {"symbol", n.Details.Symbol},
+		{"amount", n.Details.Amount.String()}, {"claim", n.Claim}, {"epoch", strconv.FormatInt(n.Epoch, 10)},
+		{"time", n.Time.String()}, {"duplicate", strconv.FormatBool(n.Duplicate)},
+	}
 }
 
 // Text is what is signed: the title, and one line for each member.
 func (n PermitNote) Text() string {
 	var b strings.Builder
 	b.WriteString(permitTitle + "\n")
-	for _, m := range permitMembers {
-		b.WriteString(m.name + ": " + escapeLine(m.get(&n)) + "\n")
+	for _, m := range n.members() {
+		b.WriteString(m[0] + ": " + escapeLine(m[1]) + "\n")
 	}
 	return b.String()
 }
@@ -131,41 +102,27 @@ func escapeLine(s string) string {
 	return b.String()
 }
 
-// unescapeLine reads what escapeLine writes.
-func unescapeLine(s string) (string, bool) {
-	var b []byte
-	for len(s) > 0 {
-		if s[0] != '%' {
-			b, s = append(b, s[0]), s[1:]
-			continue
-		}
-		if len(s) < 3 {
-			return "", false
-		}
-		c, err := strconv.ParseUint(s[1:3], 16, 8)
-		if err != nil {
-			return "", false
-		}
-		b, s = append(b, byte(c)), s[3:]
-	}
-	return string(b), true
-}
-
 // parsePermit reads what Text writes, and nothing else.
-func parsePermit(text string) (n PermitNote, err error) {
-	lines := strings.Split(text, "\n")
-	if len(lines) != len(permitMembers)+2 || lines[0] != permitTitle {
-		return n, ErrPermitMalformed
+func parsePermit(text string) (PermitNote, error) {
+	title, rest, _ := strings.Cut(text, "\n")
+	values := map[string]string{}
+	for line := range strings.Lines(rest) {
+		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
+		values[name], _ = url.PathUnescape(value) // what it cannot read is not in the allowed form
 	}
-	for i, m := range permitMembers {
-		value, found := strings.CutPrefix(lines[i+1], m.name+": ")
-		value, whole := unescapeLine(value)
-		if !found || !whole || m.set(&n, value) != nil {
-			return n, fmt.Errorf("%w: its line %s", ErrPermitMalformed, m.name)
-		}
-	}
-	if n.Text() != text {
-		return n, fmt.Errorf("%w: it is not in the one allowed form", ErrPermitMalformed)
+	epoch, err := strconv.ParseInt(values["epoch"], 10, 64)
+	at, err2 := time.Parse(timeLayout, values["time"])
+	sum, err3 := countersign.ParseAmount(values["amount"])
+	n := PermitNote{Merchant: values["merchant"], CallBackID: values["callBackId"], Withdrawal: values["withdrawal"],
+		Details: Details{Address: values["address"], ChainName: values["chainName"], Symbol: values["symbol"], Amount: sum},
+		Claim:   values["claim"], Epoch: epoch, Time: TimeOf(at), Duplicate: values["duplicate"] == "true"}
+	switch err := cmp.Or(err, err2, err3); {
+	case title != permitTitle:
+		return PermitNote{}, ErrPermitMalformed
+	case err != nil:
+		return PermitNote{}, fmt.Errorf("%w: %w", ErrPermitMalformed, err)
+	case n.Text() != text: // other members, another order, another form of a value
+		return PermitNote{}, fmt.Errorf("%w: it is not in the one allowed form", ErrPermitMalformed)
 	}
 	return n, nil
 }

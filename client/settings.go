@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
-	"unicode"
 )
 
 // MerchantSettings are the settings of a merchant that anybody with a token may read. Each
@@ -31,7 +29,7 @@ type MerchantSettings struct {
 	ReleaseWithin Duration     `json:"releaseWithin,omitzero" initial:"72h" within:"1m to 8760h" label:"Release within" doc:"how long a withdrawal that is confirmed from now on can be released before it lapses, 1m to 8760h"`
 	Concurrency   int          `json:"concurrency,omitempty" initial:"64" minimum:"1" maximum:"1000" label:"Exchanges at once" doc:"exchanges at once in each lane, 1 to 1,000"`
 	RatePerSecond float64      `json:"ratePerSecond,omitempty" none:"no limit" minimum:"0.01" maximum:"100000" label:"Callbacks a second" doc:"callbacks a second in each lane, 0.01 to 100,000"`
-	FinalCodes    []CodeRange  `json:"finalCodes,omitzero" initial:"[]" none:"none" maxItems:"50" nullable:"false" money:"yes" label:"Final errCodes" doc:"errCodes that refuse finally, at most 50 ranges, as the merchant says; 2000-2999 of one that follows PROTOCOL.md, Error codes. After any other errCode it is asked again"`
+	FinalCodes    CodeRanges   `json:"finalCodes,omitzero" initial:"[]" none:"none" maxItems:"50" nullable:"false" money:"yes" label:"Final errCodes" doc:"errCodes that refuse finally, at most 50 ranges, as the merchant says; 2000-2999 of one that follows PROTOCOL.md, Error codes. After any other errCode it is asked again"`
 	Retry         *Retry       `json:"retry,omitempty" none:"the defaults" label:"Schedules" doc:"schedules of this merchant"`
 	ContentType   string       `json:"contentType,omitempty" initial:"application/x-www-form-urlencoded" minLength:"1" maxLength:"200" label:"Content type" doc:"Content-Type of the requests, of at most 200 characters"`
 	Body          BodyForm     `json:"body,omitempty" initial:"bare" label:"Body" doc:"how the sealed text is written in the body of a request"`
@@ -240,19 +238,10 @@ func (s Setting) Text(of any) string {
 	if s.Secret || !v.IsValid() || v.IsZero() {
 		return ""
 	}
-	switch v := reflect.Indirect(v).Interface().(type) {
+	v = reflect.Indirect(v)
+	switch v := v.Interface().(type) {
 	case Duration:
-		text := v.String() // 1h0m0s is 1h
-		for _, zero := range []string{"0s", "0m"} {
-			if rest, ok := strings.CutSuffix(text, zero); ok && rest != "" && !unicode.IsDigit(rune(rest[len(rest)-1])) {
-				text = rest
-			}
-		}
-		return text
-	case string, bool, int, float64:
-		return fmt.Sprint(v)
-	case []CodeRange:
-		return codesText(v)
+		return zeros.ReplaceAllString(v.String(), "$1") // 1h0m0s is 1h
 	case fmt.Stringer:
 		return v.String()
 	}
@@ -265,6 +254,8 @@ func (s Setting) Text(of any) string {
 	}
 	return string(b)
 }
+
+var zeros = regexp.MustCompile(`([hm])(?:0m)?0s$`)
 
 // Set reads text as people write it into the setting of to, which points to a NewMerchant or
 // a MerchantPatch. An empty text clears the setting of a patch.
@@ -280,52 +271,28 @@ func (s Setting) Set(to any, text string) error {
 }
 
 func (s Setting) parse(v reflect.Value, text string) error {
-	into := reflect.New(s.Type).Elem()
-	var err error
-	switch s.Type.Kind() {
-	case reflect.String:
-		into.SetString(text)
-	case reflect.Bool:
-		var is bool
-		if is, err = strconv.ParseBool(text); err != nil {
-			err = fmt.Errorf("%s is neither true nor false", s.Name)
-		}
-		into.SetBool(is)
-	case reflect.Int:
-		var n int
-		if n, err = strconv.Atoi(text); err != nil {
-			err = fmt.Errorf("%s is not a whole number", s.Name)
-		}
-		into.SetInt(int64(n))
-	case reflect.Float64:
-		var n float64
-		if n, err = strconv.ParseFloat(text, 64); err != nil {
-			err = fmt.Errorf("%s is not a number", s.Name)
-		}
-		into.SetFloat(n)
-	case reflect.Int64: // a Duration
-		var d time.Duration
-		if d, err = time.ParseDuration(text); err != nil {
-			err = fmt.Errorf("%s is not a length of time: write 90s, 10m or 2h", s.Name)
-		}
-		into.SetInt(int64(d))
-	default:
-		if err = json.Unmarshal([]byte(SettingJSON(s.Type, text)), into.Addr().Interface()); err != nil {
-			err = fmt.Errorf("%s is not the JSON of this setting", s.Name)
-		}
+	into := reflect.New(s.Type)
+	quoted, _ := json.Marshal(text)
+	if json.Unmarshal(quoted, into.Interface()) != nil &&
+		(text == "null" || json.Unmarshal([]byte(SettingJSON(s.Type, text)), into.Interface()) != nil) {
+		return fmt.Errorf("%s is not %s", s.Name, cmp.Or(forms[s.Type.Kind()], "the JSON of this setting"))
 	}
-	if v.Kind() == reflect.Pointer {
-		into = into.Addr()
+	if v.Kind() != reflect.Pointer {
+		into = into.Elem()
 	}
 	v.Set(into)
-	return err
+	return nil
 }
+
+// forms says what text a setting of a kind is.
+var forms = map[reflect.Kind]string{reflect.Bool: "true or false", reflect.Int: "a whole number",
+	reflect.Float64: "a number", reflect.Int64: "a length of time: write 90s, 10m or 2h"}
 
 // SettingJSON returns the JSON of a setting of type t that a person wrote as a text, such as
 // 2000-2999 for codes and USDT 10000 for amounts. Any other text stays as it is.
 func SettingJSON(t reflect.Type, text string) string {
 	switch t {
-	case reflect.TypeFor[[]CodeRange]():
+	case reflect.TypeFor[CodeRanges]():
 		return codesJSON(text)
 	case reflect.TypeFor[AmountLimits]():
 		return limitsJSON(text)
@@ -333,13 +300,13 @@ func SettingJSON(t reflect.Type, text string) string {
 	return text
 }
 
-// codesText writes ranges of errCodes as people do: 2000-2999, 5001; none.
-func codesText(ranges []CodeRange) string {
-	if len(ranges) == 0 {
+// String writes ranges as people do: 2000-2999, 5001; none.
+func (c CodeRanges) String() string {
+	if len(c) == 0 {
 		return "none"
 	}
 	var list []string
-	for _, r := range ranges {
+	for _, r := range c {
 		text := strconv.FormatInt(r.From, 10)
 		if r.To != r.From {
 			text += "-" + strconv.FormatInt(r.To, 10)
@@ -349,19 +316,21 @@ func codesText(ranges []CodeRange) string {
 	return strings.Join(list, ", ")
 }
 
-var codesPattern = regexp.MustCompile(`([0-9]+)(?:\s*-\s*([0-9]+))?`)
-
-// codesJSON returns the JSON of what codesText writes, and of none. Anything else stays as it is.
+// codesJSON returns the JSON of what CodeRanges.String writes. JSON stays as it is, and of anything else no JSON comes.
 func codesJSON(text string) string {
 	if text == "none" {
 		return "[]"
 	}
-	if strings.TrimSpace(codesPattern.ReplaceAllString(strings.ReplaceAll(text, ",", ""), "")) != "" {
+	if strings.HasPrefix(strings.TrimSpace(text), "[") {
 		return text
 	}
 	var list []string
-	for _, m := range codesPattern.FindAllStringSubmatch(text, -1) {
-		list = append(list, fmt.Sprintf(`{"from":%s,"to":%s}`, m[1], cmp.Or(m[2], m[1])))
+	for part := range strings.SplitSeq(text, ",") {
+		from, to, is := strings.Cut(part, "-")
+		if !is {
+			to = from
+		}
+		list = append(list, fmt.Sprintf(`{"from":%s,"to":%s}`, from, to))
 	}
 	return "[" + strings.Join(list, ",") + "]"
 }
