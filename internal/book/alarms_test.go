@@ -19,15 +19,21 @@ import (
 // TestAlarmPosts: what is told of an alarm is one process's at a time, again when its lease has ended, never after it
 // was posted, and in its order.
 func TestAlarmPosts(t *testing.T) {
+	const week = db.Millis(7 * 24 * 3_600_000)
 	eachPair(t, func(t *testing.T, nodes []*Book) {
 		b := nodes[0]
-		claim := func(node int, now db.Millis) (db.AlarmPost, bool) {
+		// claim wants a node to claim a message at a time, or none.
+		claim := func(node int, now db.Millis, want string) db.AlarmPost {
 			t.Helper()
 			p, found, err := nodes[node].ClaimAlarmPost(ctx, now, time.Second)
-			if err != nil {
-				t.Fatal(err)
+			got := ""
+			if found {
+				got = fmt.Sprintf("%s %s %d", p.Event, p.Alarm.Kind, p.Alarm.Number)
 			}
-			return p, found
+			if err != nil || got != want {
+				t.Fatalf("claimed at %d: %q, %+v, %v; want %q", now, got, p, err, want)
+			}
+			return p
 		}
 		settle := func(p db.AlarmPost, posted bool, again db.Millis) {
 			t.Helper()
@@ -35,101 +41,69 @@ func TestAlarmPosts(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		raise(t, b, client.Alarm{Kind: client.AlarmOrderUnknown, Subject: "s1", First: 5}, client.Alarm{Kind: client.AlarmOrderUnknown, Subject: "s2", First: 5})
-		first, found := claim(0, 100)
-		if !found || first.Alarm.Seq != 1 || first.Alarm.Subject != "s1" || first.Event != client.MessageAlarmRaised || first.At() != 5 || first.Attempts != 1 {
-			t.Fatalf("claimed %+v", first)
+		told := func(now db.Millis, want ...string) {
+			t.Helper()
+			for _, message := range want {
+				settle(claim(0, now, message), true, 0)
+			}
+			claim(0, now, "")
 		}
-		beside, found := claim(1, 100)
-		if !found || beside.Alarm.Seq != 2 {
-			t.Errorf("beside it %+v", beside)
-		}
+		const unknown = "alarm.raised order_unknown 1"
+		raise(t, b, client.Alarm{Kind: client.AlarmOrderUnknown, Subject: "s1", First: 5}, client.Alarm{Kind: client.AlarmOrderUnknown, Subject: "s2", First: 6})
+		first, beside := claim(0, 100, unknown), claim(1, 100, unknown)
 		settle(beside, true, 0)
-		if p, found := claim(1, 1099); found {
-			t.Errorf("claimed twice: %+v", p)
-		}
-		second, found := claim(1, 1100) // the lease has ended
-		if !found || second.Alarm.Seq != 1 || second.Attempts != 2 {
-			t.Errorf("claimed again %+v", second)
-		}
-		settle(first, false, 0) // of an attempt that has lost its lease
-		if p, found := claim(0, 1101); found {
-			t.Errorf("a stale end made it due: %+v", p)
-		}
+		claim(1, 1099, "")
+		second := claim(1, 1100, unknown) // the lease has ended
+		settle(first, false, 0)           // of an attempt that has lost its lease
+		claim(0, 1101, "")
 		settle(second, false, 5000)
-		if p, found := claim(0, 4999); found {
-			t.Errorf("claimed too early: %+v", p)
-		}
-		last, _ := claim(0, 5000)
+		claim(0, 4999, "")
+		last := claim(0, 5000, unknown)
 		settle(last, true, 0)
 		settle(last, false, 0) // late
-		if p, found := claim(1, 1_000_000); found {
-			t.Errorf("claimed after it was posted: %+v", p)
+		claim(1, 1_000_000, "")
+		for i, p := range []db.AlarmPost{first, second, last} {
+			if p.Alarm.Seq != 1 || p.Alarm.Subject != "s1" || p.At() != 5 || p.Attempts != i+1 || beside.Alarm.Seq != 2 || beside.At() != 6 {
+				t.Errorf("claimed %+v beside %+v", p, beside)
+			}
 		}
 
 		// Grown and ended, in their order, each once.
-		told := func(now db.Millis) (list []string) {
-			for {
-				p, found := claim(0, now)
-				if !found {
-					return list
-				}
-				list = append(list, fmt.Sprintf("%s %s %d", p.Event, p.Alarm.Kind, p.Alarm.Number))
-				settle(p, true, 0)
+		grown := map[int64]string{7: "alarm.raised request_suspect 7", 14: "alarm.grown request_suspect 14", 105: "alarm.grown request_suspect 105",
+			1001: "alarm.grown request_suspect 1001"} // 1, then 10, 100 and 1,000
+		for n := int64(7); n <= 1400; n += 7 {
+			raise(t, b, client.Alarm{Kind: client.AlarmRequestSuspect, Subject: fmt.Sprint(n), First: 6, Number: 7})
+			if message := grown[n]; message != "" {
+				told(2_000_000, message)
+			} else if n > 1000 || n < 120 {
+				told(2_000_000)
 			}
 		}
-		var got []string
-		for n := range 1234 { // 1, then 10, 100 and 1,000
-			if n%7 == 0 || n > 1200 {
-				raise(t, b, client.Alarm{Kind: client.AlarmRequestSuspect, Subject: fmt.Sprint(n), First: 6, Number: 7})
-				got = append(got, told(2_000_000)...)
-			}
-		}
-		raise(t, b, client.Alarm{Kind: client.AlarmPossibleDuplicate, Subject: "x", First: 6, Number: 400}) // at once
-		got = append(got, told(2_000_000)...)
-		raise(t, b, client.Alarm{Kind: client.AlarmPossibleDuplicate, Subject: "x", First: 6, Number: 600})
-		got = append(got, told(2_000_000)...)
-		if want := []string{"alarm.raised request_suspect 7", "alarm.grown request_suspect 14", "alarm.grown request_suspect 105", "alarm.grown request_suspect 1001",
-			"alarm.raised possible_duplicate 400", "alarm.grown possible_duplicate 1000"}; !slices.Equal(got, want) {
-			t.Errorf("told %q, want %q", got, want)
-		}
-		raise(t, b, client.Alarm{Kind: client.AlarmPossibleDuplicate, Subject: "x", First: 6, Number: 1}) // nothing to tell
-		if got := told(2_000_000); len(got) != 0 {
-			t.Errorf("told %q once more", got)
+		for _, c := range []struct {
+			by   int64
+			told []string
+		}{{400, []string{"alarm.raised possible_duplicate 400"}}, {600, []string{"alarm.grown possible_duplicate 1000"}}, {1, nil}} {
+			raise(t, b, client.Alarm{Kind: client.AlarmPossibleDuplicate, Subject: "x", First: 6, Number: c.by}) // at once
+			told(2_000_000, c.told...)
 		}
 		raise(t, b, client.Alarm{Kind: client.AlarmForwardFailing, Subject: "x", First: 5})
 		if err := b.EndStanding(ctx, []client.Alarm{{Kind: client.AlarmPossibleDuplicate}, {Kind: client.AlarmForwardFailing}, {Kind: client.AlarmAllRefused}}, 8); err != nil {
 			t.Fatal(err)
 		}
-		raised, _ := claim(0, 2_000_000) // forward_failing was raised; its end waits behind that
-		settle(raised, false, 3_000_000)
-		ended := told(2_999_999)
-		if want := []string{"alarm.ended possible_duplicate 1001"}; raised.Alarm.Kind != client.AlarmForwardFailing || !slices.Equal(ended, want) {
-			t.Errorf("told %q while %+v is not; want %q", ended, raised, want)
-		}
-		if got, want := told(3_000_000), []string{"alarm.raised forward_failing 1", "alarm.ended forward_failing 1"}; !slices.Equal(got, want) {
-			t.Errorf("told %q, want %q", got, want)
-		}
+		settle(claim(0, 2_000_000, "alarm.raised forward_failing 1"), false, 3_000_000) // its end waits behind that
+		told(2_999_999, "alarm.ended possible_duplicate 1001")
+		told(3_000_000, "alarm.raised forward_failing 1", "alarm.ended forward_failing 1")
 
 		// What grew while it was posted is told after it, and what has waited for a week is told no more.
-		const week = db.Millis(7 * 24 * 3_600_000)
 		raise(t, b, client.Alarm{Kind: client.AlarmAllRefused, First: week})
-		posting, _ := claim(0, week)
+		posting := claim(0, week, "alarm.raised all_refused 1")
 		raise(t, b, client.Alarm{Kind: client.AlarmAllRefused, First: week + 1, Number: 30})
-		if p, found := claim(1, week+2); found {
-			t.Errorf("claimed beside its lease: %+v", p)
-		}
+		claim(1, week+2, "")
 		settle(posting, true, 0)
-		if got, want := told(week+3), []string{"alarm.grown all_refused 31"}; !slices.Equal(got, want) {
-			t.Errorf("told %q, want %q", got, want)
-		}
+		told(week+3, "alarm.grown all_refused 31")
 		raise(t, b, client.Alarm{Kind: client.AlarmOrderUnknown, Subject: "old", First: week}, client.Alarm{Kind: client.AlarmOrderUnknown, Subject: "new", First: week + 10})
-		if got := told(2*week + 5); len(got) != 1 {
-			t.Errorf("told %q", got)
-		}
-		if got := told(2*week + 9); len(got) != 0 {
-			t.Errorf("told what is a week old: %q", got)
-		}
+		told(2*week+5, unknown)
+		told(2*week + 9)
 	})
 }
 
