@@ -100,21 +100,6 @@ func (r *refusals) add(a client.Alarm) {
 	}
 }
 
-// keep keeps a refused callback or counts its repetition, and raises an alarm if kind is not empty. It returns after
-// the commit. facts is called only if there is room.
-func (r *refusals) keep(ctx context.Context, x book.Refused, kind client.AlarmKind, facts func() []client.Fact) error {
-	if !r.takes(x, kind) {
-		return nil
-	}
-	x.Facts = facts()
-	now := db.MillisOf(r.c.Now())
-	var alarms []client.Alarm
-	if kind != "" {
-		alarms = []client.Alarm{{Kind: kind, Subject: string(x.Reason), First: now}}
-	}
-	return r.book.KeepRefused(ctx, x, alarms, now)
-}
-
 // takes reports whether there is room for x. If there is none, it only notes the alarm. A deposit that the check holds
 // has an entry in the inbox, so nobody can make many of one.
 func (r *refusals) takes(x book.Refused, kind client.AlarmKind) bool {

@@ -35,9 +35,16 @@ func (g *Gateway) onRefused(ctx context.Context, r merchant.Refused) {
 	case r.Identity.Type == countersign.TypeDeposited, r.Identity.Type.Known() && r.Reason == merchant.ReasonMalformed:
 		alarm = client.AlarmDepositRefused
 	}
-	err := g.refusals.keep(ctx, kept, alarm,
-		func() []client.Fact { return factsOf(ctx, g.book, r.Reason, r.Callback, r.Facts) })
-	if err != nil {
+	if !g.refusals.takes(kept, alarm) {
+		return
+	}
+	kept.Facts = factsOf(ctx, g.book, r.Reason, r.Callback, r.Facts)
+	now := db.MillisOf(g.c.Now())
+	var alarms []client.Alarm
+	if alarm != "" {
+		alarms = []client.Alarm{{Kind: alarm, Subject: string(kept.Reason), First: now}}
+	}
+	if err := g.book.KeepRefused(ctx, kept, alarms, now); err != nil {
 		g.c.Log.Error("a refused callback was not kept", "reason", string(r.Reason), "id", kept.CallbackID, "error", err)
 	}
 }
