@@ -55,44 +55,17 @@ func (q *request) trace(ctx context.Context) context.Context {
 
 // failed returns the Response of an exchange that ended with err.
 func (q *request) failed(ctx context.Context, err error) Response {
-	r := Response{Failure: classify(ctx, err)}
-	during := phases[q.phase.Load()]
-	switch r.Failure {
-	case client.ReasonResolve:
-		r.Cause = "the name server failed"
-		var dns *net.DNSError
-		if errors.As(err, &dns) && dns.IsNotFound {
-			r.Cause = "the name server knows no such host"
-		} else if errors.As(err, &dns) && dns.IsTimeout {
-			r.Cause = "the name server did not answer"
-		}
-	case client.ReasonConnect:
-		r.Cause = "no connection"
-		for no, text := range map[syscall.Errno]string{syscall.ECONNREFUSED: "connection refused",
-			syscall.EHOSTUNREACH: "no route to the host", syscall.ENETUNREACH: "no route to the network"} {
-			if errors.Is(err, no) {
-				r.Cause = text
-			}
-		}
-	case client.ReasonTLS:
-		r.Cause = tlsCause(err)
-	case client.ReasonTimeout:
-		r.Cause = "the time ran out " + during
-	case client.ReasonClosed:
-		r.Cause = "the connection was closed " + during
-	case client.ReasonTooLarge:
-		r.Cause = fmt.Sprintf("the header is longer than %d bytes", maxResponseHeader)
-	case client.ReasonBlockedAddress:
-		r.Cause = "the host's address is not one that the service may call"
-	case client.ReasonHTTP:
-		r.Cause = "the response is not HTTP/1.1"
+	r := Response{}
+	r.Failure, r.Cause = classify(ctx, err)
+	if r.Failure == client.ReasonTimeout || r.Failure == client.ReasonClosed {
+		r.Cause += " " + phases[q.phase.Load()]
 	}
 	return r
 }
 
-// classify returns the reason for an error of an exchange. The error's text is never shown: it holds addresses and what
-// the merchant's server sent.
-func classify(ctx context.Context, err error) client.Reason {
+// classify returns the reason for an error of an exchange, and a text of it for people. The error's own text is never
+// shown: it holds addresses and what the merchant's server sent.
+func classify(ctx context.Context, err error) (reason client.Reason, cause string) {
 	var (
 		dns       *net.DNSError
 		op        *net.OpError
@@ -101,35 +74,46 @@ func classify(ctx context.Context, err error) client.Reason {
 		untrusted *tls.CertificateVerificationError
 		timeout   interface{ Timeout() bool }
 	)
+	const late = "the time ran out"
 	text := err.Error()
 	switch {
 	// By the text too: the resolver's errors do not wrap their cause.
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), strings.Contains(text, syscall.EMFILE.Error()):
-		return client.ReasonOpenFiles
+		return client.ReasonOpenFiles, ""
 	case errors.Is(err, ssrf.ErrProhibitedIP), errors.Is(err, ssrf.ErrProhibitedPort),
 		errors.Is(err, ssrf.ErrProhibitedNetwork), errors.Is(err, ssrf.ErrInvalidHostPort):
-		return client.ReasonBlockedAddress
+		return client.ReasonBlockedAddress, "the host's address is not one that the service may call"
 	case errors.Is(ctx.Err(), context.Canceled), errors.Is(err, errTooLate):
-		return client.ReasonStopped
+		return client.ReasonStopped, ""
 	case ctx.Err() != nil, errors.Is(err, context.DeadlineExceeded):
-		return client.ReasonTimeout
+		return client.ReasonTimeout, late
+	case errors.As(err, &dns) && dns.IsNotFound:
+		return client.ReasonResolve, "the name server knows no such host"
+	case errors.As(err, &dns) && dns.IsTimeout:
+		return client.ReasonResolve, "the name server did not answer"
 	case errors.As(err, &dns):
-		return client.ReasonResolve
+		return client.ReasonResolve, "the name server failed"
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return client.ReasonTimeout
+		return client.ReasonTimeout, late
 	case errors.As(err, &untrusted), errors.As(err, &record), errors.As(err, &alert), strings.Contains(text, "tls: "),
 		strings.Contains(text, "HTTP response to HTTPS"):
-		return client.ReasonTLS
+		return client.ReasonTLS, tlsCause(err)
 	case strings.Contains(text, "response headers exceeded"):
-		return client.ReasonTooLarge
+		return client.ReasonTooLarge, fmt.Sprintf("the header is longer than %d bytes", maxResponseHeader)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return client.ReasonConnect, "connection refused"
+	case errors.Is(err, syscall.EHOSTUNREACH):
+		return client.ReasonConnect, "no route to the host"
+	case errors.Is(err, syscall.ENETUNREACH):
+		return client.ReasonConnect, "no route to the network"
 	case errors.As(err, &op) && op.Op == "dial":
-		return client.ReasonConnect
+		return client.ReasonConnect, "no connection"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET),
 		errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed),
 		strings.Contains(text, "server closed"), strings.HasSuffix(text, "unexpected EOF"):
-		return client.ReasonClosed
+		return client.ReasonClosed, "the connection was closed"
 	}
-	return client.ReasonHTTP
+	return client.ReasonHTTP, "the response is not HTTP/1.1"
 }
 
 // tlsCause returns why no trusted session came about. The texts of certificates are the server's: whoever shows them

@@ -8,7 +8,7 @@ import (
 	"log/slog"
 	"net/http/httptest"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -16,8 +16,6 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/envelope"
-	"countersign/internal/db"
-	"countersign/internal/lab/dbtest"
 	"countersign/internal/outbox"
 	lib "countersign/merchant"
 )
@@ -32,12 +30,7 @@ func BenchmarkLinkCost(b *testing.B) {
 }
 
 func benchmarkLinkCost(b *testing.B, bits int) {
-	d, err := db.Open(b.Context(), db.Config{URL: dbtest.SQLite(b), Keys: db.NewMasterKey([32]byte{1})}, outbox.End())
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer d.Close()
-	s, pair := outbox.New(d), mustKey(bits)
+	s, pair := newStore(b).Outbox, mustKey(bits)
 	service, own := envelope.GenerateSigningKey(), envelope.GenerateSigningKey()
 	for id, signs := range map[string]bool{"plain": false, "signed": true} {
 		c := lib.Config{Key: pair.Public(), APIKey: testKey, CallbackAPIKeys: []countersign.APIKey{"callback-key"},
@@ -48,9 +41,7 @@ func benchmarkLinkCost(b *testing.B, bits int) {
 			c.Sign, c.ServiceSigner, c.PublicURL = own, service.Public(), "http://"+server.Listener.Addr().String()
 		}
 		h, err := lib.New(c)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(err)
 		server.Config.Handler = h
 		server.Start()
 		defer server.Close()
@@ -58,9 +49,8 @@ func benchmarkLinkCost(b *testing.B, bits int) {
 		if row.Concurrency = 64; signs {
 			row.AnswerKey = own.PublicBase64()
 		}
-		if _, err := s.CreateMerchant(b.Context(), row, db.MillisOf(time.Now())); err != nil {
-			b.Fatal(err)
-		}
+		_, err = s.CreateMerchant(b.Context(), row, now())
+		must(err)
 	}
 	const n = 1000
 	total := 0
@@ -70,13 +60,12 @@ func benchmarkLinkCost(b *testing.B, bits int) {
 			batch[i] = depositPayload(b, total+i)
 			batch[i].Merchant = merchant
 		}
-		if _, err := s.Ingest(b.Context(), batch, db.MillisOf(time.Now())); err != nil {
-			b.Fatal(err)
-		}
+		_, err := s.Ingest(b.Context(), batch, now())
+		must(err)
 		total += n
-		before := processorTime(b)
+		before := processorTime()
 		drain(b, s, n, service)
-		return float64((processorTime(b) - before).Microseconds()) / n / 1000
+		return float64((processorTime() - before).Microseconds()) / n / 1000
 	}
 	round("plain")
 	round("signed")
@@ -98,45 +87,31 @@ func benchmarkLinkCost(b *testing.B, bits int) {
 }
 
 // processorTime returns how much processor time this process has used, which other processes do not change.
-func processorTime(b *testing.B) time.Duration {
+func processorTime() time.Duration {
 	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
+	must(syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // drain runs a Dispatcher that signs with key until n callbacks are accepted.
-func drain(b *testing.B, s *outbox.Outbox, n int, key *envelope.SigningKey) {
-	o := &acceptedObserver{left: n, none: make(chan struct{})}
-	d, err := New(Config{Outbox: s, Node: "bench", TargetRules: TargetRules{AllowHTTP: true}, Observer: o, Sign: key})
-	if err != nil {
-		b.Fatal(err)
-	}
+func drain(b *testing.B, s *outbox.Outbox, n int64, key *envelope.SigningKey) {
 	ctx, cancel := context.WithCancel(b.Context())
-	done := make(chan error)
-	go func() { done <- d.Run(ctx) }()
-	<-o.none
-	cancel()
-	if err := <-done; err != nil {
-		b.Fatal(err)
-	}
+	o := &acceptedObserver{none: cancel}
+	o.left.Store(n)
+	d, err := New(Config{Outbox: s, Node: "bench", TargetRules: TargetRules{AllowHTTP: true}, Observer: o, Sign: key})
+	must(err)
+	must(d.Run(ctx))
 }
 
-// acceptedObserver closes none when no accepted callback is left to come.
+// acceptedObserver calls none when no accepted callback is left to come.
 type acceptedObserver struct {
 	noObserver
-	mu   sync.Mutex
-	left int
-	none chan struct{}
+	left atomic.Int64
+	none func()
 }
 
 func (o *acceptedObserver) Attempt(_ countersign.Lane, _ countersign.Type, result client.AttemptResult, _ client.Reason, _ time.Duration) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if result == client.AttemptAccepted {
-		if o.left--; o.left == 0 {
-			close(o.none)
-		}
+	if result == client.AttemptAccepted && o.left.Add(-1) == 0 {
+		o.none()
 	}
 }
