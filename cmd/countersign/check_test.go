@@ -89,7 +89,7 @@ func startChecked(t *testing.T, change func(*merchant.Config)) checked {
 func (c checked) check(t *testing.T, flags ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	var out, errOut bytes.Buffer
-	status = run(append(append([]string{"check"}, c.flags...), flags...), streams{in: strings.NewReader(""), out: &out, err: &errOut})
+	status = runHere(append(append([]string{"check"}, c.flags...), flags...), streams{in: strings.NewReader(""), out: &out, err: &errOut})
 	for _, secret := range []string{checkedAPIKey, checkedCallbackKey} {
 		if strings.Contains(out.String()+errOut.String(), secret) {
 			t.Errorf("the output holds the secret %s", secret)

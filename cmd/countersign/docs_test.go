@@ -224,7 +224,7 @@ func commandNode(words []string) (*kong.Node, error) {
 	return node, nil
 }
 
-var commands = sync.OnceValues(func() (*kong.Kong, error) { return newParser(streams{}, new(int)) })
+var commands = sync.OnceValues(newParser)
 
 // everyday are the sessions that somebody in a hurry reads; the others are run by the whole
 // check.
@@ -498,7 +498,7 @@ func builtBinary(t *testing.T) string {
 // TestCommandsInMessages: a command that a text of the program names, in brackets or after its name, exists: its
 // words, its flags and, after api, the operation.
 func TestCommandsInMessages(t *testing.T) {
-	parser, err := newParser(streams{}, new(int))
+	parser, err := newParser()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -71,21 +72,34 @@ type commandLine struct {
 
 func main() { os.Exit(run(os.Args[1:], streams{in: os.Stdin, out: os.Stdout, err: os.Stderr})) }
 
-// run parses args, runs the subcommand and returns the exit status.
+// run runs a command line and returns the exit status.
 func run(args []string, std streams) int {
-	status := -1 // set where kong ends the program: --help
-	std.called = new(string)
-	parser, err := newParser(std, &status)
+	p, err := newParser()
 	if err != nil {
 		fmt.Fprintln(std.err, "countersign:", err)
 		return exitFailed
 	}
+	return p.run(args, std)
+}
+
+// parser reads command lines, one after the other.
+type parser struct {
+	*kong.Kong
+	line   commandLine
+	std    streams
+	status int // set where kong ends the program, as --help does; else -1
+}
+
+// run parses args, runs the subcommand and returns the exit status.
+func (p *parser) run(args []string, std streams) int {
+	std.settings, std.file, std.called = &p.line.Config, &settingsFile{}, new(string)
+	p.std, p.Stdout, p.Stderr, p.status = std, std.out, std.err, -1
 	if len(args) > 0 && args[0] == "help" {
 		args = append(args[1:], "--help")
 	}
-	ctx, err := parser.Parse(wordsFirst(parser.Model.Node, args))
-	if status >= 0 {
-		return status
+	ctx, err := p.Parse(wordsFirst(p.Model.Node, args))
+	if p.status >= 0 {
+		return p.status
 	}
 	if err != nil {
 		if strings.Contains(err.Error(), "PRIVATE KEY-----") {
@@ -141,26 +155,24 @@ func wordsFirst(root *kong.Node, args []string) []string {
 	return append(words, flags...)
 }
 
-// newParser returns the parser of command lines. kong sets status if it ends the program, as for --help.
-func newParser(std streams, status *int) (*kong.Kong, error) {
-	line := &commandLine{}
-	std.settings, std.file = &line.Config, &settingsFile{}
-	return kong.New(line,
+func newParser() (p *parser, err error) {
+	p = &parser{}
+	p.Kong, err = kong.New(&p.line,
 		kong.Name("countersign"),
 		kong.Description("Deposits and withdrawals between a wallet service and its merchants: sealed, answered, decided once."),
-		kong.Writers(std.out, std.err),
-		kong.Exit(func(code int) { *status = code }),
+		kong.Exit(func(code int) { p.status = code }),
 		kong.DefaultEnvars("COUNTERSIGN"),
-		kong.Configuration(std.file.load),
+		kong.Configuration(func(r io.Reader) (kong.Resolver, error) { return p.std.file.load(r) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Help(shortHelp),
 		kong.Vars{"withdrawal": withdrawalText, "task": taskText, "handover": handoverText,
 			"version":       fmt.Sprint("countersign ", daemon.ThisBuild()),
 			"serviceFaults": namesOf(countersigntest.ServiceFaults), "merchantFaults": namesOf(countersigntest.MerchantFaults)},
 		kong.ExplicitGroups([]kong.Group{{Key: "profile", Title: "What the provider does:"}}),
-		kong.Bind(std),
+		kong.BindToProvider(func() streams { return p.std }),
 		kong.BindTo(context.Background(), (*context.Context)(nil)),
 	)
+	return p, err
 }
 
 // shortHelp prints --help. If a command has flags marked as first, it leaves out the other flags and the names of

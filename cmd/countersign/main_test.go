@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -53,7 +54,7 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	testscript.Run(t, testscript.Params{
+	testscript.RunT(oneAtATime{t}, testscript.Params{
 		Dir:                 "testdata",
 		RequireUniqueNames:  true,
 		RequireExplicitExec: true,
@@ -70,10 +71,41 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"call":  callHere,
 			"mode":  checkMode,
 			"lines": checkLines,
 		},
 	})
+}
+
+// oneAtATime runs scripts one after the other, as they set the directory and the environment of this process.
+type oneAtATime struct{ *testing.T }
+
+func (oneAtATime) Parallel()       {}
+func (t oneAtATime) Verbose() bool { return testing.Verbose() }
+func (t oneAtATime) Run(name string, f func(testscript.T)) {
+	t.T.Run(name, func(t *testing.T) { f(oneAtATime{t}) })
+}
+
+// callHere is the script command "call countersign ARGS... [<FILE]". It starts no process, as "exec countersign" does.
+func callHere(ts *testscript.TestScript, neg bool, args []string) {
+	std := streams{in: strings.NewReader(""), out: ts.Stdout(), err: ts.Stderr()}
+	if file, is := strings.CutPrefix(args[len(args)-1], "<"); is {
+		std.in, args = strings.NewReader(ts.ReadFile(file)), args[:len(args)-1]
+	}
+	was, err := os.Getwd()
+	ts.Check(err)
+	ts.Check(os.Chdir(ts.MkAbs(".")))
+	defer func() { ts.Check(os.Chdir(was)) }()
+	for _, name := range []string{"KEY", "API_KEY", "CALLBACK_API_KEY", "TO"} {
+		if value := ts.Getenv("COUNTERSIGN_" + name); value != "" {
+			ts.Check(os.Setenv("COUNTERSIGN_"+name, value))
+			defer os.Unsetenv("COUNTERSIGN_" + name)
+		}
+	}
+	if status := runHere(args[1:], std); (status != exitDone) != neg {
+		ts.Fatalf("exit status %d", status)
+	}
 }
 
 // checkMode is the script command "mode FILE PERMISSIONS", such as -rw-------.

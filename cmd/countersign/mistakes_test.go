@@ -13,7 +13,7 @@ import (
 // TestFirstMistakes: no command ends in a panic or succeeds at the first mistakes of an
 // installation, and each says what is the matter.
 func TestFirstMistakes(t *testing.T) {
-	parser, err := newParser(streams{}, new(int))
+	parser, err := newParser()
 	if err != nil {
 		t.Fatal(err)
 	}

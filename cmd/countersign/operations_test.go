@@ -81,7 +81,7 @@ func TestEveryOperation(t *testing.T) {
 // TestNumberOfCommands: a command is a word that does something, in place of a group. There are at most 60, and each
 // has a help.
 func TestNumberOfCommands(t *testing.T) {
-	parser, err := newParser(streams{}, new(int))
+	parser, err := newParser()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestNumberOfCommands(t *testing.T) {
 
 // TestColumns: each column of a table is a member of what its operation lists.
 func TestColumns(t *testing.T) {
-	parser, err := newParser(streams{}, new(int))
+	parser, err := newParser()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +208,7 @@ func TestHelpOfDaemons(t *testing.T) {
 			t.Errorf("%s --help: %d, %d lines, at most %d: %s%s", daemon, status, n, most, short, errOut)
 		}
 		_, all, _ := shell(t, "", daemon, "--help-all")
-		parser, err := newParser(streams{}, new(int))
+		parser, err := newParser()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -169,7 +169,7 @@ func copyTree(from, to string) error {
 // there. In the text of a page one with arguments is whole, so that who types it with values of their own is not refused.
 func TestCommandsOfDocuments(t *testing.T) {
 	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
-	parser, err := newParser(streams{}, new(int))
+	parser, err := newParser()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/alecthomas/kong"
+
 	"countersign/internal/daemon"
 	"countersign/internal/lab/dbtest"
 )
@@ -20,8 +22,32 @@ import (
 func shell(t *testing.T, stdin string, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	var out, errOut bytes.Buffer
-	status = run(args, streams{in: strings.NewReader(stdin), out: &out, err: &errOut})
+	status = runHere(args, streams{in: strings.NewReader(stdin), out: &out, err: &errOut})
 	return status, out.String(), errOut.String()
+}
+
+// parsers are those that no command line uses at present: making one takes longer than most commands.
+var parsers = sync.Pool{New: func() any { return must(newParser()) }}
+
+// runHere is run with one of parsers.
+func runHere(args []string, std streams) int {
+	p := parsers.Get().(*parser)
+	status := p.run(args, std)
+	if p.status >= 0 { // a help hides flags
+		return status
+	}
+	p.line = commandLine{}
+	_ = kong.Visit(p.Model, func(v kong.Visitable, next kong.Next) error {
+		switch v := v.(type) {
+		case *kong.Node:
+			v.Active = false
+		case *kong.Value:
+			v.Active, v.Set = false, false
+		}
+		return next(nil)
+	})
+	parsers.Put(p)
+	return status
 }
 
 // mustShell is shell for what must succeed; it decodes the JSON answer.

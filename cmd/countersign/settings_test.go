@@ -21,7 +21,7 @@ import (
 // those of the flags.
 func TestSettingsPages(t *testing.T) {
 	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
-	parser, err := newParser(streams{}, new(int))
+	parser, err := newParser()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestSettingsPages(t *testing.T) {
 // settingsAt returns the settings of a daemon with a settings file, each as a text.
 func settingsAt(t *testing.T, daemon, file string) map[string]string {
 	t.Helper()
-	parser, err := newParser(streams{}, new(int))
+	parser, err := newParser()
 	if err != nil {
 		t.Fatal(err)
 	}
