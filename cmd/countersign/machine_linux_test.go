@@ -103,18 +103,33 @@ func limit(t *testing.T, d *process, what int, to uint64) {
 	}
 }
 
-// TestTooManyOpenFiles: a node without file descriptors blames no merchant for it.
-func TestTooManyOpenFiles(t *testing.T) {
+// TestOneMachine: one pair of processes meets a second process, a limit of open files, a data directory that goes, and
+// an orderly end with a notice.
+func TestOneMachine(t *testing.T) {
 	t.Parallel()
-	c, n := newMachine(t, t.TempDir())
-	config := c.client(n)
-	config.HTTPClient = nil // its connection stays open, so the API still answers
-	n.service = must(client.NewService(config))
+	c, n := newMachine(t, t.TempDir(), "--drain-notice", "1h")
 	book := func() {
+		t.Helper()
 		if err := c.addDeposits(t.Context(), n, 1); err != nil {
 			t.Fatal(err)
 		}
 	}
+	// Two processes never serve from the same data.
+	data, link := c.data("serve"), filepath.Join(t.TempDir(), "link")
+	if err := errors.Join(os.Remove(filepath.Join(data, daemon.DatabaseFile+".lock")), os.Symlink(data, link)); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{data, link} {
+		second := exec.Command(os.Args[0], "serve", "--data", dir, "--listen", "127.0.0.1:0")
+		second.Env = append(os.Environ(), runAsCountersign+"=1")
+		if out, err := second.CombinedOutput(); err == nil || !strings.Contains(string(out), "in use") {
+			t.Errorf("a second process on %s: %v\n%s", dir, err, out)
+		}
+	}
+	// A node without file descriptors blames no merchant for it.
+	api, config := n.service, c.client(n)
+	config.HTTPClient = nil // its connection stays open, so the API still answers
+	n.service = must(client.NewService(config))
 	book()
 	c.until("the first deposits are accepted", func() bool { return c.open() == 0 })
 	c.line.set(cut)
@@ -129,17 +144,10 @@ func TestTooManyOpenFiles(t *testing.T) {
 			t.Errorf("an attempt counts against the merchant: %+v, %v", cb, err)
 		}
 	}
-}
-
-// TestDataDirectoryGoes: a process whose data directory was moved away ends and says
-// so. What it had acknowledged is in the directory that was moved.
-func TestDataDirectoryGoes(t *testing.T) {
-	t.Parallel()
-	c, n := newMachine(t, t.TempDir())
-	if err := c.addDeposits(t.Context(), n, 1); err != nil {
-		t.Fatal(err)
-	}
-	data, moved := c.data("serve"), c.data("serve")+".moved"
+	n.service = api
+	// A process whose data directory was moved away ends and says so. What it acknowledged is in the moved one.
+	book()
+	moved := data + ".moved"
 	if err := os.Rename(data, moved); err != nil {
 		t.Fatal(err)
 	}
@@ -155,50 +163,17 @@ func TestDataDirectoryGoes(t *testing.T) {
 	}
 	n.start(t)
 	c.check()
-	c.stop()
-}
-
-// TestDrainNotice: after SIGTERM /readyz says 503 and everything goes on for the time of
-// the notice. A second signal ends it.
-func TestDrainNotice(t *testing.T) {
-	t.Parallel()
-	c, n := newMachine(t, t.TempDir(), "--drain-notice", "1h")
+	// After SIGTERM /readyz says 503 and everything goes on for the time of the notice. A second signal ends it.
 	if err := n.process().cmd.Process.Signal(unix.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	c.ready(n, http.StatusServiceUnavailable, "")
-	if err := c.addDeposits(t.Context(), n, 1); err != nil {
-		t.Errorf("during the notice: %v", err)
-	}
+	book()
 	c.check()
 	if status := n.process().stop(t); status == exitDone {
 		t.Errorf("the second signal ends it with %d", status)
 	}
-}
-
-// TestNoSecondProcess: two processes never serve from the same data.
-func TestNoSecondProcess(t *testing.T) {
-	t.Parallel()
-	c, _ := newMachine(t, t.TempDir())
-	data := c.data("serve")
-	if err := os.Remove(filepath.Join(data, daemon.DatabaseFile+".lock")); err != nil {
-		t.Fatal(err)
-	}
-	second := func(dir string) {
-		t.Helper()
-		c := exec.Command(os.Args[0], "serve", "--data", dir, "--listen", "127.0.0.1:0")
-		c.Env = append(os.Environ(), runAsCountersign+"=1")
-		out, err := c.CombinedOutput()
-		if err == nil || !strings.Contains(string(out), "in use") {
-			t.Errorf("a second process on %s: %v\n%s", dir, err, out)
-		}
-	}
-	second(data)
-	link := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(data, link); err != nil {
-		t.Fatal(err)
-	}
-	second(link)
+	c.services = nil // it has ended
 	c.stop()
 }
 
