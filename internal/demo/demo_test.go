@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -18,18 +19,47 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestDemo runs the demo as it is.
+// lines sends what want finds in all that is printed.
+type lines struct {
+	mu    sync.Mutex
+	all   strings.Builder
+	found chan string
+	want  *regexp.Regexp
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all.Write(b)
+	if m := l.want.FindStringSubmatch(l.all.String()); m != nil {
+		select {
+		case l.found <- m[1]:
+		default:
+		}
+	}
+	return len(b), nil
+}
+
+// TestDemo runs the demo, which stays until its page was tried.
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
-	var printed bytes.Buffer
-	run := func() error {
-		return New(Config{Dir: data, Bits: 1024, Out: &printed}).Run(t.Context())
+	printed := &lines{found: make(chan string, 1), want: regexp.MustCompile(`Try it[^\n]*\n\s+(http://\S+)\n`)}
+	d := New(Config{Dir: data, Bits: 1024, Stay: true, Out: printed})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- d.Run(ctx) }()
+	select {
+	case page := <-printed.found:
+		useTryPage(t, d, page)
+	case err := <-ended:
+		t.Fatalf("%v\n%s", err, printed.all.String())
 	}
-	if err := run(); err != nil {
-		t.Fatalf("%v\n%s", err, &printed)
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
-	out := printed.String()
+	out := printed.all.String()
 	for _, want := range []string{
 		`deposits sent\s+232 `, `deposits taken\s+231 `, `possible duplicates held\s+1 `,
 		`withdrawal ordered\s+confirmed `, `never ordered\s+declined `, `with other details\s+declined `,
@@ -66,7 +96,7 @@ func TestDemo(t *testing.T) {
 		t.Error("the log has the API key")
 	}
 	// The same directory again is refused rather than mixed up.
-	if err := run(); !errors.Is(err, ErrNotEmpty) {
+	if err := New(Config{Dir: data}).Run(t.Context()); !errors.Is(err, ErrNotEmpty) {
 		t.Errorf("again: %v", err)
 	}
 }

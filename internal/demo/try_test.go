@@ -1,7 +1,6 @@
 package demo
 
 import (
-	"context"
 	"html"
 	"io"
 	"net/http"
@@ -10,48 +9,15 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 
 	"countersign"
 )
 
-// lines tells of each line that is printed.
-type lines struct {
-	mu   sync.Mutex
-	all  strings.Builder
-	told chan string
-	want *regexp.Regexp
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.all.Write(b)
-	if m := l.want.FindStringSubmatch(l.all.String()); m != nil {
-		select {
-		case l.told <- m[1]:
-		default:
-		}
-	}
-	return len(b), nil
-}
-
-// TestTry: the page of a demo that stays sends every type and every fault, shows both sides, and takes no
+// useTryPage tries the page of a demo that stays. It sends every type and every fault, shows both sides, and takes no
 // form of another site and no other name.
-func TestTry(t *testing.T) {
-	t.Parallel()
-	out := &lines{told: make(chan string, 1), want: regexp.MustCompile(`Try it[^\n]*\n\s+(http://\S+)\n`)}
-	d := New(Config{Dir: filepath.Join(t.TempDir(), "data"), Bits: 1024, Stay: true, Out: out})
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- d.Run(ctx) }()
-	var page string
-	select {
-	case page = <-out.told:
-	case err := <-ended:
-		t.Fatal(err)
-	}
+func useTryPage(t *testing.T, d *Demo, page string) {
+	t.Helper()
 	web := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	call := func(form url.Values, header ...string) (int, string) {
 		t.Helper()
@@ -152,9 +118,5 @@ func TestTry(t *testing.T) {
 	}
 	if b, err := os.ReadFile(filepath.Join(d.handover, "public.b64")); err != nil || strings.TrimSpace(string(b)) != d.key.PublicBase64() {
 		t.Errorf("the key that is handed over is another one, %v", err)
-	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
 	}
 }
