@@ -98,33 +98,39 @@ func runBench(t *testing.T, c Config, suites ...string) (report *Report, printed
 	return report, printed
 }
 
-// TestBench runs every suite, small, with each database, and looks for every figure and the last line.
+// TestBench runs every suite, small, and looks for every figure and the last line. PostgreSQL has the suite that
+// measures its size, and then one beside what the earlier bench left, which is paused.
 func TestBench(t *testing.T) {
-	for name, url := range map[string]func() string{"SQLite": func() string { return "" }, "PostgreSQL": func() string { return dbtest.Postgres(t) }} {
-		c := quick(t)
-		c.DB = url()
-		var told []string
-		c.Progress = func(line string) { told = append(told, line) }
-		report, printed := runBench(t, c, "system", "latency", "withdrawals", "gateway")
-		if !strings.Contains(report.About, envelope.Library()) || !strings.Contains(report.About, "1024 bit") || !strings.Contains(report.About, name) {
-			t.Error(report.About)
-		}
-		if !slices.Contains(told, "system: round 2 of 2, 60 deposits") {
-			t.Errorf("the progress is %q", told)
-		}
-		of := func(name string) float64 {
-			i := slices.IndexFunc(report.Figures, func(f Figure) bool { return f.Name == name })
-			return quantile(report.Figures[i].Values, 0.5)
-		}
-		want := fmt.Sprintf("for 100 deposits a second of 1024 bits you need about %s cores and %s GB a day",
-			number(of("processor, both ends and the load")/10), number(of("kept in the service's database")*8.64))
-		if !strings.HasSuffix(printed, "\n"+want+"\n") {
-			t.Errorf("the report does not end with %q:\n%s", want, printed)
-		}
-		if name == "PostgreSQL" { // what an earlier bench left is paused
-			c.Only = []string{"latency"}
-			runBench(t, c, "latency")
-		}
+	c := quick(t)
+	var said []string
+	c.Progress = func(line string) { said = append(said, line) }
+	checkSystem(t, c, "SQLite", "system", "latency", "withdrawals", "gateway")
+	if !slices.Contains(said, "system: round 2 of 2, 60 deposits") {
+		t.Errorf("the progress is %q", said)
+	}
+	c = quick(t, "system")
+	c.DB = dbtest.Postgres(t)
+	checkSystem(t, c, "PostgreSQL", "system")
+	c.Only = []string{"latency"}
+	runBench(t, c, "latency")
+}
+
+// checkSystem runs c, whose suites are given, and checks the first and the last line of the report.
+func checkSystem(t *testing.T, c Config, database string, suites ...string) {
+	t.Helper()
+	report, printed := runBench(t, c, suites...)
+	if !strings.Contains(report.About, envelope.Library()) || !strings.Contains(report.About, "1024 bit") ||
+		!strings.Contains(report.About, database) {
+		t.Error(report.About)
+	}
+	of := func(name string) float64 {
+		i := slices.IndexFunc(report.Figures, func(f Figure) bool { return f.Name == name })
+		return quantile(report.Figures[i].Values, 0.5)
+	}
+	want := fmt.Sprintf("for 100 deposits a second of 1024 bits you need about %s cores and %s GB a day",
+		number(of("processor, both ends and the load")/10), number(of("kept in the service's database")*8.64))
+	if !strings.HasSuffix(printed, "\n"+want+"\n") {
+		t.Errorf("the report does not end with %q:\n%s", want, printed)
 	}
 }
 
