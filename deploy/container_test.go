@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,88 +16,81 @@ import (
 // patience bounds what does not end. A busy machine needs a part of it.
 const patience = 4 * time.Minute
 
-// imageUser is the user of the image.
-const imageUser = 65532
-
-// container runs the program as the image does, without an engine: as its user, with
-// nothing but what the image and the volumes hold, of which it may write to /data alone,
-// and in a network of its own. What an engine adds is not tested: capabilities, seccomp,
-// published ports, restarts.
-type container struct {
-	t       *testing.T
-	root    string
-	network int // process in the network of all containers
-	env     []string
-	log     string // a file
+// engine is a function docker for the commands of the page. It runs the program as the image does, without an engine:
+// as its user, with nothing but what the image and the volumes hold, of which it may write to /data alone, and in the
+// network of the script, with which all processes end. What an engine adds is not tested: capabilities, seccomp, published ports, restarts.
+const engine = `
+user=65532
+ip link set lo up
+cd "$1"
+docker() {
+	local what=$1 name=service volume at
+	shift
+	case $what in
+	build) return ;; # what it builds is there
+	logs) cat "$1.log"; return ;;
+	exec) env -i $image $(cat "$1.env") "$(type -P chroot)" --userspec=$user:$user --groups= "$@"; return ;;
+	esac
+	echo "$own" > new.env
+	mkdir -m 0755 new
+	mkdir -p new/data new/etc/ssl/certs
+	while [ "$1" != countersign ]; do
+		case $1 in
+		-d | --read-only) ;;
+		--cap-drop | --security-opt | -p) shift ;;
+		--name) name=$2; shift ;;
+		-e) echo "$2" >> new.env; shift ;;
+		-v)
+			volume=${2%%:*} at=new$(cut -d: -f2 <<<"$2")
+			mkdir -p "$at"
+			case $volume in ./*) cp -a "$volume/." "$at" ;; esac
+			shift ;;
+		*) echo "a docker run of the page has $1, which this test does not know"; exit 1 ;;
+		esac
+		shift
+	done
+	shift
+	mv new "$name"
+	mv new.env "$name.env"
+	cp countersign "$name"
+	chown $user:$user "$name/data"
+	chmod 0700 "$name/data"
+	[ $# -gt 0 ] || set -- $command
+	docker exec "$name" /countersign "$@" > "$name.log" 2>&1 &
+	await docker exec "$name" $health
 }
-
-// said is what the daemon has logged.
-func (c *container) said() string { return read(c.t, c.log) }
-
-// command is /countersign with args in the container.
-func (c *container) command(args ...string) *exec.Cmd {
-	user := strconv.Itoa(imageUser)
-	chroot, err := exec.LookPath("chroot") // the container has no PATH
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	cmd := exec.Command("nsenter", append([]string{"--net=/proc/" + strconv.Itoa(c.network) + "/ns/net",
-		chroot, "--userspec=" + user + ":" + user, "--groups=", c.root, "/countersign"}, args...)...)
-	cmd.Env = c.env
-	return cmd
+await() {
+	for i in $(seq 600); do ! "$@" > wait.log 2>&1 || return 0; sleep 0.1; done
+	echo "in vain: $*"; cat wait.log ./*.log
+	exit 1
 }
+`
 
-// exec is docker exec.
-func (c *container) exec(args ...string) string {
-	c.t.Helper()
-	out, err := c.command(args...).CombinedOutput()
-	if err != nil {
-		c.t.Fatalf("%q: %v\n%s\nlog:\n%s", args, err, out, c.said())
-	}
-	return string(out)
-}
+// beforeShop and afterShop are what the test does before and after the gateway of the page starts. The merchant is on
+// this machine, which a service in production does not allow.
+const beforeShop = `
+own=
+docker exec service /countersign merchants add shop --out /data/shop \
+	notifyUrl=http://127.0.0.1:8090/callbacks/notify withdrawUrl=http://127.0.0.1:8090/callbacks/withdraw
+mkdir shop
+cp service/data/shop/{service.b64,api.key,callback-api.key} shop
+chown $user:$user shop/*
+chmod 0400 shop/*
+`
 
-// ready waits until what Docker asks says that the daemon works.
-func (c *container) ready(check []string) {
-	c.t.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
-		out, err := c.command(check...).CombinedOutput()
-		if err == nil {
-			return
-		}
-		if time.Now().After(end) {
-			c.t.Fatalf("%q: %v\n%s\nlog:\n%s", check, err, out, c.said())
-		}
-	}
-}
-
-// dockerRun is what a docker run of the page says.
-type dockerRun struct {
-	env, volumes, args []string
-}
-
-func parseDockerRun(t *testing.T, words []string) (r dockerRun) {
-	t.Helper()
-	for i := 0; i < len(words); i++ {
-		switch word := words[i]; word {
-		case "-d", "--read-only":
-		case "--name", "--cap-drop", "--security-opt", "-p":
-			i++
-		case "-e":
-			i++
-			r.env = append(r.env, words[i])
-		case "-v":
-			i++
-			r.volumes = append(r.volumes, words[i])
-		case "countersign":
-			r.args = words[i+1:]
-			return r
-		default:
-			t.Fatalf("the page says docker run %q, which this test does not know", word)
-		}
-	}
-	return r
-}
+const afterShop = `
+docker exec service /countersign api addDeposits -d '{"merchant": "shop", "trackingId": "d-1", "tenantUserId": "65515", "chainName": "ETH",
+	"symbol": "WETH", "amount": "7.4", "txId": "0xec7c", "txIndex": 5, "fromAddress": "0xef1c", "toAddress": "0x7054", "riskLevelFrom": 44, "riskLevelTo": 40}'
+booked() { docker exec gateway /countersign deposits list | grep '"d-1"'; }
+await booked
+docker logs gateway | grep msg=serving
+# Commands that write temporary files have a place for them.
+docker exec service /countersign backup --to /data/backup.db
+if find service gateway -path '*/data' -prune -o -path '*/shop' -prune -o -perm /022 -print | grep .; then
+	echo "the program may write there"
+	exit 1
+fi
+`
 
 // TestContainerPage runs the containers of docs/operator/README.md, a service and a gateway, with a
 // deposit that goes from one to the other.
@@ -107,136 +99,42 @@ func TestContainerPage(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("skipped: only root changes its root directory and makes a network")
 	}
-	for _, name := range []string{"unshare", "nsenter", "chroot", "ip"} {
+	for _, name := range []string{"unshare", "chroot", "ip", "bash"} {
 		tool(t, name)
 	}
-	network := exec.Command("unshare", "--net", "sh", "-ec", "ip link set lo up; echo up; exec sleep infinity")
-	up, err := network.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
+	if out, err := exec.Command("unshare", "--net", "--pid", "--fork", "true").CombinedOutput(); err != nil {
+		t.Skipf("skipped: root may not make a network on this machine: %v %s", err, out)
 	}
-	if err := network.Start(); err != nil {
-		t.Skipf("skipped: root may not make a network on this machine: %v", err)
-	}
-	t.Cleanup(func() {
-		_ = network.Process.Kill()
-		_ = network.Wait()
-	})
-	if _, err := up.Read(make([]byte, 2)); err != nil {
-		t.Skipf("skipped: root may not make a network on this machine: %v", err)
-	}
-
-	// The image, as the Dockerfile says.
-	file := regexp.MustCompile(`\\\n`).ReplaceAllString(read(t, "Dockerfile"), "")
-	words := func(instruction string) (list []string) {
-		m := regexp.MustCompile(`(?m)^` + instruction + `.*?(\[.*\])$`).FindStringSubmatch(file)
-		if m == nil || json.Unmarshal([]byte(m[1]), &list) != nil {
-			t.Fatalf("the Dockerfile has no list for %s", instruction)
+	file := strings.ReplaceAll(read(t, "Dockerfile"), "\\\n", "")
+	line := func(instruction string) string {
+		m := regexp.MustCompile(`(?m)^` + instruction + `$`).FindStringSubmatch(file)
+		if m == nil {
+			t.Fatalf("the Dockerfile has no %s", instruction)
 		}
-		return list
+		return m[1]
 	}
-	env := strings.Fields(regexp.MustCompile(`(?m)^ENV (.*)$`).FindStringSubmatch(file)[1])
-	build := regexp.MustCompile(`(?m)^RUN (CGO_ENABLED=0 go build .*)$`).FindStringSubmatch(file)[1]
-	binary := filepath.Join(t.TempDir(), "countersign")
-	run(t, "..", "sh", "-c", strings.Replace(build, "/out/countersign", binary, 1))
-	chown := func(paths ...string) {
-		t.Helper()
-		for _, path := range paths {
-			if err := os.Chown(path, imageUser, imageUser); err != nil {
-				t.Fatal(err)
-			}
+	words := func(instruction string) string {
+		var list []string
+		if err := json.Unmarshal([]byte(line(instruction)), &list); err != nil {
+			t.Fatal(err)
 		}
+		return strings.Join(list, " ")
 	}
-	var runs []dockerRun
+	dir := t.TempDir()
+	run(t, "..", "sh", "-c", strings.Replace(line(`RUN (CGO_ENABLED=0 go build .*)`), "/out/countersign", filepath.Join(dir, "countersign"), 1))
+	var page []string
 	for _, block := range regexp.MustCompile("(?s)```sh not run: needs Docker[^\n]*\n(.*?)```").FindAllStringSubmatch(read(t, "../docs/operator/README.md"), -1) {
-		for line := range strings.Lines(strings.ReplaceAll(block[1], "\\\n", " ")) {
-			if rest, is := strings.CutPrefix(line, "docker run "); is {
-				runs = append(runs, parseDockerRun(t, strings.Fields(rest)))
-			}
-		}
+		page = append(page, block[1])
 	}
-	if len(runs) != 2 || len(runs[0].args) != 0 || len(runs[1].args) == 0 {
-		t.Fatalf("docs/operator/README.md has other containers: %+v", runs)
+	if len(page) != 2 || strings.Count(page[0]+page[1], "docker run ") != 2 {
+		t.Fatalf("docs/operator/README.md has other containers: %q", page)
 	}
-	start := func(r dockerRun, own ...string) *container {
-		t.Helper()
-		top := t.TempDir() // of root, which others may not enter
-		c := &container{t: t, root: filepath.Join(top, "root"), network: network.Process.Pid, log: filepath.Join(top, "log"), env: append(append(append([]string{}, env...), r.env...), own...)}
-		for _, v := range append(r.volumes, ":/etc/ssl/certs") {
-			if err := os.MkdirAll(filepath.Join(c.root, strings.Split(v, ":")[1]), 0o700); err != nil {
-				t.Fatal(err)
-			}
-		}
-		run(t, "", "cp", binary, c.root)
-		run(t, "", "chmod", "-R", "a+rX", c.root)
-		data := filepath.Join(c.root, "data")
-		chown(data)
-		if err := os.Chmod(data, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		return c
-	}
-	begin := func(c *container, args []string) {
-		t.Helper()
-		cmd := c.command(args...)
-		log, err := os.Create(c.log)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer log.Close()
-		cmd.Stdout, cmd.Stderr = log, log
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			_ = cmd.Process.Kill()
-			_ = cmd.Wait()
-		})
-	}
-	health := words("HEALTHCHECK")[1:]
-
-	// The merchant is on this machine here, which a service in production does not allow.
-	service := start(runs[0], "COUNTERSIGN_ALLOW_PRIVATE=true", "COUNTERSIGN_ALLOW_HTTP=true")
-	begin(service, words("CMD"))
-	service.ready(health)
-	service.exec("merchants", "add", "shop", "--out", "/data/shop",
-		"notifyUrl=http://127.0.0.1:8090/callbacks/notify", "withdrawUrl=http://127.0.0.1:8090/callbacks/withdraw")
-
-	g := start(runs[1])
-	for _, name := range []string{"service.b64", "api.key", "callback-api.key"} {
-		text, err := os.ReadFile(filepath.Join(service.root, "data/shop", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		to := filepath.Join(g.root, "shop", name)
-		if err := os.WriteFile(to, text, 0o400); err != nil {
-			t.Fatal(err)
-		}
-		chown(to)
-	}
-	begin(g, runs[1].args)
-	g.ready(health)
-	service.exec("api", "addDeposits", "-d", `{"merchant": "shop", "trackingId": "d-1", "tenantUserId": "65515", "chainName": "ETH", "symbol": "WETH", "amount": "7.4",
-		"txId": "0xec7c", "txIndex": 5, "fromAddress": "0xef1c", "toAddress": "0x7054", "riskLevelFrom": 44, "riskLevelTo": 40}`)
-	for end := time.Now().Add(patience); !strings.Contains(g.exec("deposits", "list"), `"d-1"`); time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("no deposit arrives:\n%s\n%s", service.said(), g.said())
-		}
-	}
-	if !strings.Contains(g.said(), "msg=serving") {
-		t.Errorf("docker logs has no line of the start:\n%s", g.said())
-	}
-	// Commands that write temporary files have a place for them.
-	service.exec("backup", "--to", "/data/backup.db")
-	for _, c := range []*container{service, g} {
-		_ = filepath.WalkDir(c.root, func(path string, d os.DirEntry, err error) error {
-			if err != nil || strings.HasPrefix(path, filepath.Join(c.root, "data")) || strings.HasPrefix(path, filepath.Join(c.root, "shop")) {
-				return err
-			}
-			if info, err := d.Info(); err == nil && info.Mode().Perm()&0o022 != 0 {
-				t.Errorf("the program may write to %s", path)
-			}
-			return nil
-		})
+	script := strings.Join([]string{engine, page[0], beforeShop, page[1], afterShop}, "\n")
+	cmd := exec.Command("unshare", "--net", "--pid", "--fork", "bash", "-euo", "pipefail", "-c", script, "bash", dir)
+	cmd.Env = append(os.Environ(), "image="+line("ENV (.*)"), "command="+words("CMD (.*)"),
+		"health="+words("HEALTHCHECK .* CMD (.*)"),
+		"own=COUNTERSIGN_ALLOW_PRIVATE=true COUNTERSIGN_ALLOW_HTTP=true")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
