@@ -156,7 +156,7 @@ func wordsFirst(root *kong.Node, args []string) []string {
 }
 
 func newParser() (p *parser, err error) {
-	p = &parser{}
+	p = &parser{std: streams{file: &settingsFile{}}}
 	p.Kong, err = kong.New(&p.line,
 		kong.Name("countersign"),
 		kong.Description("Deposits and withdrawals between a wallet service and its merchants: sealed, answered, decided once."),

@@ -143,7 +143,7 @@ func TestStartRefuses(t *testing.T) {
 	}{
 		{"data directory", exitFailed, []string{"--data", file}},
 		{"can be read by others", exitFailed, []string{"--data", open}},
-		{"64 hexadecimal digits", exitFailed, []string{"--data", damaged}},
+		{"the database is incomplete", exitFailed, []string{"--data", damaged}},
 		{"does not hold a token", exitFailed, []string{"--data", badToken}},
 		{"chmod 600 " + filepath.Join(open, daemon.MasterKeyFile), exitFailed, []string{"--data", open}},
 		{"listening on", exitFailed, []string{"--data", filepath.Join(dir, "a"), "--listen", "256.0.0.1:1"}},
