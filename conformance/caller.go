@@ -35,7 +35,7 @@ func (k *Checker) Await(ctx context.Context, most time.Duration) error {
 type Sent struct {
 	Type      countersign.Type     `json:"type"`
 	Result    client.AttemptResult `json:"result"`              // how this project's service takes the response
-	Confirmed *Order               `json:"confirmed,omitempty"` // of type 2: what the answer confirms
+	Confirmed *client.NewOrder     `json:"confirmed,omitempty"` // of type 2: what the answer confirms
 	Report
 }
 
@@ -172,9 +172,8 @@ func (s *session) settledBy(r *reply, out *Sent) {
 		if !s.cfg.Ordered && !s.cfg.Other {
 			bound(r)
 		}
-		out.Confirmed = &Order{CallBackID: s.redact(a.CallBackID), TenantUserID: s.redact(a.TenantUserID),
-			Address: s.redact(a.Address), ChainName: s.redact(a.ChainName), Symbol: s.redact(a.Symbol),
-			Amount: a.Amount.String()}
+		out.Confirmed = &client.NewOrder{CallBackID: s.redact(a.CallBackID), TenantUserID: s.redact(a.TenantUserID),
+			Address: s.redact(a.Address), ChainName: s.redact(a.ChainName), Symbol: s.redact(a.Symbol), Amount: a.Amount}
 	}
 }
 

@@ -67,7 +67,7 @@ func TestCallerTypes(t *testing.T) {
 			if !sent.Accepted() || sent.Problem != "" || len(sent.Exchanges) != 1 {
 				t.Errorf("other %v, type %d:\n%s", other, typ, sent)
 			}
-			if typ == countersign.TypeRequestWithdraw && (sent.Confirmed == nil || sent.Confirmed.Amount != countersigntest.Order(1).Amount.String()) {
+			if typ == countersign.TypeRequestWithdraw && (sent.Confirmed == nil || sent.Confirmed.Amount != countersigntest.Order(1).Amount) {
 				t.Errorf("confirmed %+v", sent.Confirmed)
 			}
 		}

@@ -77,8 +77,8 @@ func splicedWithdrawal(s *session) {
 
 var (
 	unboundUUID = way{"with a random requestUUID", func(s *session, q *request) {
-		plain, _ := bind(q.m.bytes(), false)
-		*q = s.inChunks(*q, plain)
+		random := q.UUID[:14] + "4" + q.UUID[15:] // of version 4
+		*q = s.inChunks(*q, bytes.Replace(q.Plaintext, []byte(q.UUID), []byte(random), 1))
 	}}
 	upperCase = way{"whose requestUUID is in upper case", func(s *session, q *request) {
 		for strings.ToUpper(q.UUID) == q.UUID { // until it has letters

@@ -71,7 +71,8 @@ func New(c Config) (*Checker, error) {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	if o := c.Order; o != nil {
-		if k.order, err = o.Details(); err == nil && (o.CallBackID == "" || o.TenantUserID == "") {
+		k.order = o.Details()
+		if err = k.order.Validate(); err == nil && (o.CallBackID == "" || o.TenantUserID == "") {
 			err = errors.New("callBackId or tenantUserId is missing")
 		}
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/envelope"
 )
 
@@ -21,26 +22,6 @@ var (
 	// ErrUnreachable: the endpoint's host has no address or takes no connection.
 	ErrUnreachable = errors.New("the endpoint cannot be reached")
 )
-
-// Order is a withdrawal that the endpoint knows and confirms.
-type Order struct {
-	CallBackID   string `json:"callBackId"`
-	TenantUserID string `json:"tenantUserId"`
-	Address      string `json:"address"`
-	ChainName    string `json:"chainName"`
-	Symbol       string `json:"symbol"`
-	Amount       string `json:"amount"` // decimal, above 0 (PROTOCOL.md, Amounts)
-}
-
-// Details returns the details of o. It fails if they are not valid.
-func (o Order) Details() (countersign.Details, error) {
-	amount, err := countersign.ParseAmount(o.Amount)
-	if err != nil {
-		return countersign.Details{}, err
-	}
-	d := countersign.Details{Address: o.Address, ChainName: o.ChainName, Symbol: o.Symbol, Amount: amount}
-	return d, d.Validate()
-}
 
 // Credit is one credit that the merchant's application booked for a deposit.
 type Credit struct {
@@ -95,7 +76,7 @@ type Config struct {
 
 	// Order is a withdrawal that the endpoint knows and confirms. Nil: the cases
 	// about known withdrawals are skipped.
-	Order *Order
+	Order *client.NewOrder
 	// User is a tenantUserId that the endpoint knows. Empty: that of Order, or a
 	// made-up one.
 	User string

@@ -304,8 +304,7 @@ func linkMerchant(t *testing.T, demands, signs bool, cases string) conformance.C
 	service, own := envelope.GenerateSigningKey(), envelope.GenerateSigningKey()
 	mc := countersigntest.MerchantConfig{Key: testKey().Public(), APIKey: testAPIKey, CallbackAPIKey: testCallbackKey,
 		Orders: func(id string) (countersign.Details, bool) {
-			d, err := testOrder.Details()
-			return d, err == nil && id == testOrder.CallBackID
+			return testOrder.Details(), id == testOrder.CallBackID
 		}}
 	if demands {
 		mc.ServiceSigner = service.Public()
@@ -437,8 +436,8 @@ func TestNewRefuses(t *testing.T) {
 		"other scheme":        func(c *conformance.Config) { c.NotifyURL = "ftp://127.0.0.1/x" },
 		"no host":             func(c *conformance.Config) { c.NotifyURL = "http:///x" },
 		"order without user":  func(c *conformance.Config) { o := testOrder; o.TenantUserID = ""; c.Order = &o },
-		"order amount":        func(c *conformance.Config) { o := testOrder; o.Amount = "1e3"; c.Order = &o },
-		"order amount 0":      func(c *conformance.Config) { o := testOrder; o.Amount = "0.0"; c.Order = &o },
+		"no order amount":     func(c *conformance.Config) { o := testOrder; o.Amount = countersign.Amount{}; c.Order = &o },
+		"order amount 0":      func(c *conformance.Config) { o := testOrder; o.Amount = amountOf("0.0"); c.Order = &o },
 	} {
 		c := good
 		change(&c)

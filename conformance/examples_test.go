@@ -265,7 +265,7 @@ func tear(t *testing.T, state string) {
 // after a restart and where nobody asked before (PROTOCOL.md, I1).
 func endExample(t *testing.T, file string, start func() started) {
 	t.Helper()
-	orders := []conformance.Order{testOrder, testOrder, testOrder, testOrder}
+	orders := []client.NewOrder{testOrder, testOrder, testOrder, testOrder}
 	for i := range orders {
 		orders[i].CallBackID = "end-" + string(rune('0'+i))
 	}
@@ -368,7 +368,7 @@ func TestExamplesHold(t *testing.T) {
 			go func() { done <- ask(s) }()
 			o := testOrder
 			o.CallBackID = "soon"
-			data, err := json.Marshal([]conformance.Order{o})
+			data, err := json.Marshal([]client.NewOrder{o})
 			if err == nil {
 				err = os.WriteFile(orders+".new", data, 0o600)
 			}
@@ -396,7 +396,7 @@ func exampleFiles(t *testing.T, service *envelope.Key) []string {
 	dir := t.TempDir()
 	other := testOrder
 	other.CallBackID = "another"
-	orders, err := json.Marshal([]conformance.Order{other, testOrder})
+	orders, err := json.Marshal([]client.NewOrder{other, testOrder})
 	if err != nil {
 		t.Fatal(err)
 	}

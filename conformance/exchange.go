@@ -82,7 +82,7 @@ func (s *session) attempt(what string, m message) request { return s.attemptOf(w
 // attemptOf is attempt with m written as plain.
 func (s *session) attemptOf(what string, m message, plain []byte) request {
 	q := request{what: what, m: m, Request: countersigntest.Request{APIKey: s.cfg.CallbackAPIKey}}
-	q.Plaintext, q.UUID = bind(plain, !s.cfg.Unbound)
+	q.Plaintext, q.UUID = s.fakes.Attempt(plain)
 	q.Sealed = s.seal(q.Plaintext)
 	if m.bare("type") == "2" {
 		q.to = countersign.LaneWithdraw

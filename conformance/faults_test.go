@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"countersign"
-	"countersign/conformance"
+	"countersign/client"
 	"countersign/envelope"
 	"countersign/merchant"
 )
@@ -34,7 +34,7 @@ type fault struct {
 	// takes reports whether what the merchant refused with code is accepted.
 	takes func(q *asked, code int) bool
 	// confirms reports whether a question is confirmed in place of the merchant, with o.
-	confirms func(q *asked, o *conformance.Order) bool
+	confirms func(q *asked, o *client.NewOrder) bool
 	// answer changes an answer that accepts, also to a question if questions is set; response a whole response.
 	answer    func(q *asked, a members)
 	questions bool
@@ -201,8 +201,8 @@ var faults = []fault{
 	{name: "acknowledges unknown types", cases: `notice/unknown-type`, takes: func(_ *asked, code int) bool { return code == 1003 }},
 
 	{name: "no order book", cases: `withdrawal/(known|known-at-once|smuggled)`, refuses: questionIf(func(*asked) bool { return true })},
-	{name: "another amount", cases: `withdrawal/(known|long-amount)`, confirms: confirm(func(q *asked, o *conformance.Order) bool {
-		o.Amount = "120.50000001"
+	{name: "another amount", cases: `withdrawal/(known|long-amount)`, confirms: confirm(func(q *asked, o *client.NewOrder) bool {
+		o.Amount = amountOf("120.50000001")
 		return q.m["callBackId"] == o.CallBackID
 	})},
 	{name: "its own callBackId", cases: `withdrawal/known`, questions: true, answer: func(q *asked, a members) {
@@ -211,18 +211,18 @@ var faults = []fault{
 		}
 	}},
 	{name: "an order once", cases: `withdrawal/known(-at-once)?`, refuses: questionIf(func(q *asked) bool { return q.n > 1 })},
-	{name: "confirms everything", cases: `withdrawal/(unknown|other-user|similar)`, confirms: confirm(func(*asked, *conformance.Order) bool { return true })},
-	{name: "confirms the second time", cases: `withdrawal/unknown`, confirms: confirm(func(q *asked, _ *conformance.Order) bool { return q.n > 1 })},
+	{name: "confirms everything", cases: `withdrawal/(unknown|other-user|similar)`, confirms: confirm(func(*asked, *client.NewOrder) bool { return true })},
+	{name: "confirms the second time", cases: `withdrawal/unknown`, confirms: confirm(func(q *asked, _ *client.NewOrder) bool { return q.n > 1 })},
 	{name: "details in any block", cases: `withdrawal/details-bound`, questions: true, answer: func(*asked, members) {}}, // in another order
-	{name: "any user", cases: `withdrawal/other-user`, confirms: confirm(func(q *asked, o *conformance.Order) bool { return q.m["callBackId"] == o.CallBackID })},
-	{name: "orders in any case", cases: `withdrawal/similar`, confirms: confirm(func(q *asked, o *conformance.Order) bool {
+	{name: "any user", cases: `withdrawal/other-user`, confirms: confirm(func(q *asked, o *client.NewOrder) bool { return q.m["callBackId"] == o.CallBackID })},
+	{name: "orders in any case", cases: `withdrawal/similar`, confirms: confirm(func(q *asked, o *client.NewOrder) bool {
 		return strings.EqualFold(q.m.str("callBackId"), o.CallBackID)
 	})},
-	{name: "trims identifiers", cases: `withdrawal/similar`, confirms: confirm(func(q *asked, o *conformance.Order) bool {
+	{name: "trims identifiers", cases: `withdrawal/similar`, confirms: confirm(func(q *asked, o *client.NewOrder) bool {
 		return strings.TrimSpace(q.m.str("callBackId")) == o.CallBackID
 	})},
-	{name: "believes the request", cases: `withdrawal/(smuggled|unknown)`, confirms: confirm(func(q *asked, o *conformance.Order) bool {
-		o.Address, o.Amount = q.m.str("address"), q.m.str("amount")
+	{name: "believes the request", cases: `withdrawal/(smuggled|unknown)`, confirms: confirm(func(q *asked, o *client.NewOrder) bool {
+		o.Address, o.Amount = q.m.str("address"), amountOf(q.m.str("amount"))
 		return o.Address != ""
 	})},
 	{name: "not understood", cases: `withdrawal/unknown`, response: unknownIs(1234)},
@@ -389,8 +389,8 @@ func noticeCode(code int, is func(q *asked) bool) func(*asked) int {
 }
 
 // confirm confirms a question, whoever its user is.
-func confirm(is func(q *asked, o *conformance.Order) bool) func(*asked, *conformance.Order) bool {
-	return func(q *asked, o *conformance.Order) bool { return q.m != nil && is(q, o) }
+func confirm(is func(q *asked, o *client.NewOrder) bool) func(*asked, *client.NewOrder) bool {
+	return func(q *asked, o *client.NewOrder) bool { return q.m != nil && is(q, o) }
 }
 
 // first makes the rig read bodies, for what they said first.

@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"unicode"
@@ -220,28 +218,4 @@ func (s *session) subject(t countersign.Type) message {
 		return s.known()
 	}
 	return s.callback(t)
-}
-
-// bind replaces the unbound requestUUID with one that is bound to the rest (PROTOCOL.md, Binding) or with a random
-// one of version 4. It also works on bytes that are not JSON, as countersign.Bind does not: a case about duplicate
-// members proves nothing if the endpoint refuses the message for its binding.
-func bind(plain []byte, bound bool) ([]byte, string) {
-	i := bytes.LastIndex(plain, []byte(`"`+countersign.UnboundUUID+`"`)) + 1 // a message ends with it
-	if i == 0 {
-		return plain, ""
-	}
-	var id [16]byte
-	_, _ = rand.Read(id[:]) // never fails
-	version := byte(0x40)
-	if bound {
-		version = 0x80
-		h := sha256.New()
-		h.Write([]byte("countersign request binding 1\n"))
-		h.Write(id[:6])
-		h.Write(plain)
-		copy(id[6:], h.Sum(nil))
-	}
-	id[6], id[8] = version|id[6]&0x0f, 0x80|id[8]&0x3f
-	uuid := fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
-	return slices.Concat(plain[:i], []byte(uuid), plain[i+len(uuid):]), uuid
 }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/conformance"
 	"countersign/envelope"
 	"countersign/merchant"
@@ -61,9 +62,15 @@ const (
 	stall = 3 * time.Second
 )
 
-var testOrder = conformance.Order{
+var testOrder = client.NewOrder{
 	CallBackID: "Order-77A", TenantUserID: "65515", Address: "TJRabPrwbZy45sbavfcjinPJC18kjpRTv8",
-	ChainName: "TRON", Symbol: "USDT", Amount: "987654321098765431", // as long as the blocks of 1024 bits take (R7)
+	ChainName: "TRON", Symbol: "USDT", Amount: amountOf("987654321098765431"), // as long as the blocks of 1024 bits take (R7)
+}
+
+// amountOf returns an amount, or 0 for what is none.
+func amountOf(text string) countersign.Amount {
+	a, _ := countersign.ParseAmount(text)
+	return a
 }
 
 // rig is a merchant of package merchant in whose requests, memory and responses faults are planted.
@@ -129,10 +136,6 @@ func (g *rig) start(t testing.TB) conformance.Config {
 	t.Helper()
 	server := httptest.NewServer(g)
 	t.Cleanup(server.Close)
-	details, err := testOrder.Details()
-	if err != nil {
-		t.Fatal(err)
-	}
 	c := merchant.Config{Key: g.key, Padding: g.padding, ResponseKey: g.responseKey, APIKey: testAPIKey, Profile: g.profile,
 		CallbackAPIKeys: []countersign.APIKey{testCallbackKey}, Sign: g.sign, BodyTimeout: stall, Inbox: g,
 		OnDeposit: func(_ context.Context, d merchant.Deposit) error { g.credit(d); return nil },
@@ -148,12 +151,13 @@ func (g *rig) start(t testing.TB) conformance.Config {
 			if w.CallBackID != testOrder.CallBackID {
 				return merchant.Refuse(countersign.CodeUnknownOrder, ""), nil
 			}
-			return merchant.Confirm(testOrder.TenantUserID, details), nil
+			return merchant.Confirm(testOrder.TenantUserID, testOrder.Details()), nil
 		},
 		Log: slog.New(slog.DiscardHandler)}
 	if g.signer != nil {
 		c.ServiceSigner, c.PublicURL = g.signer, server.URL
 	}
+	var err error
 	if g.handler, err = merchant.New(c); err != nil {
 		t.Fatal(err)
 	}

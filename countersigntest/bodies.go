@@ -2,7 +2,6 @@ package countersigntest
 
 import (
 	"bytes"
-	"crypto/rand"
 	"encoding/base64"
 	"fmt"
 	"slices"
@@ -10,11 +9,6 @@ import (
 	"countersign"
 	"countersign/envelope"
 )
-
-func randomBits() (b [6]byte) {
-	_, _ = rand.Read(b[:])
-	return b
-}
 
 // uuidFirst puts requestUUID before all other members.
 func uuidFirst(canonical []byte) []byte {

@@ -94,12 +94,17 @@ func (s *Service) spoil(f ServiceFault, plaintext, body []byte, earlier Request)
 		return earlier.Sealed, nil
 	case FaultSpliced:
 		return Splice(body, earlier.Sealed, 1, size)
-	case FaultOldUUID:
+	case FaultOldUUID, FaultAltered:
+		id := earlier.UUID
+		if f == FaultAltered {
+			id = countersign.UnboundUUID // in whose place comes a new one
+		}
 		start, end, ok := countersign.UUIDSpan(plaintext)
-		if !ok || end-start != len(earlier.UUID) {
+		if !ok || end-start != len(id) {
 			return nil, errors.New("countersigntest: " + string(f) + " needs a requestUUID of the same length")
 		}
-		return s.Seal(slices.Concat(plaintext[:start], []byte(earlier.UUID), plaintext[end:]))
+		other, _ := s.Attempt(slices.Concat(plaintext[:start], []byte(id), plaintext[end:]))
+		return s.Seal(other)
 	case FaultSwapped, FaultCut:
 		b, err := blocksOf(body, 2, size)
 		if err != nil {
@@ -121,12 +126,6 @@ func (s *Service) spoil(f ServiceFault, plaintext, body []byte, earlier Request)
 		return envelope.Seal(pair, s.c.Padding, plaintext)
 	case FaultPlain:
 		return plaintext, nil
-	case FaultAltered:
-		other, err := s.anew(plaintext)
-		if err != nil {
-			return nil, err
-		}
-		return s.Seal(other)
 	case FaultSpaces:
 		// Not every body has a +. A space anywhere is the same fault.
 		spaced := append([]byte(nil), body...)

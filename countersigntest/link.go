@@ -7,11 +7,9 @@ import (
 	"errors"
 	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
-	"countersign"
 	"countersign/envelope"
 )
 
@@ -52,22 +50,6 @@ func (s *Service) link(f ServiceFault, r Request, honest []byte, elsewhere strin
 		h.Del(envelope.HeaderSignatureInput)
 	}
 	return h, nil
-}
-
-// anew returns plaintext with another requestUUID, bound if the service binds.
-func (s *Service) anew(plaintext []byte) ([]byte, error) {
-	start, end, ok := countersign.UUIDSpan(plaintext)
-	if !ok {
-		return nil, errors.New("countersigntest: " + string(FaultAltered) + " needs a requestUUID")
-	}
-	plaintext = slices.Clone(plaintext)
-	if s.c.Unbound {
-		copy(plaintext[start:end], randomUUID())
-		return plaintext, nil
-	}
-	copy(plaintext[start:end], countersign.UnboundUUID)
-	plaintext, _, err := countersign.Bind(plaintext, randomBits())
-	return plaintext, err
 }
 
 // answering is a response that is being written: what its signature needs.

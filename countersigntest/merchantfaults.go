@@ -88,7 +88,7 @@ var merchantFaults = []fault[MerchantFault]{
 	{is: FaultOtherAttempt, about: "another requestUUID in the answer",
 		answer: func(plain []byte, cb countersign.Callback, previous string) []byte {
 			if previous == "" || previous == cb.UUID() {
-				previous = randomUUID()
+				previous = countersign.UnboundUUID
 			}
 			return replace(plain, cb.UUID(), previous)
 		}},

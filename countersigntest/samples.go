@@ -106,11 +106,3 @@ func withUUID(cb countersign.Callback, id string) countersign.Callback {
 	again.Common().RequestUUID = id
 	return again
 }
-
-// randomUUID returns a UUID of version 4, such as services that do not bind make.
-func randomUUID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:])
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
-}

@@ -1,11 +1,15 @@
 package countersigntest
 
 import (
+	"bytes"
 	"cmp"
+	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 
 	"countersign"
@@ -184,14 +188,37 @@ func (s *Service) Plaintext(cb countersign.Callback) (plaintext []byte, sent cou
 	if s.c.UUIDFirst {
 		plaintext = uuidFirst(plaintext)
 	}
-	id := randomUUID()
-	if s.c.Unbound {
-		start, end, _ := countersign.UUIDSpan(plaintext)
-		copy(plaintext[start:end], id)
-	} else if plaintext, id, err = countersign.Bind(plaintext, randomBits()); err != nil {
-		return nil, nil, err
-	}
+	plaintext, id := s.Attempt(plaintext)
 	return plaintext, withUUID(cb, id), nil
+}
+
+// Attempt returns a message with a new requestUUID in place of countersign.UnboundUUID, and that requestUUID: one that
+// is bound to the rest (PROTOCOL.md, Binding), or a random one of version 4 if the service does not bind. It also works
+// on bytes that are not JSON, as countersign.Bind does not, if they end with the requestUUID: a test about duplicate
+// members proves nothing if the merchant refuses the message for its binding. A message with another requestUUID stays
+// as it is.
+func (s *Service) Attempt(message []byte) (attempt []byte, uuid string) {
+	start, _, ok := countersign.UUIDSpan(message)
+	if !ok {
+		start = bytes.LastIndex(message, []byte(`"`+countersign.UnboundUUID+`"`)) + 1
+	}
+	if start == 0 || !bytes.HasPrefix(message[start:], []byte(countersign.UnboundUUID)) {
+		return message, ""
+	}
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // never fails
+	version := byte(0x40)
+	if !s.c.Unbound {
+		version = 0x80
+		h := sha256.New()
+		h.Write([]byte("countersign request binding 1\n"))
+		h.Write(id[:6])
+		h.Write(message)
+		copy(id[6:], h.Sum(nil))
+	}
+	id[6], id[8] = version|id[6]&0x0f, 0x80|id[8]&0x3f
+	uuid = fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
+	return slices.Concat(message[:start], []byte(uuid), message[start+len(uuid):]), uuid
 }
 
 // Seal seals any plaintext as a request.

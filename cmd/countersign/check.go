@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"countersign/client"
 	"countersign/conformance"
 )
 
@@ -152,7 +153,7 @@ func explainRun(err error) error {
 }
 
 func (c *checkCmd) config(std streams) (conformance.Config, error) {
-	var order *conformance.Order
+	var order *client.NewOrder
 	if c.Order != "" {
 		data, err := os.ReadFile(c.Order)
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"countersign"
-	"countersign/conformance"
+	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/internal/daemon"
 	"countersign/internal/gateway"
@@ -124,8 +124,7 @@ func (c *listenCmd) config(std streams) (m countersigntest.MerchantConfig, err e
 		if !known && c.Confirm {
 			return countersigntest.Order(1), true
 		}
-		d, _ := o.Details() // orders are valid
-		return d, known
+		return o.Details(), known
 	}
 	m.Users = func(id string) string { return cmp.Or(orders[id].TenantUserID, "65515") }
 	m.Code = func(cb countersign.Callback) countersign.ErrCode {
@@ -138,23 +137,23 @@ func (c *listenCmd) config(std streams) (m countersigntest.MerchantConfig, err e
 }
 
 // orders returns the orders of --details, by callBackId.
-func (c *listenCmd) orders() (map[string]conformance.Order, error) {
-	var list []conformance.Order
+func (c *listenCmd) orders() (map[string]client.NewOrder, error) {
+	var list []client.NewOrder
 	if c.Details != "" {
 		data, err := os.ReadFile(c.Details)
 		if err != nil {
 			return nil, err
 		}
 		if json.Unmarshal(data, &list) != nil {
-			list = make([]conformance.Order, 1)
+			list = make([]client.NewOrder, 1)
 			if err := json.Unmarshal(data, &list[0]); err != nil {
 				return nil, fmt.Errorf("%s: %w", c.Details, err)
 			}
 		}
 	}
-	orders := map[string]conformance.Order{}
+	orders := map[string]client.NewOrder{}
 	for _, o := range list {
-		if _, err := o.Details(); err != nil {
+		if err := o.Details().Validate(); err != nil {
 			return nil, fmt.Errorf("order %q: %w", o.CallBackID, err)
 		}
 		orders[o.CallBackID] = o

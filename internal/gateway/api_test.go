@@ -318,8 +318,7 @@ func TestConformance(t *testing.T) {
 			checker, err := conformance.New(conformance.Config{
 				NotifyURL: server.URL + merchant.DefaultNotifyPath, WithdrawURL: server.URL + merchant.DefaultWithdrawPath,
 				Key: testPair(), APIKey: service.APIKey(), CallbackAPIKey: service.CallbackAPIKey(), Unbound: unbound,
-				Order: &conformance.Order{CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, Address: o.Address, ChainName: o.ChainName,
-					Symbol: o.Symbol, Amount: o.Amount.String()},
+				Order: &o,
 				Effects: func(context.Context, []string) (credits []conformance.Credit, _ error) {
 					for _, d := range r.allDeposits() {
 						if d.State == "taken" {
