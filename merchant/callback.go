@@ -127,7 +127,7 @@ func (h *Handler) work(requestCtx context.Context, cb countersign.Callback, key 
 	e := NewEntry(cb)
 	e.Blocks = blocks
 	do, inbox := h.function(cb), h.transactor(rep.typ)
-	if do != nil && inbox == nil {
+	if do != nil && inbox == nil || h.proves(rep.typ) {
 		e.Lease = h.lease
 	}
 	// If the service closes the connection, the work goes on: the result is
@@ -138,15 +138,10 @@ func (h *Handler) work(requestCtx context.Context, cb countersign.Callback, key 
 	for pause := pauseFirst; ; pause = min(2*pause, pauseMost) {
 		e.At = h.c.Now()
 		var done bool
-		switch {
-		case rep.typ == countersign.TypeDeposited && h.c.Verify != nil:
-			rep, done = h.workProven(ctx, inbox, rep, entry, e, do)
-		case inbox != nil:
-			rep, done = h.workWithin(ctx, inbox, rep, entry, e)
-		default:
-			rep, done = h.workOnce(ctx, rep, entry, e, do)
-		}
-		if done {
+		if rep, done = h.workOnce(ctx, inbox, rep, entry, e, do); done {
+			if h.proves(rep.typ) && rep.Code == countersign.CodeAccepted {
+				h.proofs.forget(entry)
+			}
 			return rep
 		}
 		if !h.pause(ctx, entry, pause) {
@@ -155,8 +150,12 @@ func (h *Handler) work(requestCtx context.Context, cb countersign.Callback, key 
 	}
 }
 
-// workOnce claims e and acts on it. done is false if another delivery acts.
-func (h *Handler) workOnce(ctx context.Context, rep reply, key entryKey, e Entry, do function) (_ reply, done bool) {
+// workOnce claims e and acts on it. Without a lease inbox acts, unless it is nil. done is false if another delivery acts.
+func (h *Handler) workOnce(ctx context.Context, inbox Transactor, rep reply, key entryKey, e Entry,
+	do function) (_ reply, done bool) {
+	if inbox != nil && e.Lease == 0 {
+		return h.workWithin(ctx, inbox, rep, key, e)
+	}
 	c, err := h.claim(ctx, e)
 	if err != nil {
 		return rep.end(failed(ReasonInbox, err)), true
@@ -170,6 +169,15 @@ func (h *Handler) workOnce(ctx context.Context, rep reply, key entryKey, e Entry
 		v := accepted()
 		v.doubt(c)
 		return h.sealed(rep.end(v)), true
+	case c.State == StateClaimed && e.Lease > 0 && h.proves(rep.typ):
+		if v := h.prove(ctx, key, &e, c); v.reason != "" {
+			return h.sealed(rep.end(h.settle(ctx, key, c, v))), true
+		}
+		if inbox != nil || do == nil {
+			e.Lease = 0 // it takes effect, though its lease has not ended
+			return h.workOnce(ctx, inbox, rep, key, e, do)
+		}
+		fallthrough
 	case c.State == StateClaimed, confirmed:
 		v, ran := h.run(ctx, key, c, do)
 		if !ran {
@@ -178,7 +186,7 @@ func (h *Handler) workOnce(ctx context.Context, rep reply, key entryKey, e Entry
 		return h.sealed(rep.end(v)), true
 	case c.State == StateBusy:
 		if h.settleUnkept(ctx, key) {
-			return h.workOnce(ctx, rep, key, e, do)
+			return h.workOnce(ctx, inbox, rep, key, e, do)
 		}
 		return rep, false
 	}

@@ -155,6 +155,12 @@ var (
 
 var errSlowProof = errors.New("the check has not answered yet; it goes on, and its result is for the next attempt")
 
+// proves reports whether Verify is asked about callbacks of that type. Each is claimed first, so that only one delivery
+// asks and a repetition does not. No transaction is open meanwhile.
+func (h *Handler) proves(t countersign.Type) bool {
+	return t == countersign.TypeDeposited && h.c.Verify != nil
+}
+
 // prove asks Verify about a deposit that this delivery has claimed. It returns the zero
 // verdict if the deposit may count.
 func (h *Handler) prove(ctx context.Context, key entryKey, e *Entry, c Claimed) verdict {
@@ -190,45 +196,3 @@ func (h *Handler) prove(ctx context.Context, key entryKey, e *Entry, c Claimed) 
 }
 
 var errDisproved = errors.New("the check says that there is no such deposit; it is refused and not credited")
-
-// workProven is workOnce or workWithin for a deposit that Verify is asked about first. The deposit is claimed before,
-// so that only one delivery asks and a repetition does not. No transaction is open meanwhile.
-func (h *Handler) workProven(ctx context.Context, inbox Transactor, rep reply, key entryKey, e Entry,
-	do function) (_ reply, done bool) {
-	e.Lease = h.lease
-	c, err := h.claim(ctx, e)
-	if err != nil {
-		return rep.end(failed(ReasonInbox, err)), true
-	}
-	rep.seq = c.Seq
-	h.warnReplaced(ctx, key, c)
-	switch c.State {
-	case StateClaimed:
-	case StateBusy:
-		if h.settleUnkept(ctx, key) {
-			return h.workProven(ctx, inbox, rep, key, e, do)
-		}
-		return rep, false
-	default:
-		return h.standing(rep, key, c), true
-	}
-	if v := h.prove(ctx, key, &e, c); v.reason != "" {
-		return h.sealed(rep.end(h.settle(ctx, key, c, v))), true
-	}
-	switch {
-	case inbox != nil:
-		rep, done = h.workWithin(ctx, inbox, rep, key, e)
-	case do != nil:
-		var v verdict
-		if v, done = h.run(ctx, key, c, do); done {
-			rep = h.sealed(rep.end(v))
-		}
-	default:
-		e.Lease = 0 // it takes effect, though its lease has not ended
-		rep, done = h.workOnce(ctx, rep, key, e, nil)
-	}
-	if done && rep.Code == countersign.CodeAccepted {
-		h.proofs.forget(key)
-	}
-	return rep, done
-}
