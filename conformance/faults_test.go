@@ -355,6 +355,8 @@ var faults = []fault{
 			a[name] = fmt.Sprint(a[name])
 		}
 	}},
+	{name: "demands no signature", cases: `link/(refused|withdrawal)`},
+	{name: "signs nothing", cases: `link/(signed|unreadable)`},
 	{name: "repeats every member", cases: `other/withdrawal`, questions: true, answer: func(q *asked, a members) {
 		if amount := q.m["amount"]; q.kind == 2 && amount != nil {
 			a["amount"] = amount
