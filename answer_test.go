@@ -37,7 +37,7 @@ func parseNoticeAnswer(data []byte) (countersign.NoticeAnswer, error) {
 }
 
 func TestDepositAnswer(t *testing.T) {
-	b, err := wantDeposit().Answer().Marshal()
+	b, err := wantDeposit().Accept(countersign.Details{}).Marshal()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func TestDepositAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(wantDeposit().Answer(), got, asWritten); d != "" {
+	if d := cmp.Diff(wantDeposit().Accept(countersign.Details{}), got, asWritten); d != "" {
 		t.Error(d)
 	}
 
@@ -78,7 +78,7 @@ func TestDepositAnswer(t *testing.T) {
 func TestWithdrawalAnswer(t *testing.T) {
 	req := &countersign.WithdrawalRequest{Head: countersign.Head{RequestUUID: "u2", TrackingID: "102003", TenantUserID: "1945"}, CallBackID: "W1"}
 	details := countersign.Details{Address: "TB", ChainName: "TRON", Symbol: "USDT", Amount: mustAmount("2.500000000000")}
-	b, err := req.Answer(details).Marshal()
+	b, err := req.Accept(details).Marshal()
 	want := `{"type":2,"tenantUserId":"1945","callBackId":"W1","address":"TB","chainName":"TRON","symbol":"USDT",` +
 		`"amount":"2.500000000000","requestUUID":"u2"}`
 	if err != nil || string(b) != want {
@@ -89,7 +89,7 @@ func TestWithdrawalAnswer(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", form, err)
 		}
-		if d := cmp.Diff(req.Answer(details), got, asWritten); d != "" {
+		if d := cmp.Diff(req.Accept(details), got, asWritten); d != "" {
 			t.Error(d)
 		}
 	}
@@ -120,7 +120,7 @@ func TestWithdrawalAnswer(t *testing.T) {
 			t.Errorf("took the amount %s", bad)
 		}
 	}
-	if _, err := req.Answer(countersign.Details{}).Marshal(); err == nil {
+	if _, err := req.Accept(countersign.Details{}).Marshal(); err == nil {
 		t.Error("an answer without details was written")
 	}
 }

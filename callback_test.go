@@ -284,7 +284,7 @@ func TestCountingAddress(t *testing.T) {
 	if a.CountingAddress() != "new" {
 		t.Errorf("address change %q", a.CountingAddress())
 	}
-	if a.Answer().ToAddress != "new" {
+	if a.Accept(countersign.Details{}).(countersign.NoticeAnswer).ToAddress != "new" {
 		t.Error("the answer to an address change does not return the new address")
 	}
 }

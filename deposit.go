@@ -47,8 +47,8 @@ func (d *Deposit) members(c *codec) {
 	d.last(c)
 }
 
-// Answer returns the answer that accepts d. It repeats the members of d.
-func (d *Deposit) Answer() DepositAnswer {
+// Accept returns a DepositAnswer, which repeats the members of d.
+func (d *Deposit) Accept(Details) Answer {
 	return DepositAnswer{
 		TrackingID: d.TrackingID, TxID: d.TxID, TxIndex: d.TxIndex, ChainName: d.ChainName,
 		Symbol: d.Symbol, Amount: d.Amount, FromAddress: d.FromAddress, ToAddress: d.ToAddress,
@@ -56,9 +56,6 @@ func (d *Deposit) Answer() DepositAnswer {
 		RequestUUID: d.RequestUUID, AsSent: d.AsSent,
 	}
 }
-
-// Accept returns the result of Answer.
-func (d *Deposit) Accept(Details) Answer { return d.Answer() }
 
 // Differs compares all repeated members except txIndex: in answers the interface describes it as an index in the block,
 // and in requests differently.

@@ -214,7 +214,7 @@ func TestAmountsAreConvertedExactly(t *testing.T) {
 		if d.AsSent.Get("amount") != countersign.Raw(quoted) {
 			t.Fatalf("%s is kept as %s", quoted, d.AsSent.Get("amount"))
 		}
-		answer, err := d.Answer().Marshal()
+		answer, err := d.Accept(countersign.Details{}).Marshal()
 		if err != nil || !strings.Contains(string(answer), `"amount":`+quoted+`,`) || !json.Valid(answer) {
 			t.Fatalf("%s, %v does not repeat %s", answer, err, quoted)
 		}

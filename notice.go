@@ -176,16 +176,13 @@ func (e *echo) notice(sent Callback, answer Answer) NoticeAnswer {
 	return a
 }
 
-// Answer returns the answer that accepts w. It repeats the members of w.
-func (w *WithdrawalDone) Answer() NoticeAnswer {
+// Accept returns a NoticeAnswer, which repeats the members of w.
+func (w *WithdrawalDone) Accept(Details) Answer {
 	a := noticeAnswer(w)
 	a.TxID, a.ChainName, a.Symbol, a.Amount = w.TxID, w.ChainName, w.Symbol, w.Amount
 	a.FromAddress, a.ToAddress = w.FromAddress, w.ToAddress
 	return a
 }
-
-// Accept returns the result of Answer.
-func (w *WithdrawalDone) Accept(Details) Answer { return w.Answer() }
 
 // Differs compares all members that an answer can repeat.
 func (w *WithdrawalDone) Differs(answer Answer) string {
@@ -200,16 +197,12 @@ func (w *WithdrawalDone) Differs(answer Answer) string {
 	return e.differs
 }
 
-// Answer returns the answer that accepts a. Its ToAddress is the address that
-// counts from now on.
-func (a *AddressChange) Answer() NoticeAnswer {
+// Accept returns a NoticeAnswer. Its ToAddress is the address that counts from now on.
+func (a *AddressChange) Accept(Details) Answer {
 	answer := noticeAnswer(a)
 	answer.ChainName, answer.Symbol, answer.ToAddress = a.ChainName, a.Symbol, a.CountingAddress()
 	return answer
 }
-
-// Accept returns the result of Answer.
-func (a *AddressChange) Accept(Details) Answer { return a.Answer() }
 
 // Differs compares the identifiers and the address, which may be either: some
 // merchants repeat the old address, others the new one.
@@ -222,11 +215,8 @@ func (a *AddressChange) Differs(answer Answer) string {
 	return e.differs
 }
 
-// Answer returns the answer that accepts w.
-func (w *WithdrawalEnded) Answer() NoticeAnswer { return noticeAnswer(w) }
-
-// Accept returns the result of Answer.
-func (w *WithdrawalEnded) Accept(Details) Answer { return w.Answer() }
+// Accept returns a NoticeAnswer.
+func (w *WithdrawalEnded) Accept(Details) Answer { return noticeAnswer(w) }
 
 // Differs compares the identifiers and the address.
 func (w *WithdrawalEnded) Differs(answer Answer) string {
@@ -236,11 +226,8 @@ func (w *WithdrawalEnded) Differs(answer Answer) string {
 	return e.differs
 }
 
-// Answer returns the answer that accepts n.
-func (n *WithdrawalNotice) Answer() NoticeAnswer { return noticeAnswer(n) }
-
-// Accept returns the result of Answer.
-func (n *WithdrawalNotice) Accept(Details) Answer { return n.Answer() }
+// Accept returns a NoticeAnswer.
+func (n *WithdrawalNotice) Accept(Details) Answer { return noticeAnswer(n) }
 
 // Differs compares the identifiers.
 func (n *WithdrawalNotice) Differs(answer Answer) string {

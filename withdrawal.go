@@ -32,16 +32,13 @@ func (w *WithdrawalRequest) members(c *codec) {
 	w.last(c)
 }
 
-// Answer returns the answer that confirms w with the details of the merchant's order. If w has no tenantUserId, the
-// caller sets that of the order in the answer.
-func (w *WithdrawalRequest) Answer(d Details) WithdrawalAnswer {
+// Accept returns a WithdrawalAnswer, which confirms w with the details of the merchant's order. If w has no
+// tenantUserId, the caller sets that of the order in the answer.
+func (w *WithdrawalRequest) Accept(order Details) Answer {
 	return WithdrawalAnswer{
-		TenantUserID: w.TenantUserID, CallBackID: w.CallBackID, Details: d, RequestUUID: w.RequestUUID, AsSent: w.AsSent,
+		TenantUserID: w.TenantUserID, CallBackID: w.CallBackID, Details: order, RequestUUID: w.RequestUUID, AsSent: w.AsSent,
 	}
 }
-
-// Accept returns the result of Answer.
-func (w *WithdrawalRequest) Accept(order Details) Answer { return w.Answer(order) }
 
 // Differs compares the identifiers. An answer must have both.
 func (w *WithdrawalRequest) Differs(answer Answer) string {

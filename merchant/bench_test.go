@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"countersign"
 	"countersign/countersigntest"
 	"countersign/envelope"
 	"countersign/merchant"
@@ -47,7 +48,7 @@ func benchHandler(b *testing.B, bits int, function bool) {
 		bodies[i] = body
 		d := countersigntest.Deposit(i)
 		d.RequestUUID = sent.UUID()
-		if answers[i], err = d.Answer().Marshal(); err != nil {
+		if answers[i], err = d.Accept(countersign.Details{}).Marshal(); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -181,7 +181,7 @@ func TestSizes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer, err := sent.(*countersign.Deposit).Answer().Marshal()
+	answer, err := sent.Accept(countersign.Details{}).Marshal()
 	if err != nil {
 		t.Fatal(err)
 	}
