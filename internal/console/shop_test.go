@@ -52,7 +52,7 @@ func newShop(t testing.TB, change ...func(*daemon.GatewayConfig)) *shop {
 	c := daemon.GatewayConfig{
 		Common: daemon.Common{Storage: daemon.Storage{Dir: t.TempDir()}, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), ShowToken: func(token, _ string) { s.first = client.Secret(token) }},
 		Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0", Callbacks: service.MerchantConfig(), Policy: policy,
-		Forward: gateway.Forwarding{URL: application.URL},
+		Forward: gateway.Forwarding{URL: application.URL, Secret: []byte("a secret of at least 24 bytes")},
 	}
 	for _, f := range change {
 		f(&c)
