@@ -36,11 +36,11 @@ func (TaskKind) Values() []TaskKind { return taskKinds.values() }
 // Means returns what k means, for people, or "" for an unknown word.
 func (k TaskKind) Means() string { return taskKinds.of(k).means }
 
-// ServiceTaskKinds returns the kinds of the service's tasks.
-func ServiceTaskKinds() []TaskKind { return taskKinds.valuesAt(atService) }
+// AtService returns the kinds of the service's tasks.
+func (TaskKind) AtService() []TaskKind { return taskKinds.valuesAt(atService) }
 
-// GatewayTaskKinds returns the kinds of the gateway's tasks.
-func GatewayTaskKinds() []TaskKind { return taskKinds.valuesAt(atGateway) }
+// AtGateway returns the kinds of the gateway's tasks.
+func (TaskKind) AtGateway() []TaskKind { return taskKinds.valuesAt(atGateway) }
 
 // TaskState says what became of a task.
 type TaskState string

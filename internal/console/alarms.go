@@ -26,12 +26,10 @@ const allAlarms = "all"
 
 var alarmsList = &list[client.AlarmFilter, client.Alarm]{
 	table: table{name: "alarms", title: "Alarms"},
-	fields: []field{{name: "merchant", label: "Merchant", end: "service"}, {name: "kind", label: "Kind",
-		options: func(v *visit) []option {
-			return optionsOf(atEnd(v, client.AlarmKind("").AtService(), client.AlarmKind("").AtGateway()), "all")
-		}}, {name: "state", label: "State", options: func(*visit) []option {
-		return append(optionsOf(client.AlarmState("").Values(), ""), option{Value: allAlarms, Text: allAlarms})
-	}}},
+	fields: []field{{name: "merchant", label: "Merchant", end: "service"}, {name: "kind", label: "Kind"},
+		{name: "state", label: "State", options: func(*visit) []option {
+			return append(optionsOf(client.AlarmState("").Values(), ""), option{Value: allAlarms, Text: allAlarms})
+		}}},
 	read: func(v *visit, f client.AlarmFilter, o client.PageOptions) (client.List[client.Alarm], error) {
 		switch f.State {
 		case "":

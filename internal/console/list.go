@@ -197,16 +197,20 @@ func (l *list[F, T]) views(v *visit, fields []field) (views []fieldView) {
 		if f.options != nil {
 			w.Options = f.options(v)
 		} else {
-			w.Options = valuesOf(m.Type)
+			w.Options = v.c.end.valuesOf(m.Type)
 		}
 		views = append(views, w)
 	}
 	return views
 }
 
-// valuesOf returns options for the values of an enumeration type, with "all" first, or nil for other types.
-func valuesOf(t reflect.Type) []option {
-	values, is := t.MethodByName("Values")
+// valuesOf returns options for the values that an enumeration type has at the end, with "all" first, or nil for other
+// types.
+func (e end) valuesOf(t reflect.Type) []option {
+	values, is := t.MethodByName(map[string]string{"service": "AtService", "gateway": "AtGateway"}[e.name])
+	if !is {
+		values, is = t.MethodByName("Values")
+	}
 	if !is {
 		return nil
 	}

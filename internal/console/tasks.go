@@ -34,9 +34,7 @@ var tasksList = &list[client.TaskFilter, client.Task]{
 	table: table{name: "tasks", title: "Tasks"},
 	at:    root,
 	live:  true,
-	fields: []field{{name: "kind", label: "Kind", options: func(v *visit) []option {
-		return optionsOf(atEnd(v, client.ServiceTaskKinds(), client.GatewayTaskKinds()), "all")
-	}}, {name: "state", label: "State", options: func(*visit) []option {
+	fields: []field{{name: "kind", label: "Kind"}, {name: "state", label: "State", options: func(*visit) []option {
 		return optionsOf(client.TaskState("").Values(), "")
 	}}, {name: "awaits", label: "Waits for", options: func(*visit) []option {
 		return optionsOf([]string{"me"}, "anybody")
