@@ -48,12 +48,9 @@ func (t *turn) reported(ctx context.Context, list []Row, results []outcomeOfRow)
 		}
 	}
 	atOnce(callers/requests, looks, func(row Row) {
-		var v verdict
-		_ = t.call(ctx, func(ctx context.Context) error {
-			v = t.judgeReport(ctx, row, why[row.ID])
-			return nil
-		})
-		t.note([]Row{row}, v, why[row.ID])
+		ctx, cancel := callTime(ctx)
+		defer cancel()
+		t.note([]Row{row}, t.judgeReport(ctx, row, why[row.ID]), why[row.ID])
 	})
 	t.note(took, verdict{result: taken}, nil)
 }

@@ -97,20 +97,18 @@ func (t *turn) sendFirst(ctx context.Context, byKind map[string][]Row) {
 }
 
 func (t *turn) sendOne(ctx context.Context, row Row) {
-	var v verdict
-	err := t.call(ctx, func(ctx context.Context) error {
-		if row.about == nil {
-			_, err := t.r.post(ctx, paths[kindAddress], row.Body)
-			v = judge(err)
-			return err
-		}
-		err := t.report(ctx, row)
-		v.result = taken
-		if err != nil {
-			v = t.judgeReport(ctx, row, err)
-		}
-		return err
-	})
+	ctx, cancel := callTime(ctx)
+	defer cancel()
+	if row.about == nil {
+		_, err := t.r.post(ctx, paths[kindAddress], row.Body)
+		t.note([]Row{row}, judge(err), err)
+		return
+	}
+	err := t.report(ctx, row)
+	v := verdict{result: taken}
+	if err != nil {
+		v = t.judgeReport(ctx, row, err)
+	}
 	t.note([]Row{row}, v, err)
 }
 
@@ -140,13 +138,12 @@ func (t *turn) sendTogether(ctx context.Context, list []Row) {
 		bodies[i] = row.Body
 	}
 	var results []outcomeOfRow
-	err := t.call(ctx, func(ctx context.Context) error {
-		out, err := t.r.post(ctx, paths[kind], slices.Concat([]byte("["), bytes.Join(bodies, []byte(",")), []byte("]")))
-		if err == nil {
-			results, err = readResults(kind, list, out)
-		}
-		return err
-	})
+	call, cancel := callTime(ctx)
+	out, err := t.r.post(call, paths[kind], slices.Concat([]byte("["), bytes.Join(bodies, []byte(",")), []byte("]")))
+	cancel()
+	if err == nil {
+		results, err = readResults(kind, list, out)
+	}
 	v := judge(err)
 	switch {
 	case results != nil:

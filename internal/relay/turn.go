@@ -68,11 +68,9 @@ func (t *turn) over(ctx context.Context) bool {
 	return t.isDown() || ctx.Err() != nil || time.Now().After(t.end)
 }
 
-// call makes one call of the service, which the end of ctx does not interrupt.
-func (t *turn) call(ctx context.Context, do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
-	defer cancel()
-	return do(ctx)
+// callTime returns the context of one call of the service, which the end of ctx does not interrupt.
+func callTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 }
 
 func (t *turn) isHeld(row Row) bool {
