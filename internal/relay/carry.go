@@ -111,6 +111,8 @@ func (r *Relay) turn(ctx context.Context) (done int, err error) {
 		rollback, cancel := context.WithTimeout(work, sqlTimeout)
 		defer cancel()
 		_ = tx.Rollback(rollback) // after a commit it does nothing
+		held, _ := r.held.now(time.Now())
+		r.metrics.noteHeld(held)
 	}()
 	at := time.Now()
 	rows, err := r.claim(ctx, tx, at)
@@ -172,7 +174,6 @@ func (r *Relay) claim(ctx context.Context, tx pgx.Tx, at time.Time) ([]Row, erro
 	}
 	if !works {
 		r.metrics.active.Set(0)
-		r.metrics.noteHeld(nil)
 		return nil, nil
 	}
 	r.metrics.active.Set(1)
@@ -203,7 +204,6 @@ const maxMerchants = 200
 // with many merchants each has its turn. Those held at the time at are left out.
 func (r *Relay) merchants(ctx context.Context, tx pgx.Tx, at time.Time) ([]string, error) {
 	held, _ := r.held.now(at)
-	r.metrics.noteHeld(held)
 	for {
 		behind := int64(math.MaxInt64)
 		if r.place == nil {

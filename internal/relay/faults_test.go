@@ -111,6 +111,11 @@ func TestTokens(t *testing.T) {
 	c.insert(kindDeposit, deposit("shop", "d-1"))
 	until(t, "the deposit goes", func() bool { return len(s.told("shop")) == 1 && c.waiting() == "1" })
 	until(t, "the other merchant is held", func() bool { return strings.Contains(r.log.String(), "merchant=other") })
+	until(t, "the metrics say so", func() bool {
+		w := httptest.NewRecorder()
+		r.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		return strings.Contains(w.Body.String(), "countersign_relay_held_merchants 1\n")
+	})
 	must(s.admin.RevokeToken(t.Context(), made.ID))(t)
 	for i := range 5 {
 		c.insert(kindDeposit, deposit("shop", fmt.Sprint("d-", i+2)))
