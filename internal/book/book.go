@@ -76,7 +76,7 @@ const (
 	feedEvents   = string(client.FeedOfEvents)
 )
 
-// The names of the stored counts; see db.Tx.Counted.
+// The names of the stored counts; see db.Tx.Count.
 const (
 	countForwards = "forwards" // rows of forwards
 	countOrders   = "orders/"  // followed by the state

@@ -78,10 +78,8 @@ func (b *Book) ClaimForwards(ctx context.Context, now db.Millis, lease time.Dura
 func (b *Book) ForwardDone(ctx context.Context, f Forward) error {
 	return b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		n, err := t.Exec(ctx, forwardDoneSQL, string(f.Feed), f.Seq)
-		if err != nil {
-			return err
-		}
-		return t.Count(ctx, countForwards, -n)
+		t.Count(countForwards, -n)
+		return err
 	})
 }
 
@@ -150,10 +148,8 @@ func (b *Book) BeginForwarding(ctx context.Context, onlyNew bool, now db.Millis)
 // forwardEventsSQL.
 func forwardAfter(ctx context.Context, t *db.Tx, text string, after int64) error {
 	n, err := t.Exec(ctx, text, after)
-	if err != nil {
-		return err
-	}
-	return t.Count(ctx, countForwards, n)
+	t.Count(countForwards, n)
+	return err
 }
 
 // The entries of a feed are recorded in the order of their numbers.

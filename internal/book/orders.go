@@ -102,19 +102,16 @@ func insertOrder(ctx context.Context, t *db.Tx, o Order) (bool, error) {
 	if err != nil || n == 0 {
 		return false, err
 	}
-	return true, countMoved(ctx, t, "", o.State)
+	countMoved(t, "", o.State)
+	return true, nil
 }
 
 // countMoved moves an order in the counts from one state to another. An empty from means a new order.
-func countMoved(ctx context.Context, t *db.Tx, from, to client.OrderState) error {
-	if from == to {
-		return nil
-	}
-	list := t.Counted(nil, countOrders+string(to), 1)
+func countMoved(t *db.Tx, from, to client.OrderState) {
+	t.Count(countOrders+string(to), 1)
 	if from != "" {
-		list = t.Counted(list, countOrders+string(from), -1)
+		t.Count(countOrders+string(from), -1)
 	}
-	return t.Batch(ctx, list)
 }
 
 // AddOrder stores an order in the state open. For a known order with the same content it returns that order in its

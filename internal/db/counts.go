@@ -26,40 +26,38 @@ const (
 // CountsSQL is an item of FROM: the stored counts, as name and n.
 const CountsSQL = `(SELECT name, CAST(SUM(n) AS BIGINT) AS n FROM counts GROUP BY name)`
 
-// Counted changes the stored count name by n as part of t. With concurrent writers it appends the statement to list
-// and returns it. A single writer instead adds up the changes of the transactions that it commits together.
-func (t *Tx) Counted(list []Statement, name string, n int64) []Statement {
-	switch {
-	case n == 0:
-		return list
-	case t.deferred:
-		return append(list, Statement{SQL: addCountSQL, Args: []any{name, n}})
-	}
+// Count changes the stored count name by n as part of t. A single writer adds up the changes of the transactions that
+// it commits together. With concurrent writers, the next batch of t takes them along.
+func (t *Tx) Count(name string, n int64) {
 	if t.counts == nil {
 		t.counts = map[string]int64{}
 	}
 	t.counts[name] += n
-	return list
 }
 
-// Count is Counted for a caller without a list of statements.
-func (t *Tx) Count(ctx context.Context, name string, n int64) error {
-	return t.Batch(ctx, t.Counted(nil, name, n))
+// Batch is Querier.Batch.
+func (t *Tx) Batch(ctx context.Context, statements []Statement) error {
+	if t.concurrent {
+		statements = append(t.takeCounts(), statements...)
+	}
+	return t.Querier.Batch(ctx, statements)
 }
 
-// writeCounts writes the changes that Counted has added up.
-func (t *Tx) writeCounts(ctx context.Context) error {
+// takeCounts returns the statements that write what Count has collected.
+func (t *Tx) takeCounts() (list []Statement) {
 	for _, name := range slices.Sorted(maps.Keys(t.counts)) {
-		if _, err := t.Exec(ctx, addCountSQL, name, t.counts[name]); err != nil {
-			return err
+		if n := t.counts[name]; n != 0 {
+			list = append(list, Statement{SQL: addCountSQL, Args: []any{name, n}})
 		}
 	}
-	return nil
+	clear(t.counts)
+	return list
 }
 
 // finish writes the counts and records of a transaction at its end.
 func (t *Tx) finish(ctx context.Context, end End) error {
-	if err := t.writeCounts(ctx); err != nil || len(t.records) == 0 || end.Keep == nil {
+	err := t.Querier.Batch(ctx, t.takeCounts())
+	if err != nil || len(t.records) == 0 || end.Keep == nil {
 		return err
 	}
 	return end.Keep(ctx, t, t.records)
@@ -98,11 +96,10 @@ func (d *DB) FoldCounts(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		var list []Statement
-		for _, name := range slices.Sorted(maps.Keys(sums)) {
-			list = t.Counted(list, name, sums[name])
+		for name, n := range sums {
+			t.Count(name, n)
 		}
-		return t.Batch(ctx, list)
+		return nil
 	})
 }
 

@@ -209,7 +209,7 @@ func (db *postgresDB) try(ctx context.Context, fn func(context.Context, *Tx) err
 	defer conn.Release()
 	// A rollback must reach the server even if ctx has ended.
 	defer begun.Rollback(context.WithoutCancel(ctx))
-	t := &Tx{Querier: pgQuerier{db.d, begun}, deferred: true}
+	t := &Tx{Querier: pgQuerier{db.d, begun}, concurrent: true}
 	err = fn(ctx, t)
 	if err == nil {
 		err = t.finish(ctx, db.end)

@@ -56,12 +56,12 @@ type work interface {
 // Tx is a transaction.
 type Tx struct {
 	Querier
-	deferred bool                    // there are concurrent writers
-	later    []func(context.Context) // set by Later
-	here     topicSet                // watchers of this node to wake after the commit
-	abroad   topicSet                // watchers of other nodes to wake, too
-	counts   map[string]int64        // changes of stored counts, to be written before the commit
-	records  []LogRecord             // records of the audit log, to be written before the commit
+	concurrent bool                    // there are concurrent writers
+	later      []func(context.Context) // set by Later
+	here       topicSet                // watchers of this node to wake after the commit
+	abroad     topicSet                // watchers of other nodes to wake, too
+	counts     map[string]int64        // changes of stored counts, to be written before the commit
+	records    []LogRecord             // records of the audit log, to be written before the commit
 }
 
 // Wake wakes the watchers of topic on every node after the commit.

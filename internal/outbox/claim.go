@@ -36,7 +36,7 @@ const claimLanes = 16
 
 // Merchants with at least $4 and fewer than $5 callbacks in flight.
 const pickLanesSQL = `
-SELECT merchant, version, concurrency, rate, in_flight, failures, bucket
+SELECT merchant, version, concurrency, rate, in_flight, served, failures, bucket, rate_ready
 FROM lanes WHERE lane = $1 AND ready <= $2 AND ready < 4611686018427387904 AND in_flight >= $4 AND in_flight < $5
 	AND NOT EXISTS (SELECT 1 FROM frozen WHERE id = 'service' AND at <> 0)
 ORDER BY ready, merchant LIMIT CAST($3 AS BIGINT){skip}`
@@ -95,7 +95,8 @@ func pickLanes(ctx context.Context, t *db.Tx, r ClaimRequest) ([]*claimLane, err
 			Row: func(row db.Rows) error {
 				l := &claimLane{Pace: Pace{Active: true}}
 				*to = append(*to, l)
-				return row.Scan(&l.Merchant, &l.version, &l.Concurrency, &l.Rate, &l.InFlight, &l.Failures, &l.Bucket)
+				return row.Scan(&l.Merchant, &l.version, &l.Concurrency, &l.Rate, &l.InFlight, &l.Served, &l.Failures, &l.Bucket,
+					&l.RateReady)
 			}}
 	}
 	picks := []db.Statement{pick(&idle, 0, 1)}
@@ -219,54 +220,36 @@ func (o *Outbox) claimWithdrawals(ctx context.Context, t *db.Tx, lane countersig
 	return t.Batch(ctx, reads)
 }
 
-const (
-	claimLaneSQL = `
+const claimLaneSQL = `
 UPDATE lanes SET next_due = ` + nextDueOfLaneSQL + `, in_flight = $2, served = $3, bucket = $4, rate_ready = $5
-WHERE merchant = $6 AND lane = $7`
-
-	// For a lane with no rows to take, because another transaction has locked its due rows.
-	restLaneSQL = `
-UPDATE lanes SET next_due = ` + nextDueOfLaneSQL + ` WHERE merchant = $2 AND lane = $3`
-
-	returningDueSQL = ` RETURNING merchant, next_due`
-)
+WHERE merchant = $6 AND lane = $7 RETURNING next_due`
 
 // claimEnd writes the marks and the counters of the lanes, and sets when each lane is due next. It returns the
-// merchants in whose lanes nothing more is due, if recheck needs them.
+// merchants in whose lanes nothing more is due.
 func (o *Outbox) claimEnd(ctx context.Context, t *db.Tx, r ClaimRequest, lanes []*claimLane,
 	marks []db.Statement) (idle []string, err error) {
 	ends := marks
-	end := func(text string, args ...any) {
-		e := db.Statement{SQL: text, Args: append([]any{int64(r.Now)}, args...)}
-		if o.Dialect().ConcurrentWriters {
-			e.SQL += returningDueSQL
-			e.Row = func(row db.Rows) error {
-				merchant, due := "", db.Never
-				err := row.Scan(&merchant, &due)
-				if due > r.Now {
-					idle = append(idle, merchant)
-				}
-				return err
-			}
-		}
-		ends = append(ends, e)
-	}
 	for _, l := range lanes {
-		if l.taken == 0 {
-			end(restLaneSQL, l.Merchant, int64(r.Lane))
-			continue
+		if l.taken > 0 { // else another transaction has locked its due rows
+			l.Take(l.taken, r.Now)
 		}
-		l.Take(l.taken, r.Now)
-		end(claimLaneSQL, l.InFlight, int64(l.Served), l.Bucket, int64(l.RateReady), l.Merchant, int64(r.Lane))
+		ends = append(ends, db.Statement{SQL: claimLaneSQL, Args: []any{int64(r.Now), l.InFlight, int64(l.Served), l.Bucket,
+			int64(l.RateReady), l.Merchant, int64(r.Lane)}, Row: func(row db.Rows) error {
+			err := row.Scan(&l.NextDue)
+			if l.NextDue > r.Now {
+				idle = append(idle, l.Merchant)
+			}
+			return err
+		}})
 	}
 	return idle, t.Batch(ctx, ends)
 }
 
-// recheck looks again, after the commit, at lanes that the claim left idle. The claim could not see an ingest that
-// committed while it ran, and that ingest may have seen the lane's row as it was before the claim. If recheck fails,
-// Sweep finds the work.
+// recheck looks again, after the commit, at lanes that the claim left idle. With concurrent writers, the claim could
+// not see an ingest that committed while it ran, and that ingest may have seen the lane's row as it was before the
+// claim. If recheck fails, Sweep finds the work.
 func (o *Outbox) recheck(ctx context.Context, lane countersign.Lane, idle []string, now db.Millis) {
-	if len(idle) == 0 {
+	if !o.Dialect().ConcurrentWriters {
 		return
 	}
 	woken, err := o.wakeLanes(ctx, lane, idle, now, now)

@@ -6,7 +6,7 @@ import (
 	"countersign/internal/db"
 )
 
-// The stored counts (see db.Tx.Counted). They count all callbacks of a lane and those that ended, and not the waiting
+// The stored counts (see db.Tx.Count). They count all callbacks of a lane and those that ended, and not the waiting
 // ones. The lanes' rows have the numbers in flight, so the waiting ones are the difference and cost no further write.
 func countOfLane(l countersign.Lane) string { return "callbacks/" + l.String() }
 
@@ -16,11 +16,10 @@ func countOfEnded(l countersign.Lane, s client.CallbackState) string {
 
 func countOfState(s client.WithdrawalState) string { return "withdrawals/" + string(s) }
 
-// countMoved appends to list the statements that move n withdrawals in the counts from one state to another. An empty
-// from means that they are new.
-func countMoved(t *db.Tx, list []db.Statement, from, to client.WithdrawalState, n int64) []db.Statement {
+// countMoved moves a withdrawal in the counts from one state to another. An empty from means that it is new.
+func countMoved(t *db.Tx, from, to client.WithdrawalState) {
 	if from != "" {
-		list = t.Counted(list, countOfState(from), -n)
+		t.Count(countOfState(from), -1)
 	}
-	return t.Counted(list, countOfState(to), n)
+	t.Count(countOfState(to), 1)
 }

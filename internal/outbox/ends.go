@@ -75,9 +75,8 @@ func (o *Outbox) endWithdrawal(ctx context.Context, t *db.Tx, merchant, id strin
 			return false, err
 		}
 	}
-	changes := newLaneChanges()
-	changes.counts[countOfState(client.WithdrawalAwaiting)]--
-	changes.counts[countOfState(to)]++
+	changes := laneChanges{}
+	countMoved(t, client.WithdrawalAwaiting, to)
 	if was == client.CallbackPending || was == client.CallbackSending {
 		state := client.CallbackCancelled
 		if to == client.WithdrawalExpired && reason == client.ReasonDeadline {
@@ -89,7 +88,7 @@ func (o *Outbox) endWithdrawal(ctx context.Context, t *db.Tx, merchant, id strin
 		if was == client.CallbackSending {
 			changes.of(merchant, countersign.LaneWithdraw).Freed++
 		}
-		changes.counts[countOfEnded(countersign.LaneWithdraw, state)]++
+		t.Count(countOfEnded(countersign.LaneWithdraw, state), 1)
 	}
 	if err := o.changeLanes(ctx, t, changes, now); err != nil {
 		return false, err
@@ -164,14 +163,14 @@ func (o *Outbox) endConfirmed(ctx context.Context, t *db.Tx, merchant, id string
 	if err := journal.AddAbout(ctx, t, kind, w.ID, now, data); err != nil {
 		return w, false, err
 	}
-	return w, true, o.announceEnd(ctx, t, &w, now, countMoved(t, nil, client.WithdrawalConfirmed, to, 1)...)
+	countMoved(t, client.WithdrawalConfirmed, to)
+	return w, true, o.announceEnd(ctx, t, &w, now)
 }
 
 // announceEnd queues the callback that informs the merchant that w ended without a release. The merchant may have
 // confirmed w even if the service never read that answer. Until it learns of the end, it keeps funds frozen and
 // limits used.
-func (o *Outbox) announceEnd(ctx context.Context, t *db.Tx, w *Withdrawal, now db.Millis,
-	counted ...db.Statement) error {
+func (o *Outbox) announceEnd(ctx context.Context, t *db.Tx, w *Withdrawal, now db.Millis) error {
 	target := cmp.Or(targetOf(w.Details), targetOf(w.Ordered))
 	payload, err := (&countersign.WithdrawalEnded{
 		Head: countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: w.TrackingID,
@@ -187,5 +186,5 @@ func (o *Outbox) announceEnd(ctx context.Context, t *db.Tx, w *Withdrawal, now d
 	if err != nil {
 		return err
 	}
-	return o.insert(ctx, t, []newRow{row}, make([]client.Accepted, 1), now, counted...)
+	return o.insert(ctx, t, []newRow{row}, make([]client.Accepted, 1), now)
 }

@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -154,69 +153,43 @@ const (
 
 	// Merchants with no accepted attempt for a time, with too few of them, or with none ever, or with a lane in which
 	// no exchange reached them for that time.
-	failingSQL = `
-SELECT h.merchant, h.reason, h.facts FROM health h WHERE h.alarmed = 0 AND ` + activeMerchant + `
+	failsSQL = `
+UPDATE health AS h SET alarmed = 1 WHERE h.alarmed = 0 AND ` + activeMerchant + `
 	AND (h.failing > 0 AND h.failing <= $1 OR ` + laneFailing + ` OR h.period >= $2 AND (h.attempts >= $3 AND 2 * h.failures >= h.attempts
-		OR h.failing > 0 AND (h.attempts >= $4 AND h.failures = h.attempts OR h.accepted = 0 AND h.failures >= $5)))`
+		OR h.failing > 0 AND (h.attempts >= $4 AND h.failures = h.attempts OR h.accepted = 0 AND h.failures >= $5)))
+RETURNING merchant, reason, facts`
 
 	// A merchant has recovered if its last answer was accepted and fewer than a quarter of its attempts failed. With
 	// a bound of one half the alarm would start and end repeatedly. A merchant that is no longer active has nothing
 	// to recover from.
-	recoveredSQL = `
-SELECT h.merchant FROM health h WHERE h.alarmed = 1 AND (NOT ` + activeMerchant + `
+	recoversSQL = `
+UPDATE health AS h SET alarmed = 0 WHERE h.alarmed = 1 AND (NOT ` + activeMerchant + `
 	OR h.failing = 0 AND NOT ` + laneFailing + ` AND (h.period < $2 OR h.attempts < $3 OR 4 * h.failures < h.attempts))`
-
-	setAlarmedSQL   = `UPDATE health SET alarmed = 1 WHERE merchant = $1 AND alarmed = 0`
-	clearAlarmedSQL = `UPDATE health SET alarmed = 0 WHERE merchant = $1 AND alarmed = 1`
 )
 
 // sweepHealth raises AlarmMerchantFailing for merchants that fail, and ends the alarms whose cause
 // is over.
 func (o *Outbox) sweepHealth(ctx context.Context, now db.Millis) error {
-	type row struct{ merchant, reason, facts string }
-	period := int64(now/healthPeriod) - 1
-	failing, err := db.List(ctx, o, failingSQL, []any{int64(now - failingAfter), period, int64(failingShare),
-		int64(failingAll), int64(failingNew)}, func(r db.Rows) (f row, err error) {
-		err = r.Scan(&f.merchant, &f.reason, &f.facts)
-		return f, err
-	})
-	if err != nil {
-		return fmt.Errorf("failing merchants: %w", err)
-	}
-	recovered, err := db.List(ctx, o, recoveredSQL, []any{int64(now - failingAfter), period, int64(failingShare)},
-		func(r db.Rows) (m string, err error) {
-			err = r.Scan(&m)
-			return m, err
-		})
-	if err != nil {
-		return err
-	}
-	if len(failing)+len(recovered) > 0 {
-		if err := o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-			var alarms []client.Alarm
-			for _, f := range failing {
-				switch n, err := t.Exec(ctx, setAlarmedSQL, f.merchant); {
-				case err != nil:
-					return err
-				case n == 0: // another node raised it
-					continue
-				}
-				subject := f.reason
-				if facts := factsOf(f.facts); facts != nil {
-					subject += ": " + facts.Text() // so that the reader knows what to fix
-				}
-				alarms = append(alarms, client.Alarm{Merchant: f.merchant, Kind: client.AlarmMerchantFailing, Subject: subject,
-					First: now})
+	since, period := int64(now-failingAfter), int64(now/healthPeriod)-1
+	err := o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		var alarms []client.Alarm
+		if err := t.Batch(ctx, []db.Statement{{SQL: failsSQL, Args: []any{since, period, int64(failingShare),
+			int64(failingAll), int64(failingNew)}, Row: func(r db.Rows) error {
+			a := client.Alarm{Kind: client.AlarmMerchantFailing, First: now}
+			var facts string
+			err := r.Scan(&a.Merchant, &a.Subject, &facts)
+			if f := factsOf(facts); f != nil {
+				a.Subject += ": " + f.Text() // so that the reader knows what to fix
 			}
-			for _, m := range recovered {
-				if _, err := t.Exec(ctx, clearAlarmedSQL, m); err != nil {
-					return err
-				}
-			}
-			return db.RaiseAlarms(ctx, t, alarms)
-		}); err != nil {
+			alarms = append(alarms, a)
+			return err
+		}}, {SQL: recoversSQL, Args: []any{since, period, int64(failingShare)}}}); err != nil {
 			return err
 		}
+		return db.RaiseAlarms(ctx, t, alarms)
+	})
+	if err != nil {
+		return err
 	}
 	return o.endAlarms(ctx, now)
 }

@@ -166,32 +166,27 @@ var (
 	insertOutbox    = db.NewInsert(insertOutboxSQL, 100, 10)
 )
 
-// insert stores the rows of batch and writes the result of each to done. It runs the statements more together with
-// its own.
-func (o *Outbox) insert(ctx context.Context, t *db.Tx, batch []newRow, done []client.Accepted, now db.Millis,
-	more ...db.Statement) error {
+// insert stores the rows of batch and writes the result of each to done.
+func (o *Outbox) insert(ctx context.Context, t *db.Tx, batch []newRow, done []client.Accepted, now db.Millis) error {
 	inserted, known, err := o.insertCallbacks(ctx, t, batch, now)
 	if err != nil {
 		return err
 	}
-	for i := range batch {
-		if known[i] != nil && inserted[i] { // it was purged, so it is not new
-			inserted[i] = false
-			more = append(more, db.Statement{SQL: dropCallbackSQL, Args: []any{batch[i].Merchant, batch[i].id}})
-		}
-	}
+	var drops []db.Statement
 	args := make([]any, 0, 5*len(batch))
-	var fresh [Lanes]int64
 	for i := range batch {
-		if n := &batch[i]; inserted[i] {
-			fresh[n.Type.Lane()]++
-			args = append(args, n.Merchant, n.id, int64(n.Type.Lane()), int64(n.Due), int64(n.Deadline))
+		n, lane := &batch[i], batch[i].Type.Lane()
+		switch {
+		case !inserted[i]:
+		case known[i] != nil: // it was purged, so it is not new
+			inserted[i] = false
+			drops = append(drops, db.Statement{SQL: dropCallbackSQL, Args: []any{n.Merchant, n.id}})
+		default:
+			t.Count(countOfLane(lane), 1)
+			args = append(args, n.Merchant, n.id, int64(lane), int64(n.Due), int64(n.Deadline))
 		}
 	}
-	statements := append(insertOutbox.Statements(args, nil), more...)
-	for lane, n := range fresh {
-		statements = t.Counted(statements, countOfLane(countersign.Lane(lane)), n)
-	}
+	statements := append(insertOutbox.Statements(args, nil), drops...)
 	kept := make([][]byte, len(batch)) // payloads of known rows
 	for i := range batch {
 		n, d := &batch[i], &done[batch[i].item]
@@ -302,7 +297,7 @@ func eventsOf(batch []newRow) []purgedKey {
 // commit either commits before its lane is woken, or looks again after its own commit (recheck). After a crash in
 // between, Sweep finds the work.
 func (o *Outbox) addWorks(ctx context.Context, t *db.Tx, batch []newRow, inserted []bool, now db.Millis) error {
-	works := newLaneChanges()
+	works := laneChanges{}
 	for i := range batch {
 		if n := &batch[i]; inserted[i] {
 			works.back(n.Merchant, n.Type.Lane(), n.Due)

@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"context"
-	"maps"
 	"slices"
 
 	"countersign"
@@ -26,28 +25,20 @@ type laneKey struct {
 	lane     countersign.Lane
 }
 
-// laneChanges collects a transaction's changes of lanes and of stored counts, so that the rows of lanes are locked
-// once, in one order, and late.
-type laneChanges struct {
-	lanes  map[laneKey]*PaceChange
-	counts map[string]int64
-}
-
-func newLaneChanges() laneChanges {
-	return laneChanges{map[laneKey]*PaceChange{}, map[string]int64{}}
-}
+// laneChanges collects a transaction's changes of lanes, so that their rows are locked once, in one order, and late.
+type laneChanges map[laneKey]*PaceChange
 
 func (c laneChanges) of(merchant string, lane countersign.Lane) *PaceChange {
 	k := laneKey{merchant, lane}
-	if c.lanes[k] == nil {
-		c.lanes[k] = &PaceChange{Due: db.Never}
+	if c[k] == nil {
+		c[k] = &PaceChange{Due: db.Never}
 	}
-	return c.lanes[k]
+	return c[k]
 }
 
 // byLane returns the merchants of c's changes by lane, in order.
 func (c laneChanges) byLane() (merchants [Lanes][]string) {
-	for k := range c.lanes {
+	for k := range c {
 		merchants[k.lane] = append(merchants[k.lane], k.merchant)
 	}
 	for _, list := range merchants {
@@ -82,15 +73,12 @@ func (o *Outbox) changeLanes(ctx context.Context, t *db.Tx, c laneChanges, now d
 	writes := make([]db.Statement, len(lanes))
 	for i := range lanes {
 		l := &lanes[i]
-		l.Apply(c.lanes[laneKey{l.Merchant, l.Lane}], now)
+		l.Apply(c[laneKey{l.Merchant, l.Lane}], now)
 		if l.Ready() < db.Never {
 			t.WakeHere(TopicOf(l.Lane))
 		}
 		writes[i] = db.Statement{SQL: changeLaneSQL, Args: []any{l.InFlight, int64(l.NextDue), l.Failures,
 			int64(l.OpenUntil), int64(l.Since), l.Merchant, int64(l.Lane)}}
-	}
-	for _, name := range slices.Sorted(maps.Keys(c.counts)) {
-		more = t.Counted(more, name, c.counts[name])
 	}
 	return t.Batch(ctx, append(writes, more...))
 }
@@ -98,7 +86,7 @@ func (o *Outbox) changeLanes(ctx context.Context, t *db.Tx, c laneChanges, now d
 // lockLanes reads and locks the rows of c. It locks one lane after the other, and within a lane the merchants in
 // order, as all transactions do.
 func (o *Outbox) lockLanes(ctx context.Context, t *db.Tx, c laneChanges) ([]Pace, error) {
-	found := make([]Pace, 0, len(c.lanes))
+	found := make([]Pace, 0, len(c))
 	var reads []db.Statement
 	read := func(r db.Rows) error {
 		l, err := scanLane(r)
@@ -118,17 +106,11 @@ const nextDueOfLaneSQL = `COALESCE((
 	WHERE o.merchant = lanes.merchant AND o.lane = lanes.lane AND o.state = 'pending' AND o.deadline > $1
 	ORDER BY o.due LIMIT 1), 4611686018427387904)`
 
-const recheckSQL = `
-UPDATE lanes SET next_due = COALESCE((
-	SELECT o.due FROM outbox o
-	WHERE o.merchant = $1 AND o.lane = $2 AND o.state = 'pending' AND o.deadline > $3
-	ORDER BY o.due LIMIT 1), next_due)
-WHERE merchant = $1 AND lane = $2 AND next_due > COALESCE((
-	SELECT o.due FROM outbox o
-	WHERE o.merchant = $1 AND o.lane = $2 AND o.state = 'pending' AND o.deadline > $3
-	ORDER BY o.due LIMIT 1), 4611686018427387904)`
-
 const (
+	recheckSQL = `
+UPDATE lanes SET next_due = ` + nextDueOfLaneSQL + `
+WHERE merchant = $2 AND lane = $3 AND next_due > ` + nextDueOfLaneSQL
+
 	// Used if there are no concurrent writers.
 	touchSQL = `UPDATE lanes SET next_due = $3 WHERE merchant = $1 AND lane = $2 AND next_due > $3`
 
@@ -165,7 +147,7 @@ func (o *Outbox) wakeLanes(ctx context.Context, lane countersign.Lane, merchants
 		if woken += n; err != nil || len(locked) == 0 {
 			return woken, err
 		}
-		if err := o.Hint(ctx, db.Statement{SQL: recheckSQL, Args: []any{locked[0], int64(lane), int64(now)},
+		if err := o.Hint(ctx, db.Statement{SQL: recheckSQL, Args: []any{int64(now), locked[0], int64(lane)},
 			N: &n}); err != nil {
 			return woken, err
 		}

@@ -139,13 +139,11 @@ func (o *Outbox) recordOutcomes(ctx context.Context, t *db.Tx, batch []*reported
 	}
 	var tell []newRow
 	var alarms []client.Alarm
-	var counted []db.Statement
-	ended := map[client.WithdrawalState]int64{}
 	for _, e := range batch {
 		tells := e.recorded == 1
 		switch {
 		case tells:
-			ended[e.state]++
+			countMoved(t, client.WithdrawalReleased, e.state)
 			r := journal.Withdrawal{Merchant: e.merchant, CallBackID: e.w.CallBackID, State: string(e.state),
 				Permit: journal.Fingerprint(e.Permit), TxID: e.TxID, Reason: e.FailReason}
 			if err := journal.AddAbout(ctx, t, journal.WithdrawalEnded, e.ID, now, r); err != nil {
@@ -163,12 +161,7 @@ func (o *Outbox) recordOutcomes(ctx context.Context, t *db.Tx, batch []*reported
 			tell = append(tell, e.callback(len(tell)))
 		}
 	}
-	for _, state := range []client.WithdrawalState{client.WithdrawalExecuted, client.WithdrawalFailed} {
-		if ended[state] > 0 {
-			counted = countMoved(t, counted, client.WithdrawalReleased, state, ended[state])
-		}
-	}
-	if err := o.insert(ctx, t, tell, make([]client.Accepted, len(tell)), now, counted...); err != nil {
+	if err := o.insert(ctx, t, tell, make([]client.Accepted, len(tell)), now); err != nil {
 		return err
 	}
 	return db.RaiseAlarms(ctx, t, alarms)

@@ -139,7 +139,6 @@ func (o *Outbox) release(ctx context.Context, t *db.Tx, batch []*releasing, appr
 	if err := t.Batch(ctx, updates); err != nil {
 		return err
 	}
-	updated := int64(0)
 	for _, r := range batch {
 		p, w := &r.Issued, &r.Issued.Withdrawal
 		switch {
@@ -152,7 +151,7 @@ func (o *Outbox) release(ctx context.Context, t *db.Tx, batch []*releasing, appr
 		case r.Err == nil && r.updated == 0:
 			r.Err = &db.ConflictError{Reason: stopTexts[client.ReasonPaused]}
 		case r.Err == nil:
-			updated++
+			countMoved(t, client.WithdrawalConfirmed, client.WithdrawalReleased)
 			p.Permit, p.Duplicate = r.Permit, false
 			w.State, w.Holder, w.Origin, w.Released = client.WithdrawalReleased, r.Holder.Claim, r.Holder.Origin, now
 		}
@@ -164,9 +163,6 @@ func (o *Outbox) release(ctx context.Context, t *db.Tx, batch []*releasing, appr
 		if r.Err != nil {
 			r.Issued = Permit{}
 		}
-	}
-	if updated > 0 {
-		keeps = countMoved(t, keeps, client.WithdrawalConfirmed, client.WithdrawalReleased, updated)
 	}
 	if err := t.Batch(ctx, keeps); err != nil {
 		return err

@@ -79,7 +79,7 @@ func (o *Outbox) Repeat(ctx context.Context, id string, now db.Millis) (repeated
 		again, err := o.changeRows(ctx, t, []swept{{merchant: merchant, id: rest}}, now, repeatSQL,
 			func(swept) []any { return []any{merchant, rest, int64(now)} },
 			func(_ swept, c laneChanges, _ *feedEntries) []db.Statement {
-				c.counts[countOfEnded(countersign.LaneNotify, client.CallbackAccepted)]--
+				t.Count(countOfEnded(countersign.LaneNotify, client.CallbackAccepted), -1)
 				c.back(merchant, countersign.LaneNotify, now)
 				t.Wake(TopicOf(countersign.LaneNotify))
 				return []db.Statement{{SQL: unacceptSQL, Args: []any{merchant, rest}}}
@@ -104,7 +104,7 @@ func (o *Outbox) resend(ctx context.Context, t *db.Tx, list []swept, was client.
 		func(f swept) []any { return []any{f.merchant, f.id, string(was), int64(now)} },
 		func(f swept, c laneChanges, _ *feedEntries) []db.Statement {
 			if was != client.CallbackPending {
-				c.counts[countOfEnded(f.lane, was)]--
+				t.Count(countOfEnded(f.lane, was), -1)
 			}
 			c.back(f.merchant, f.lane, now)
 			t.Wake(TopicOf(f.lane))

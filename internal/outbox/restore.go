@@ -103,8 +103,8 @@ func (o *Outbox) Adopt(ctx context.Context, x Executed, permit string, now db.Mi
 		if err != nil {
 			return err
 		}
-		if err := t.Batch(ctx, countMoved(t, insertAnswers.Statements(row, nil), w.State, client.WithdrawalReleased,
-			1)); err != nil {
+		countMoved(t, w.State, client.WithdrawalReleased)
+		if err := t.Batch(ctx, insertAnswers.Statements(row, nil)); err != nil {
 			return err
 		}
 		adopted := journal.Withdrawal{Merchant: x.Merchant, CallBackID: x.CallBackID, Was: before,

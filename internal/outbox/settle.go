@@ -63,11 +63,10 @@ func (o *Outbox) settle(ctx context.Context, t *db.Tx, batch []*settling, now db
 	if err := o.settleOpenFailures(ctx, t, batch, feed, now); err != nil {
 		return err
 	}
-	changes := newLaneChanges()
+	changes := laneChanges{}
 	for _, b := range batch {
 		if b.awaiting == 1 {
-			changes.counts[countOfState(client.WithdrawalAwaiting)]--
-			changes.counts[countOfState(client.WithdrawalState(b.decided))]++
+			countMoved(t, client.WithdrawalAwaiting, client.WithdrawalState(b.decided))
 		}
 		if b.fresh && b.Alarm != "" {
 			feed.alarm(b.Merchant, b.Alarm, b.subject(), now)
@@ -89,7 +88,7 @@ func (o *Outbox) settle(ctx context.Context, t *db.Tx, batch []*settling, now db
 		if b.state == client.CallbackPending {
 			changes.back(b.Merchant, b.lane, b.Due)
 		} else {
-			changes.counts[countOfEnded(b.lane, b.state)]++
+			t.Count(countOfEnded(b.lane, b.state), 1)
 		}
 	}
 	if err := o.recordBatch(ctx, t, batch, now); err != nil {

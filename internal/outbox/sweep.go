@@ -2,6 +2,8 @@ package outbox
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	"countersign"
 	"countersign/client"
@@ -165,11 +167,8 @@ func (o *Outbox) find(ctx context.Context, done *Swept, text string, args ...any
 }
 
 func inOrder(list []swept) []swept {
-	sorted := make([]swept, len(list))
-	for to, from := range sortedByID(len(list), func(i int) string { return list[i].callback() }) {
-		sorted[to] = list[from]
-	}
-	return sorted
+	slices.SortFunc(list, func(a, b swept) int { return strings.Compare(a.callback(), b.callback()) })
+	return list
 }
 
 const (
@@ -192,7 +191,7 @@ func (o *Outbox) sweepDeadlines(ctx context.Context, now db.Millis, done *Swept)
 		_, err := o.changeRows(ctx, t, found, now, exhaustSQL,
 			func(f swept) []any { return []any{f.merchant, f.id, int64(now)} },
 			func(f swept, c laneChanges, feed *feedEntries) []db.Statement {
-				c.counts[countOfEnded(countersign.LaneNotify, client.CallbackExhausted)]++
+				t.Count(countOfEnded(countersign.LaneNotify, client.CallbackExhausted), 1)
 				feed.alarm(f.merchant, client.AlarmExhausted, f.callback()+" "+string(client.ReasonDeadline), now)
 				return nil
 			})
@@ -213,7 +212,7 @@ func (o *Outbox) changeRows(ctx context.Context, t *db.Tx, list []swept, now db.
 		return nil, err
 	}
 	var more []db.Statement
-	changes, feed := newLaneChanges(), &feedEntries{}
+	changes, feed := laneChanges{}, &feedEntries{}
 	for i, f := range list {
 		if n[i] == 1 { // else it is in another state by now
 			changed, more = append(changed, f), append(more, follow(f, changes, feed)...)
@@ -277,16 +276,12 @@ func (o *Outbox) endLeases(ctx context.Context, until, now db.Millis, done *Swep
 // whether a clock that was since set back by more than clockStep wrote its times, or made a callback due later than
 // any schedule allows.
 const lanesSQL = `
-SELECT l.merchant, l.lane,
-	CASE WHEN l.next_due > COALESCE((
+SELECT merchant, lane, CASE WHEN next_due > ` + nextDueOfLaneSQL + ` THEN 1 ELSE 0 END,
+	CASE WHEN served > $4 OR bucket > $4 OR open_until > $5 OR COALESCE((
 		SELECT o.due FROM outbox o
-		WHERE o.merchant = l.merchant AND o.lane = l.lane AND o.state = 'pending' AND o.deadline > $3
-		ORDER BY o.due LIMIT 1), 4611686018427387904) THEN 1 ELSE 0 END,
-	CASE WHEN l.served > $4 OR l.bucket > $4 OR l.open_until > $5 OR COALESCE((
-		SELECT o.due FROM outbox o
-		WHERE o.merchant = l.merchant AND o.lane = l.lane AND o.state = 'pending'
+		WHERE o.merchant = lanes.merchant AND o.lane = lanes.lane AND o.state = 'pending'
 		ORDER BY o.due DESC LIMIT 1), 0) > $6 THEN 1 ELSE 0 END
-FROM lanes l WHERE l.merchant > $1 ORDER BY l.merchant, l.lane LIMIT CAST($2 AS BIGINT)`
+FROM lanes WHERE merchant > $2 ORDER BY merchant, lane LIMIT CAST($3 AS BIGINT)`
 
 // clockStep is the most by which the clocks of nodes may differ, in milliseconds.
 const clockStep db.Millis = 1000
@@ -321,7 +316,7 @@ func (o *Outbox) sweepLanes(ctx context.Context, now db.Millis, done *Swept) err
 	last, n := "", 0
 	const most = 2 * sweepMost // two lanes a merchant, so that no merchant is split
 	latest, longestOpen, longestDue := now+clockStep, now+clockStep+BreakerMost, now+longestDelay
-	err := db.Each(ctx, o, lanesSQL, []any{o.swept.after, most, int64(now), int64(latest), int64(longestOpen),
+	err := db.Each(ctx, o, lanesSQL, []any{int64(now), o.swept.after, most, int64(latest), int64(longestOpen),
 		int64(longestDue)}, func(r db.Rows) error {
 		var f found
 		err := r.Scan(&f.merchant, &f.lane, &f.waits, &f.ahead)
@@ -340,7 +335,7 @@ func (o *Outbox) sweepLanes(ctx context.Context, now db.Millis, done *Swept) err
 	o.swept.after = last
 	for _, f := range list {
 		key := []any{f.merchant, int64(f.lane)}
-		repairs := []db.Statement{{SQL: recheckSQL, Args: append(key[:2:2], int64(now))}}
+		repairs := []db.Statement{{SQL: recheckSQL, Args: append([]any{int64(now)}, key...)}}
 		pulledIn := int64(0)
 		if f.ahead == 1 { // callbacks are locked before lanes
 			repairs = []db.Statement{{SQL: pullInSQL, Args: append(key[:2:2], int64(now), int64(longestDue), sweepMost),

@@ -122,11 +122,11 @@ func (o *Outbox) createWithdrawals(ctx context.Context, t *db.Tx, list []NewWith
 		reads[i] = w.Withdrawal.read(withdrawalByCallBackIDSQL+"{lock}", row.Merchant, row.CallBackID)
 		if !w.Duplicate {
 			fresh = append(fresh, row)
+			countMoved(t, "", client.WithdrawalAwaiting)
 		}
 	}
 	if len(fresh) > 0 {
-		if err := o.insert(ctx, t, fresh, make([]client.Accepted, len(list)), now,
-			countMoved(t, nil, "", client.WithdrawalAwaiting, int64(len(fresh)))...); err != nil {
+		if err := o.insert(ctx, t, fresh, make([]client.Accepted, len(list)), now); err != nil {
 			return err
 		}
 	}
