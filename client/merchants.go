@@ -130,8 +130,8 @@ type Merchant struct {
 	KeySince                  Time            `json:"keySince,omitzero" doc:"since when it has this request key"`
 	ResponseKeySince          Time            `json:"responseKeySince,omitzero" doc:"since when it has this response key"`
 	APIKeySince               Time            `json:"apiKeySince,omitzero" doc:"since when its responses carry this API key"`
-	APIKeyFingerprint         string          `json:"apiKeyFingerprint,omitempty" doc:"the beginning of the SHA-256 of the API key, in hexadecimal digits; only GET /v1/merchants/{id} gives it"`
-	CallbackAPIKeyFingerprint string          `json:"callbackApiKeyFingerprint,omitempty" doc:"the same of the X-API-KEY; absent: there is none, or a list gives the merchant"`
+	APIKeyFingerprint         string          `json:"apiKeyFingerprint,omitempty" doc:"the beginning of the SHA-256 of the API key, in hexadecimal digits"`
+	CallbackAPIKeyFingerprint string          `json:"callbackApiKeyFingerprint,omitempty" doc:"the same of the X-API-KEY; absent: there is none"`
 	CallbackAPIKeySince       Time            `json:"callbackApiKeySince,omitzero" doc:"since when requests carry this X-API-KEY; absent: they carry none"`
 	ServiceSigningKey         string          `json:"serviceSigningKey,omitempty" doc:"the public part of the service's signing key, for --service-signing-key of the merchant's gateway: Base64 of its SubjectPublicKeyInfo; only GET /v1/merchants/{id} gives it"`
 	Rotation                  *Rotation       `json:"rotation,omitempty" doc:"how far the replacement of its keys is; absent: none is under way"`

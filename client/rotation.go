@@ -45,7 +45,7 @@ func (KeyKind) Values() []KeyKind {
 // Key names a key without showing it.
 type Key struct {
 	Kind        KeyKind `json:"kind" doc:"what it is for"`
-	Fingerprint string  `json:"fingerprint,omitempty" doc:"of an RSA key the SHA-256 of its SubjectPublicKeyInfo, of any other the beginning of a SHA-256, in hexadecimal digits; a list of merchants leaves those of API keys out"`
+	Fingerprint string  `json:"fingerprint,omitempty" doc:"of an RSA key the SHA-256 of its SubjectPublicKeyInfo, of any other the beginning of a SHA-256, in hexadecimal digits"`
 	Since       Time    `json:"since,omitzero" doc:"since when it is there"`
 }
 

@@ -16,7 +16,6 @@ import (
 	"countersign/envelope"
 	"countersign/internal/api"
 	"countersign/internal/db"
-	"countersign/internal/journal"
 	"countersign/internal/outbox"
 )
 
@@ -301,13 +300,13 @@ func (s *Server) setState(c *api.Call, id string, state client.MerchantState, re
 
 // merchantOf returns m without its secrets.
 func merchantOf(m outbox.Merchant) client.Merchant {
+	request, response := m.Of(client.KeyRequest), m.Of(client.KeyResponse)
+	apiKey, callbackKey := m.Of(client.KeyAPI), m.Of(client.KeyCallbackAPI)
 	return client.Merchant{
 		ID: m.ID, MerchantSettings: m.MerchantSettings, State: m.State, PausedReason: m.PausedReason, Scheme: m.Scheme,
-		Fingerprint: m.Fingerprint, ResponseFingerprint: m.ResponseFingerprint,
-		KeySince: api.TimeOf(m.Since.Key), ResponseKeySince: api.TimeOf(m.Since.ResponseKey),
-		APIKeySince: api.TimeOf(m.Since.APIKey), CallbackAPIKeySince: api.TimeOf(m.Since.CallbackAPIKey),
-		APIKeyFingerprint:         journal.Fingerprint(m.APIKey.Reveal()),
-		CallbackAPIKeyFingerprint: journal.Fingerprint(m.CallbackAPIKey.Reveal()), Rotation: rotationOf(m),
+		Fingerprint: request.Fingerprint, ResponseFingerprint: response.Fingerprint, KeySince: request.Since,
+		ResponseKeySince: response.Since, APIKeySince: apiKey.Since, CallbackAPIKeySince: callbackKey.Since,
+		APIKeyFingerprint: apiKey.Fingerprint, CallbackAPIKeyFingerprint: callbackKey.Fingerprint, Rotation: rotationOf(m),
 		Version: m.Version, Created: api.TimeOf(m.Created), Updated: api.TimeOf(m.Updated),
 	}
 }

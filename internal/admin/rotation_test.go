@@ -184,7 +184,7 @@ func TestRotationEnds(t *testing.T) {
 		look()
 		look()
 		m := must(h.store.Merchant(ctx, "acme"))(t)
-		if m.Rotation != nil || m.Fingerprint == old.Fingerprint || m.State != client.MerchantActive {
+		if m.Rotation != nil || m.Of(client.KeyRequest).Fingerprint == old.Fingerprint || m.State != client.MerchantActive {
 			t.Errorf("%+v", m.Rotation)
 		}
 		if n := alarms() - before; n != 1 {

@@ -67,14 +67,13 @@ type keptKeys struct {
 	Rotation *Rotation
 }
 
-// row checks m, sets its fingerprints, and returns its row. The secrets are bound to m.Version, which is never used
+// row checks m and returns its row. The secrets are bound to m.Version, which is never used
 // again.
 func (m *Merchant) row(d *db.DB) ([]any, error) {
 	m.SetDefaults()
 	if err := m.check(); err != nil {
 		return nil, err
 	}
-	m.Fingerprint, m.ResponseFingerprint = m.Key.Fingerprint(), m.response().Fingerprint()
 	until, other := db.Never, []byte(nil)
 	own, err := m.Plain()
 	if r := m.Rotation; err == nil && r != nil {
@@ -220,11 +219,17 @@ func (o *Outbox) Merchants(ctx context.Context, ids []string, after string, limi
 	})
 }
 
+// keyNames are the names of keys in Texts.
+var keyNames = map[client.KeyKind]string{client.KeyRequest: "requestKey", client.KeyResponse: "responseKey",
+	client.KeyAPI: "apiKey", client.KeyCallbackAPI: "callbackApiKey"}
+
 // Texts returns the settings and keys of m that are set, as people and records see them. Secrets and keys are shown
 // by their fingerprints.
 func (m *Merchant) Texts() map[string]string {
-	all := map[string]string{"scheme": string(m.Scheme), "requestKey": m.Fingerprint, "responseKey": m.ResponseFingerprint,
-		"apiKey": journal.Fingerprint(m.APIKey.Reveal()), "callbackApiKey": journal.Fingerprint(m.CallbackAPIKey.Reveal())}
+	all := map[string]string{"scheme": string(m.Scheme)}
+	for _, k := range m.keys() {
+		all[keyNames[k.Kind]] = k.Fingerprint
+	}
 	for _, s := range client.Settings() {
 		if text := s.Text(m); text != "" {
 			all[s.Name] = text
@@ -245,21 +250,24 @@ func (m *Merchant) rotationTexts() map[string]string {
 	if r.Active {
 		texts["rotation"], texts["overlap"], prefix = "active", r.Overlap.String(), "old"
 	}
-	names := map[client.KeyKind]string{client.KeyRequest: "RequestKey", client.KeyResponse: "ResponseKey",
-		client.KeyAPI: "ApiKey", client.KeyCallbackAPI: "CallbackApiKey"}
 	for _, k := range m.Others() {
-		texts[prefix+names[k.Kind]] = k.Fingerprint
+		name := keyNames[k.Kind]
+		texts[prefix+strings.ToUpper(name[:1])+name[1:]] = k.Fingerprint
 	}
 	return texts
 }
 
-// Others returns the keys of the other set that differ from those that seal. API keys have no fingerprint if m is
-// from a list, because the secrets were not read.
-func (m *Merchant) Others() []client.Key {
+// Others returns the keys of the other set that differ from those that seal.
+func (m *Merchant) Others() (list []client.Key) {
 	if m.Rotation == nil {
 		return nil
 	}
-	return m.Rotation.Other.differ(&m.KeySet)
+	for _, k := range m.Rotation.Other.Shown {
+		if k.Fingerprint != m.Of(k.Kind).Fingerprint {
+			list = append(list, k)
+		}
+	}
+	return list
 }
 
 // Differences returns the texts of m and is, by which they differ. A member that one of them lacks is empty.

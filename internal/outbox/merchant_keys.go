@@ -3,6 +3,7 @@ package outbox
 import (
 	"cmp"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"countersign"
@@ -64,52 +65,29 @@ func ParseKeys(plain []byte) (k MerchantKeys, err error) {
 // response returns the key that opens answers.
 func (k MerchantKeys) response() *envelope.Key { return cmp.Or(k.ResponseKey, k.Key) }
 
-// keyKinds lists the kinds of a merchant's keys.
-var keyKinds = [...]client.KeyKind{client.KeyRequest, client.KeyResponse, client.KeyAPI, client.KeyCallbackAPI}
-
-// texts returns, for each kind of key in the order of keyKinds, a text that identifies the key: the fingerprint of an
-// RSA key, or the API key itself. An empty text means that there is no such key.
-func (k MerchantKeys) texts() [len(keyKinds)]string {
-	return [...]string{k.Key.Fingerprint(), k.response().Fingerprint(), k.APIKey.Reveal(), k.CallbackAPIKey.Reveal()}
+// keys returns what may be shown of k's keys, without their dates.
+func (k MerchantKeys) keys() []client.Key {
+	list := []client.Key{{Kind: client.KeyRequest, Fingerprint: k.Key.Fingerprint()},
+		{Kind: client.KeyResponse, Fingerprint: k.response().Fingerprint()},
+		{Kind: client.KeyAPI, Fingerprint: journal.Fingerprint(k.APIKey.Reveal())},
+		{Kind: client.KeyCallbackAPI, Fingerprint: journal.Fingerprint(k.CallbackAPIKey.Reveal())}}
+	return slices.DeleteFunc(list, func(k client.Key) bool { return k.Fingerprint == "" })
 }
 
-// KeySince is when a merchant got each of its keys, in the order of keyKinds. 0: it has no such key.
-type KeySince struct{ Key, ResponseKey, APIKey, CallbackAPIKey db.Millis }
-
-func (s *KeySince) all() [len(keyKinds)]*db.Millis {
-	return [...]*db.Millis{&s.Key, &s.ResponseKey, &s.APIKey, &s.CallbackAPIKey}
-}
-
-// KeySet is one of a merchant's sets of keys, with what is shown of it.
+// KeySet is one of a merchant's sets of keys. Lists have only what is shown of it.
 type KeySet struct {
 	MerchantKeys `json:"-"`
-	Since        KeySince
-
-	Fingerprint, ResponseFingerprint string // of the request key and of the response key
+	Shown        []client.Key
 }
 
-func newKeySet(k MerchantKeys) KeySet {
-	return KeySet{MerchantKeys: k, Fingerprint: k.Key.Fingerprint(), ResponseFingerprint: k.response().Fingerprint()}
-}
+func newKeySet(k MerchantKeys) KeySet { return KeySet{k, k.keys()} }
 
-// differ returns the keys of s that are not those of o.
-func (s *KeySet) differ(o *KeySet) (list []client.Key) {
-	texts, others := s.texts(), o.texts()
-	listed := s.Key == nil // the secrets were not read; dates distinguish API keys
-	if listed {
-		texts[0], texts[1], others[0], others[1] = s.Fingerprint, s.ResponseFingerprint, o.Fingerprint, o.ResponseFingerprint
+// Of returns what is shown of the key of a kind. It is empty if there is no such key.
+func (s *KeySet) Of(kind client.KeyKind) (k client.Key) {
+	if i := slices.IndexFunc(s.Shown, func(k client.Key) bool { return k.Kind == kind }); i >= 0 {
+		k = s.Shown[i]
 	}
-	since, otherSince := s.Since.all(), o.Since.all()
-	for i, kind := range keyKinds {
-		if texts[i] == others[i] && (!listed || *since[i] == *otherSince[i]) {
-			continue
-		}
-		if kind == client.KeyAPI || kind == client.KeyCallbackAPI {
-			texts[i] = journal.Fingerprint(texts[i])
-		}
-		list = append(list, client.Key{Kind: kind, Fingerprint: texts[i], Since: *since[i]})
-	}
-	return list
+	return k
 }
 
 // Rotation is the period in which a merchant has two sets of keys. Answers under both count. One set seals requests:

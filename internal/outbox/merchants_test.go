@@ -34,7 +34,7 @@ func testMerchants(t *testing.T, s *Outbox) {
 	m.Retry = &client.Retry{Notify: &client.Schedule{Delays: []client.Duration{0, client.Duration(time.Second)}, Every: client.Duration(5 * time.Second)}}
 	made := must(s.CreateMerchant(ctx, m, 1000))(t)
 	if made.Version != 1 || made.Created != 1000 || made.Updated != 1000 || made.State != client.MerchantActive ||
-		made.Fingerprint != m.Key.Fingerprint() || made.ResponseFingerprint != m.ResponseKey.Fingerprint() {
+		made.Of(client.KeyRequest).Fingerprint != m.Key.Fingerprint() || made.Of(client.KeyResponse).Fingerprint != m.ResponseKey.Fingerprint() {
 		t.Errorf("made %+v", made)
 	}
 	if got := must(s.Merchant(ctx, m.ID))(t); !sameMerchant(got, made) {
@@ -53,7 +53,7 @@ func testMerchants(t *testing.T, s *Outbox) {
 		m.Concurrency, m.NotifyURL = 9, "https://new.example/"
 		return nil
 	}))(t)
-	if changed.ID != m.ID || changed.Version != 2 || changed.Created != 1000 || changed.Updated != 2000 || changed.ResponseFingerprint != changed.Fingerprint {
+	if changed.ID != m.ID || changed.Version != 2 || changed.Created != 1000 || changed.Updated != 2000 || changed.Of(client.KeyResponse).Fingerprint != changed.Of(client.KeyRequest).Fingerprint {
 		t.Errorf("changed %+v", changed)
 	}
 	if got := must(s.Merchant(ctx, m.ID))(t); !sameMerchant(got, changed) || got.CallbackAPIKey != "" || got.ResponseKey != nil {
@@ -214,29 +214,37 @@ func claim(t testing.TB, s *Outbox, lane countersign.Lane, now db.Millis, most i
 	return must(s.Claim(ctx, ClaimRequest{Lane: lane, Now: now, LeaseUntil: now + 1000, Max: most}))(t)
 }
 
+// since returns since when each kind of key is there.
+func since(s KeySet) (list [4]db.Millis) {
+	for i, kind := range client.KeyKind("").Values() {
+		list[i] = s.Of(kind).Since
+	}
+	return list
+}
+
 // testKeySince: a key has the time of its change, and no other change moves it.
 func testKeySince(t *testing.T, s *Outbox) {
 	m := newMerchant("aged")
 	m.CallbackAPIKey, m.ResponseKey = "", nil
 	must(s.CreateMerchant(ctx, m, 1000))(t)
-	want := KeySince{Key: 1000, ResponseKey: 1000, APIKey: 1000}
+	want := [4]db.Millis{1000, 1000, 1000}
 	for i, change := range []func(*Merchant){
 		func(m *Merchant) { m.Name, m.Concurrency = "other", 3 },
-		func(m *Merchant) { m.CallbackAPIKey, want.CallbackAPIKey = "first", 3000 },
-		func(m *Merchant) { m.APIKey, want.APIKey = "another", 4000 },
+		func(m *Merchant) { m.CallbackAPIKey, want[3] = "first", 3000 },
+		func(m *Merchant) { m.APIKey, want[2] = "another", 4000 },
 		func(m *Merchant) {
-			m.ResponseKey, want.ResponseKey = must(envelope.GenerateKey(1024))(t), 5000
+			m.ResponseKey, want[1] = must(envelope.GenerateKey(1024))(t), 5000
 		},
-		func(m *Merchant) { m.Key, want.Key = must(envelope.GenerateKey(1024))(t), 6000 },
-		func(m *Merchant) { m.CallbackAPIKey, want.CallbackAPIKey = "", 0 },
-		func(m *Merchant) { m.Key, m.ResponseKey = m.ResponseKey, nil; want.Key = 8000 },
+		func(m *Merchant) { m.Key, want[0] = must(envelope.GenerateKey(1024))(t), 6000 },
+		func(m *Merchant) { m.CallbackAPIKey, want[3] = "", 0 },
+		func(m *Merchant) { m.Key, m.ResponseKey = m.ResponseKey, nil; want[0] = 8000 },
 	} {
 		must(s.UpdateMerchant(ctx, m.ID, db.Millis(2000+1000*i), func(m *Merchant) error { change(m); return nil }))(t)
-		if got := must(s.Merchant(ctx, m.ID))(t); got.Since != want {
-			t.Errorf("after change %d: %+v, want %+v", i, got.Since, want)
+		if got := must(s.Merchant(ctx, m.ID))(t); since(got.KeySet) != want {
+			t.Errorf("after change %d: %+v, want %+v", i, got.Shown, want)
 		}
-		if got := must(s.Merchants(ctx, []string{m.ID}, "", 1))(t); got[0].Since != want {
-			t.Errorf("in the list, after change %d: %+v, want %+v", i, got[0].Since, want)
+		if got := must(s.Merchants(ctx, []string{m.ID}, "", 1))(t); since(got[0].KeySet) != want {
+			t.Errorf("in the list, after change %d: %+v, want %+v", i, got[0].Shown, want)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"time"
 
+	"countersign/client"
 	"countersign/internal/db"
 )
 
@@ -19,10 +20,10 @@ func (m *Merchant) Stage(k MerchantKeys) error {
 	}
 	other := newKeySet(MerchantKeys{cmp.Or(k.APIKey, m.APIKey), cmp.Or(k.CallbackAPIKey, m.CallbackAPIKey),
 		cmp.Or(k.Key, m.Key), cmp.Or(k.ResponseKey, m.ResponseKey)})
-	if len(other.differ(&m.KeySet)) == 0 {
+	m.Rotation = &Rotation{Other: other}
+	if len(m.Others()) == 0 {
 		return &db.ConflictError{Reason: "the merchant has these keys already"}
 	}
-	m.Rotation = &Rotation{Other: other}
 	return nil
 }
 
@@ -62,15 +63,10 @@ func (m *Merchant) Cancel() error {
 // dateKeys dates the keys of m. A key that prev has, in either set, keeps its date; any other key gets now. prev may
 // be nil.
 func (m *Merchant) dateKeys(prev *Merchant, now db.Millis) {
-	type key struct {
-		kind int // its place in keyKinds
-		text string
-	}
-	known := map[key]db.Millis{}
+	known := map[client.Key]db.Millis{} // by kind and fingerprint
 	know := func(s *KeySet) {
-		texts := s.texts()
-		for i, at := range s.Since.all() {
-			known[key{i, texts[i]}] = *at
+		for _, k := range s.Shown {
+			known[client.Key{Kind: k.Kind, Fingerprint: k.Fingerprint}] = k.Since
 		}
 	}
 	if prev != nil && prev.Rotation != nil {
@@ -80,11 +76,9 @@ func (m *Merchant) dateKeys(prev *Merchant, now db.Millis) {
 		know(&prev.KeySet)
 	}
 	date := func(s *KeySet) {
-		texts := s.texts()
-		for i, at := range s.Since.all() {
-			if *at = 0; texts[i] != "" {
-				*at = cmp.Or(known[key{i, texts[i]}], now)
-			}
+		s.Shown = s.keys()
+		for i, k := range s.Shown {
+			s.Shown[i].Since = cmp.Or(known[k], now)
 		}
 	}
 	date(&m.KeySet)

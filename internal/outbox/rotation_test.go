@@ -36,7 +36,7 @@ func testRotation(t *testing.T, s *Outbox) {
 		t.Helper()
 		again := must(another(t, s).Merchant(ctx, "m0"))(t)
 		for _, m := range []Merchant{got, again} {
-			if m.Key.Fingerprint() != sealing.Key.Fingerprint() || m.APIKey != sealing.APIKey || m.CallbackAPIKey != sealing.CallbackAPIKey || m.Fingerprint != sealing.Key.Fingerprint() {
+			if m.Key.Fingerprint() != sealing.Key.Fingerprint() || m.APIKey != sealing.APIKey || m.CallbackAPIKey != sealing.CallbackAPIKey || m.Of(client.KeyRequest).Fingerprint != sealing.Key.Fingerprint() {
 				t.Errorf("%s: other keys seal", what)
 			}
 			if (other.Key == nil) != (m.Rotation == nil) {
@@ -52,7 +52,7 @@ func testRotation(t *testing.T, s *Outbox) {
 	none := MerchantKeys{}
 	staged := rotate(t, s, 2000, stageAll(keys))
 	same("staged", staged, old.MerchantKeys, keys)
-	if r := staged.Rotation; r.Active || r.Staged != 2000 || r.Activated != 0 || r.Until() != db.Never || r.Other.Since != (KeySince{Key: 2000, ResponseKey: 2000, APIKey: 2000, CallbackAPIKey: 2000}) || staged.Since != old.Since {
+	if r := staged.Rotation; r.Active || r.Staged != 2000 || r.Activated != 0 || r.Until() != db.Never || since(r.Other) != [4]db.Millis{2000, 2000, 2000, 2000} || since(staged.KeySet) != since(old.KeySet) {
 		t.Errorf("staged: %+v", r)
 	}
 	if _, err := s.UpdateMerchant(ctx, "m0", 2100, stageAll(keys)); !errors.Is(err, db.ErrConflict) {
@@ -65,8 +65,8 @@ func testRotation(t *testing.T, s *Outbox) {
 	rotate(t, s, 3000, stageAll(keys))
 	active := rotate(t, s, 4000, activate(time.Second))
 	same("active", active, keys, old.MerchantKeys)
-	if r := active.Rotation; !r.Active || r.Until() != 5000 || r.Other.Since != old.Since || active.Since.Key != 3000 || r.Staged != 3000 {
-		t.Errorf("active: %+v, since %+v", r, active.Since)
+	if r := active.Rotation; !r.Active || r.Until() != 5000 || since(r.Other) != since(old.KeySet) || since(active.KeySet)[0] != 3000 || r.Staged != 3000 {
+		t.Errorf("active: %+v, since %+v", r, active.Shown)
 	}
 	if _, err := s.UpdateMerchant(ctx, "m0", 4100, activate(time.Second)); !errors.Is(err, db.ErrConflict) {
 		t.Errorf("activated twice: %v", err)
@@ -83,15 +83,15 @@ func testRotation(t *testing.T, s *Outbox) {
 	}
 	last := rotate(t, s, 5500, (*Merchant).Finish)
 	same("finished", last, keys, none)
-	if last.Since.Key != 4400 {
-		t.Errorf("the age of a key moved at the end: %+v", last.Since)
+	if since(last.KeySet)[0] != 4400 {
+		t.Errorf("the age of a key moved at the end: %+v", last.Shown)
 	}
 	if _, err := s.UpdateMerchant(ctx, "m0", 5600, stageAll(keys)); !errors.Is(err, db.ErrConflict) {
 		t.Errorf("the same keys were staged: %v", err)
 	}
 	// One key alone: the others stay, and are in both sets.
 	one := rotate(t, s, 6000, stageAll(MerchantKeys{CallbackAPIKey: "callback-3"}))
-	if list := one.Others(); len(list) != 1 || list[0].Kind != client.KeyCallbackAPI || one.Rotation.Other.Since.APIKey != one.Since.APIKey {
+	if list := one.Others(); len(list) != 1 || list[0].Kind != client.KeyCallbackAPI || one.Rotation.Other.Of(client.KeyAPI) != one.Of(client.KeyAPI) {
 		t.Errorf("%+v", list)
 	}
 }
