@@ -67,6 +67,7 @@ func testReleaseMany(t *testing.T, s *Outbox) {
 	waits := addWithdrawal(t, s, newWithdrawal("waits", 500_000, nil), 1000)
 	held := list[7]
 	must(s.Release(ctx, held.ID, Holder{"another", "core"}, "held", 1500))(t)
+	must(s.Release(ctx, list[8].ID, Holder{"c", "core"}, "p8", 1500))(t) // of m2
 	must(s.SetMerchantState(ctx, "m2", client.MerchantPaused, "a test", 1600))(t)
 	var asked []ReleaseRequest
 	for i, w := range list {
@@ -101,13 +102,13 @@ func testReleaseMany(t *testing.T, s *Outbox) {
 			}
 		}
 	}
-	if n := len(recorded(t, s, journal.WithdrawalReleased)); n != 20 {
-		t.Errorf("%d releases are recorded, want 20", n)
+	if n := len(recorded(t, s, journal.WithdrawalReleased)); n != 21 {
+		t.Errorf("%d releases are recorded, want 21", n)
 	}
 	if n := len(recorded(t, s, journal.WithdrawalClaimRefused)); n != 2 {
 		t.Errorf("%d refused claims are recorded, want 2", n)
 	}
-	if got := must(s.Stats(ctx))(t).Withdrawals; got[client.WithdrawalReleased] != 20 || got[client.WithdrawalConfirmed] != 10 {
+	if got := must(s.Stats(ctx))(t).Withdrawals; got[client.WithdrawalReleased] != 21 || got[client.WithdrawalConfirmed] != 9 {
 		t.Errorf("numbers %v", got)
 	}
 	alarms := must(endtest.Alarms(ctx, s))(t)
@@ -115,6 +116,12 @@ func testReleaseMany(t *testing.T, s *Outbox) {
 		return a.Kind == client.AlarmWalletDiffers && a.Subject == held.ID+foreignClaim && a.Number == 2
 	}) {
 		t.Errorf("alarms %+v", alarms)
+	}
+	must(true, freezeAll(s))(t)
+	for holder, refused := range map[string]string{"c": "is frozen", "b": "another holder"} {
+		if p, err := s.Release(ctx, list[0].ID, Holder{holder, "core"}, "p", 2500); !errors.Is(err, db.ErrConflict) || !strings.Contains(err.Error(), refused) {
+			t.Errorf("%s during a freeze: %+v, %v", holder, p, err)
+		}
 	}
 	if none := must(s.ReleaseMany(ctx, nil, nil, 3000))(t); len(none) != 0 {
 		t.Errorf("of nothing: %+v", none)

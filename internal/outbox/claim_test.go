@@ -62,35 +62,22 @@ func testClaim(t *testing.T, s *Outbox) {
 	if due := must(s.NextDue(ctx, countersign.LaneNotify, 0))(t); due != 99 {
 		t.Errorf("next due at %d, want 99: what is past its deadline waits for the sweep", due)
 	}
+	must(s.UpdateMerchant(ctx, "m0", 70, func(m *Merchant) error { m.Concurrency = 4; return nil }))(t) // three are in flight
+	must(s.Ingest(ctx, []NewCallback{deposit("m0", "more", 70), deposit("m0", "most", 70)}, 70))(t)
+	if got := claim(t, s, countersign.LaneNotify, 70, 10); len(got) != 1 || got[0].MerchantVersion != 2 {
+		t.Errorf("claimed %+v with one place", got)
+	}
+	if due := must(s.NextDue(ctx, countersign.LaneNotify, 0))(t); due != db.Never || len(claim(t, s, countersign.LaneNotify, 70, 10)) != 0 {
+		t.Errorf("next due at %d while nothing is free", due)
+	}
+	settleAll(t, s, []Claimed{c}, 80)
+	if got := claim(t, s, countersign.LaneNotify, 80, 10); len(got) != 1 {
+		t.Errorf("claimed %d with one free", len(got))
+	}
 	for _, r := range []ClaimRequest{{Max: 0, Now: 1, LeaseUntil: 2}, {Max: 1, Now: 2, LeaseUntil: 2}} {
 		if _, err := s.Claim(ctx, r); err == nil {
 			t.Errorf("%+v was taken", r)
 		}
-	}
-}
-
-func testClaimConcurrency(t *testing.T, s *Outbox) {
-	addMerchants(t, s, 1, func(m *Merchant) { m.Concurrency = 3 })
-	for i := range 10 {
-		must(s.Ingest(ctx, []NewCallback{deposit("m0", fmt.Sprint(i), 1)}, 1))(t)
-	}
-	first := claim(t, s, countersign.LaneNotify, 10, 10)
-	if len(first) != 3 {
-		t.Fatalf("claimed %d with concurrency 3", len(first))
-	}
-	if got := claim(t, s, countersign.LaneNotify, 10, 10); len(got) != 0 {
-		t.Errorf("claimed %d more", len(got))
-	}
-	if due := must(s.NextDue(ctx, countersign.LaneNotify, 0))(t); due != db.Never {
-		t.Errorf("next due at %d while nothing is free", due)
-	}
-	settleAll(t, s, first[:1], 20)
-	if got := claim(t, s, countersign.LaneNotify, 20, 10); len(got) != 1 {
-		t.Errorf("claimed %d with one free", len(got))
-	}
-	must(s.UpdateMerchant(ctx, "m0", 30, func(m *Merchant) error { m.Concurrency = 5; return nil }))(t)
-	if got := claim(t, s, countersign.LaneNotify, 30, 10); len(got) != 2 || got[0].MerchantVersion != 2 {
-		t.Errorf("claimed %d after two more were allowed", len(got))
 	}
 }
 
@@ -100,49 +87,6 @@ func unreached(c Claimed, due db.Millis) Settlement {
 	n.State, n.Due, n.Reached, n.Counts = client.CallbackPending, due, false, true
 	n.Attempt.Result, n.Attempt.Reason = "retry", "connect"
 	return n
-}
-
-// testClaimBreaker: exchanges in a row that reach nobody open the lane's breaker, many of one outage once. While it is
-// open nothing is claimed; then one tries whether the merchant is back, until one is (see TestBreakerDoubles).
-func testClaimBreaker(t *testing.T, s *Outbox) {
-	addMerchants(t, s, 2, nil)
-	var items []NewCallback
-	for i := range 40 {
-		items = append(items, deposit("m0", fmt.Sprint(i), 1))
-	}
-	must(s.Ingest(ctx, items, 1))(t)
-	now := db.Millis(100_000)
-	first := claim(t, s, countersign.LaneNotify, now, 20)
-	fail := func(list []Claimed, want ...db.Millis) {
-		t.Helper()
-		var ends []Settlement
-		for _, c := range list {
-			ends = append(ends, unreached(c, now))
-		}
-		must(s.Settle(ctx, ends, now))(t)
-		if got := must(s.breakers())(t); !slices.Equal(got, want) {
-			t.Fatalf("open until %v, want %v", got, want)
-		}
-	}
-	fail(first[:BreakerThreshold-1])
-	settleAll(t, s, first[4:5], now) // one that reaches somebody begins the count anew
-	fail(first[5:20], now+5000)
-	for _, open := range []db.Millis{5000, 10_000} {
-		if got := claim(t, s, countersign.LaneNotify, now+open-1, 10); len(got) != 0 {
-			t.Errorf("claimed %d of an open lane", len(got))
-		}
-		now += open
-		probe := claim(t, s, countersign.LaneNotify, now, 10)
-		if len(probe) != 1 {
-			t.Fatalf("claimed %d of a lane that is half open", len(probe))
-		}
-		fail(probe, now+2*open)
-	}
-	now += 20_000
-	settleAll(t, s, claim(t, s, countersign.LaneNotify, now, 1), now)
-	if got := claim(t, s, countersign.LaneNotify, now, 10); len(got) != 10 || len(must(s.breakers())(t)) != 0 {
-		t.Errorf("claimed %d once closed", len(got))
-	}
 }
 
 // testClaimShares: where few can be claimed, everybody who waits gets some.
@@ -283,6 +227,13 @@ func testGiveBack(t *testing.T, s *Outbox) {
 	}
 	if err := s.GiveBack(ctx, nil, 1); err != nil {
 		t.Error(err)
+	}
+	n := 1
+	if s.Dialect().Shared {
+		n = 0 // other nodes may live
+	}
+	if got := must(s.ReclaimAll(ctx, 14))(t); got != n {
+		t.Errorf("reclaimed %d, want %d", got, n)
 	}
 }
 

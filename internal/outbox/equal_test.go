@@ -45,40 +45,6 @@ func testEqualIsEqual(t *testing.T, s *Outbox) {
 	}
 }
 
-// testOneTrackingID: a second withdrawal with the trackingId of another is refused.
-func testOneTrackingID(t *testing.T, s *Outbox) {
-	addMerchants(t, s, 1, nil)
-	one, two := newWithdrawal("one", 1000, nil), newWithdrawal("two", 1000, nil)
-	two.TrackingID = one.TrackingID
-	if _, _, err := s.CreateWithdrawal(t.Context(), one, 1); err != nil {
-		t.Fatal(err)
-	}
-	var conflict *db.ConflictError
-	if _, _, err := s.CreateWithdrawal(t.Context(), two, 1); !errors.As(err, &conflict) || conflict.Member != "trackingId" {
-		t.Errorf("%v", err)
-	}
-	if _, err := s.WithdrawalByCallBackID(t.Context(), "m0", "two"); !errors.Is(err, db.ErrNotFound) {
-		t.Errorf("%v: it is kept all the same", err)
-	}
-	dearer := one
-	dearer.Details = &client.Details{Address: "a", ChainName: "ETH", Symbol: "USDC", Amount: must(countersign.ParseAmount("3"))(t)}
-	if _, _, err := s.CreateWithdrawal(t.Context(), dearer, 1); !errors.As(err, &conflict) || !strings.Contains(conflict.Reason, "details: there were none") {
-		t.Errorf("%v", err)
-	}
-	known := newWithdrawal("three", 1000, dearer.Details)
-	if _, _, err := s.CreateWithdrawal(t.Context(), known, 1); err != nil {
-		t.Fatal(err)
-	}
-	other := *known.Details
-	other.Amount, known.Details = must(countersign.ParseAmount("4"))(t), &other
-	if _, _, err := s.CreateWithdrawal(t.Context(), known, 1); !errors.As(err, &conflict) || !strings.Contains(conflict.Reason, `amount: "3" is known, and "4" came`) {
-		t.Errorf("%v", err)
-	}
-	if _, again, err := s.CreateWithdrawal(t.Context(), one, 1); err != nil || !again {
-		t.Errorf("%v, %v", again, err)
-	}
-}
-
 // TestAnswersContradictAnswers: only an answer that contradicts an earlier answer raises
 // answer_differs, not one that was under way while the core cancelled.
 func TestAnswersContradictAnswers(t *testing.T) {

@@ -83,18 +83,36 @@ func testFind(t *testing.T, s *Outbox) {
 		{client.WithdrawalFilter{Address: "taddress"}, nil, nil},
 		{client.WithdrawalFilter{TenantUserID: user, Until: 150}, []string{ordered.ID}, nil},
 		{client.WithdrawalFilter{TenantUserID: user, Since: 150}, []string{confirmed.ID}, nil},
+		{client.WithdrawalFilter{}, []string{third.ID, confirmed.ID, ordered.ID}, nil},
+		{client.WithdrawalFilter{Merchant: "m0"}, []string{confirmed.ID, ordered.ID}, nil},
+		{client.WithdrawalFilter{State: client.WithdrawalAwaiting}, []string{third.ID, ordered.ID}, nil},
+		{client.WithdrawalFilter{Merchant: "m0", State: client.WithdrawalAwaiting}, []string{ordered.ID}, nil},
+		{client.WithdrawalFilter{CallBackID: "confirmed"}, []string{confirmed.ID}, nil},
+		{client.WithdrawalFilter{CallBackID: "other", Merchant: "m0"}, nil, nil},
 	} {
-		list, _, err := s.Withdrawals(ctx, x.of, x.f, 10, "")
 		var got []string
-		for _, w := range list {
-			got = append(got, w.ID)
+		var err error
+		for cursor, pages := "", 0; pages < 4; pages++ { // one on a page, or none where other merchants' are left out
+			var list []Withdrawal
+			list, cursor, err = s.Withdrawals(ctx, x.of, x.f, 1, cursor)
+			for _, w := range list {
+				got = append(got, w.ID)
+			}
+			if cursor == "" {
+				break
+			}
 		}
 		if err != nil || !slices.Equal(got, x.want) {
 			t.Errorf("%d: %+v finds %v, %v, want %v", i, x.f, got, err, x.want)
 		}
 	}
-	if _, _, err := s.Withdrawals(ctx, nil, client.WithdrawalFilter{TxID: "\xff"}, 10, ""); !errors.Is(err, db.ErrInvalid) {
-		t.Errorf("not UTF-8: %v", err)
+	for f, cursor := range map[client.WithdrawalFilter]string{{TxID: "\xff"}: "", {}: "nonsense"} {
+		if _, _, err := s.Withdrawals(ctx, nil, f, 10, cursor); !errors.Is(err, db.ErrInvalid) {
+			t.Errorf("%+v from %q: %v", f, cursor, err)
+		}
+	}
+	if counts := must(s.Stats(ctx))(t).Withdrawals; counts[client.WithdrawalAwaiting] != 2 || counts[client.WithdrawalExecuted] != 1 || len(counts) != 2 {
+		t.Errorf("counts %v", counts)
 	}
 	// The callbacks of a withdrawal are found by its user and address too.
 	list, _, err := s.Callbacks(ctx, nil, client.CallbackFilter{Address: "TAddress", Type: countersign.TypeWithdraw}, 10, "")

@@ -2,7 +2,7 @@ package outbox
 
 import (
 	"errors"
-	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -90,78 +90,121 @@ func checkTold(t *testing.T, s *Outbox, w Withdrawal) {
 	t.Helper()
 	list, _, err := s.Callbacks(ctx, nil, client.CallbackFilter{CallBackID: w.CallBackID, Type: countersign.TypeInvalidAddress}, 10, "")
 	if err != nil || len(list) != 1 || list[0].State != client.CallbackPending {
-		t.Fatalf("the merchant is told %+v, %v", list, err)
+		t.Fatalf("%s: the merchant is told %+v, %v", w.CallBackID, list, err)
 	}
-	cb, err := countersign.ParseCallback(list[0].Payload, countersign.ParseOptions{Lenient: true})
+	said, _, err := countersign.Bind(list[0].Payload, [6]byte{1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e, ok := cb.(*countersign.WithdrawalEnded); !ok || e.CallBackID != w.CallBackID || e.TenantUserID != w.TenantUserID || e.TrackingID != w.TrackingID || e.ToAddress != w.Details.Address {
-		t.Errorf("the merchant is told %+v", cb)
+	cb, err := countersign.ParseCallback(said, countersign.ParseOptions{})
+	if e, ok := cb.(*countersign.WithdrawalEnded); err != nil || !ok || e.CallBackID != w.CallBackID || e.TenantUserID != w.TenantUserID ||
+		e.TrackingID != w.TrackingID || e.ToAddress != targetOf(w.Details) {
+		t.Errorf("%s: the merchant is told %+v, %v", w.CallBackID, cb, err)
 	}
 }
 
-// testEndsAreTold: every withdrawal that was asked about and ends without a release queues one
-// callback of type 5, and one that was never asked about none.
-func testEndsAreTold(t *testing.T, s *Outbox) {
+// testEnds: each way in which a withdrawal ends without a release, those of deadlines and people during a stop too.
+// The merchant is told once of each that it was asked about, and of no other.
+func testEnds(t *testing.T, s *Outbox) {
 	addMerchants(t, s, 1, nil)
-	settle := func(d countersign.Decision, at db.Millis) func(Claimed) {
+	details := someDetails(t, "1")
+	settle := func(d, want countersign.Decision, at db.Millis) func(Claimed) {
 		return func(c Claimed) {
-			n := answer(c, d, someDetails(t, "1"))
+			n := answer(c, d, details)
 			if d == countersign.DecisionExpired {
-				n.State = client.CallbackExhausted
+				n.State, n.Attempt.Reason = client.CallbackExhausted, client.ReasonDeadline
 			}
-			must(s.Settle(ctx, []Settlement{n}, at))(t)
+			if done := must(s.Settle(ctx, []Settlement{n}, at))(t)[0]; done != (Settled{Applied: true, Decision: want, Late: d != want}) {
+				t.Errorf("%s at %d: %+v", d, at, done)
+			}
 		}
 	}
-	for i, c := range []struct {
-		name string
-		end  func(Claimed)
-		to   client.WithdrawalState
-	}{
-		{"declined", settle(countersign.DecisionDeclined, 1100), client.WithdrawalDeclined},
-		{"expired by its schedule", settle(countersign.DecisionExpired, 1100), client.WithdrawalExpired},
-		{"confirmed too late", settle(countersign.DecisionConfirmed, 5000), client.WithdrawalExpired},
-		{"expired by the sweep", func(Claimed) { must(s.Sweep(ctx, 5000))(t) }, client.WithdrawalExpired},
-		{"cancelled", func(c Claimed) { must(s.CancelWithdrawal(ctx, c.ID, 1100))(t) }, client.WithdrawalCancelled},
-		{"blocked", func(c Claimed) {
-			settle(countersign.DecisionConfirmed, 1100)(c)
-			must(s.BlockWithdrawal(ctx, c.ID, "why", "who", 1200))(t)
-		}, client.WithdrawalBlocked},
-	} {
-		id := fmt.Sprint("cb", i)
-		w, one := asked(t, s, id, 5000, 1000)
-		c.end(one)
-		if got := must(s.Withdrawal(ctx, w.ID))(t); got.State != c.to {
-			t.Errorf("%s: it is %s", c.name, got.State)
+	late := func(c Claimed) { // a confirmation that was in flight contradicts no answer
+		if done := must(s.Settle(ctx, []Settlement{answer(c, countersign.DecisionConfirmed, details)}, 9000))(t)[0]; done != (Settled{Late: true}) {
+			t.Errorf("late: %+v", done)
 		}
+	}
+	block := func(c Claimed, reason string) Withdrawal {
+		return must(s.BlockWithdrawal(ctx, c.ID, reason, "who", 1200))(t)
+	}
+	const confirmed, declined, expired = countersign.DecisionConfirmed, countersign.DecisionDeclined, countersign.DecisionExpired
+	for _, c := range []struct {
+		name     string
+		end      func(Claimed)
+		to       client.WithdrawalState
+		decision countersign.Decision
+		reason   client.Reason
+		at       db.Millis
+		callback client.CallbackState
+	}{
+		{"declined late", settle(declined, declined, 5001), client.WithdrawalDeclined, declined, "declined", 5001, client.CallbackRefused},
+		{"expired by its schedule", settle(expired, expired, 1100), client.WithdrawalExpired, expired, client.ReasonDeadline, 1100, client.CallbackExhausted},
+		{"confirmed too late, stopped", settle(confirmed, expired, 5000), client.WithdrawalExpired, expired, client.ReasonDeadline, 5000, client.CallbackExhausted},
+		{"expired by the sweep, stopped", func(c Claimed) {
+			if got := must(s.Sweep(ctx, 4999))(t); len(got.Expired) != 0 {
+				t.Errorf("expired early: %+v", got)
+			}
+			if got := must(s.Sweep(ctx, 5000))(t); len(got.Expired) != 1 || got.Expired[0] != c.ID {
+				t.Errorf("swept %+v", got)
+			}
+			late(c)
+		}, client.WithdrawalExpired, expired, client.ReasonDeadline, 5000, client.CallbackExhausted},
+		{"cancelled, stopped", func(c Claimed) {
+			must(s.CancelWithdrawal(ctx, c.ID, 1100))(t)
+			late(c)
+		}, client.WithdrawalCancelled, countersign.DecisionCancelled, client.ReasonCancelled, 1100, client.CallbackCancelled},
+		{"blocked", func(c Claimed) {
+			settle(confirmed, confirmed, 4999)(c)
+			if w := block(c, "why"); w.BlockedReason != "why" || w.BlockedBy != "who" || w.Ended != 1200 || !reflect.DeepEqual(block(c, "another"), w) {
+				t.Errorf("blocked to %+v", w)
+			}
+			if _, err := s.Release(ctx, c.ID, Holder{Claim: "a", Origin: "core"}, "p", 1500); !errors.Is(err, db.ErrConflict) || !strings.Contains(err.Error(), "blocked") {
+				t.Errorf("releasing it gives %v", err)
+			}
+		}, client.WithdrawalBlocked, confirmed, "confirmed", 4999, client.CallbackAccepted},
+	} {
+		w, one := asked(t, s, c.name, 5000, 1000)
+		stops := strings.HasSuffix(c.name, "stopped")
+		if stops {
+			must(true, errors.Join(pauseM0(s), freezeAll(s)))(t)
+		}
+		c.end(one)
+		if stops {
+			must(true, errors.Join(thawAll(s), resumeM0(s)))(t)
+		}
+		w = must(s.Withdrawal(ctx, w.ID))(t)
+		if w.State != c.to || w.Decision != c.decision || w.Reason != c.reason || w.Decided != c.at || (w.Details != nil) != (c.decision == confirmed) {
+			t.Errorf("%s: it is %+v", c.name, w)
+		}
+		if is := must(s.Callback(ctx, w.ID))(t); is.State != c.callback || is.LastReason != c.reason && c.name != "confirmed too late, stopped" || is.Settled != c.at || is.LeaseUntil != 0 {
+			t.Errorf("%s: its callback is %+v", c.name, is)
+		}
+		checkTold(t, s, w)
 		// To cancel it again changes nothing, and what ended otherwise is not cancelled.
 		got, err := s.CancelWithdrawal(ctx, w.ID, 9000)
-		if is := c.to == client.WithdrawalCancelled; is != (err == nil) || !is && !errors.Is(err, db.ErrConflict) || is && (got.Decided != 1100 || got.Reason != client.ReasonCancelled) {
+		if is := c.to == client.WithdrawalCancelled; is != (err == nil) || !is && !errors.Is(err, db.ErrConflict) || is && !reflect.DeepEqual(got, w) {
 			t.Errorf("%s, then cancelled: %+v, %v", c.name, got, err)
 		}
-		list, _, err := s.Callbacks(ctx, nil, client.CallbackFilter{CallBackID: id, Type: countersign.TypeInvalidAddress}, 10, "")
-		if err != nil || len(list) != 1 || list[0].State != client.CallbackPending {
-			t.Errorf("%s: the merchant is told %+v, %v", c.name, list, err)
-			continue
-		}
-		said, _, err := countersign.Bind(list[0].Payload, [6]byte{1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if m, err := countersign.ParseCallback(said, countersign.ParseOptions{}); err != nil || m.OrderID() != id || m.User() != w.TenantUserID {
-			t.Errorf("%s: the merchant is told %+v, %v", c.name, m, err)
-		}
+		checkTold(t, s, w)
 	}
 	// No attempt has begun: the merchant knows nothing of these.
-	if _, err := s.CancelWithdrawal(ctx, "m0."+strings.Repeat("0", 26), 6000); !errors.Is(err, db.ErrNotFound) {
+	cancelled := addWithdrawal(t, s, newWithdrawal("not asked", 8000, nil), 6000)
+	nobody := "m0." + strings.Repeat("0", 26)
+	if _, err := s.CancelWithdrawal(ctx, nobody, 6000); !errors.Is(err, db.ErrNotFound) {
 		t.Errorf("cancelling nothing gives %v", err)
 	}
-	cancelled := addWithdrawal(t, s, newWithdrawal("not asked", 8000, nil), 6000)
-	expired := addWithdrawal(t, s, newWithdrawal("not asked either", 8000, nil), 6000)
+	for _, c := range []struct {
+		id, reason string
+		want       error
+	}{{cancelled.ID, "r", db.ErrConflict}, {nobody, "r", db.ErrNotFound}, {cancelled.ID, "", db.ErrInvalid}, {cancelled.ID, "a\x00", db.ErrInvalid}} {
+		if _, err := s.BlockWithdrawal(ctx, c.id, c.reason, "tok_1", 6000); !errors.Is(err, c.want) {
+			t.Errorf("blocking %s because of %q gives %v", c.id, c.reason, err)
+		}
+	}
+	expires := addWithdrawal(t, s, newWithdrawal("not asked either", 8000, nil), 6000)
 	must(s.CancelWithdrawal(ctx, cancelled.ID, 6100))(t)
 	must(s.Sweep(ctx, 8000))(t)
-	if w := must(s.Withdrawal(ctx, expired.ID))(t); w.State != client.WithdrawalExpired {
+	if w := must(s.Withdrawal(ctx, expires.ID))(t); w.State != client.WithdrawalExpired {
 		t.Errorf("it is %s", w.State)
 	}
 	if list, _, err := s.Callbacks(ctx, nil, client.CallbackFilter{Type: countersign.TypeInvalidAddress}, 20, ""); err != nil || len(list) != 6 {

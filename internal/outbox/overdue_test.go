@@ -61,9 +61,23 @@ func testExhaustedAlarm(t *testing.T, s *Outbox) {
 	}
 	must(s.Settle(ctx, list, 1000))(t)
 	must(s.Settle(ctx, list, 1001))(t) // repeated
+	if must(s.Sweep(ctx, 2999))(t); finals(t, s, countersign.LaneNotify)[2] != 6 {
+		t.Error("swept early")
+	}
 	must(s.Sweep(ctx, 3000))(t)
 	if n := finals(t, s, countersign.LaneNotify); n[2] != 8 {
 		t.Fatalf("ended: %v", n)
+	}
+	ended, _, err := s.Callbacks(ctx, nil, client.CallbackFilter{TrackingID: "late0"}, 10, "")
+	if err != nil || len(ended) != 1 || ended[0].State != client.CallbackExhausted || ended[0].LastReason != client.ReasonDeadline || ended[0].Settled != 3000 {
+		t.Fatalf("exhausted: %+v, %v", ended, err)
+	}
+	// A person who sends it again overrules the deadline.
+	if c := must(s.Resend(ctx, ended[0].ID, 4000))(t); c.State != client.CallbackPending || c.Deadline != 0 {
+		t.Errorf("resent %+v", c)
+	}
+	if got := claim(t, s, countersign.LaneNotify, 100_000, 10); len(got) != 1 || got[0].Deadline != db.Never {
+		t.Errorf("claimed %+v", got)
 	}
 	got := must(endtest.Alarms(ctx, s))(t)
 	if len(got) != 1 || got[0].Kind != client.AlarmExhausted || got[0].Merchant != "m0" || got[0].Number != 8 || len(got[0].Examples) != 5 || got[0].First != 1000 || got[0].Last != 3000 {

@@ -120,6 +120,12 @@ func testSettleGuarded(t *testing.T, s *Outbox) {
 	if swept := must(s.Sweep(ctx, 1150))(t); len(swept.Lost) != 1 || swept.Lost[0] != lost.ID {
 		t.Fatalf("swept %+v", swept)
 	}
+	if c := must(s.Callback(ctx, lost.ID))(t); c.State != client.CallbackPending || c.Due != 1150 || c.Failed != 0 || c.Attempt != 1 || c.LastReason != client.ReasonLost {
+		t.Errorf("lost: %+v", c)
+	}
+	if l := lanesOf(t, s)[0]; l.Failures != 0 {
+		t.Errorf("the lane has %+v", l)
+	}
 	second := claim(t, s, countersign.LaneNotify, 1160, 10)[0]
 	if second.ID != lost.ID || second.Attempt != 2 {
 		t.Fatalf("claimed %+v", second)

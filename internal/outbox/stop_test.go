@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -121,31 +120,6 @@ func testStopped(t *testing.T, s *Outbox) {
 	}
 }
 
-// testStoppedDeadline: deadlines go on during a stop. What a deadline ends is safe: it
-// is never released.
-func testStoppedDeadline(t *testing.T, s *Outbox) {
-	addMerchants(t, s, 1, nil)
-	waits := addWithdrawal(t, s, newWithdrawal("waits", 3000, nil), 1000)
-	late, one := asked(t, s, "late", 3000, 1000)
-	if err := errors.Join(pauseM0(s), freezeAll(s)); err != nil {
-		t.Fatal(err)
-	}
-	done := must(s.Settle(ctx, []Settlement{answer(one, countersign.DecisionConfirmed, someDetails(t, "1"))}, 3000))(t)[0]
-	if done.Decision != countersign.DecisionExpired || done.Stopped != "" {
-		t.Errorf("at the deadline: %+v", done)
-	}
-	must(s.Sweep(ctx, 3001))(t)
-	for _, id := range []string{waits.ID, late.ID} {
-		if w := must(s.Withdrawal(ctx, id))(t); w.State != client.WithdrawalExpired {
-			t.Errorf("%s is %s", w.CallBackID, w.State)
-		}
-	}
-	cancelled := addWithdrawal(t, s, newWithdrawal("cancelled", 9000, nil), 3002)
-	if w := must(s.CancelWithdrawal(ctx, cancelled.ID, 3003))(t); w.State != client.WithdrawalCancelled {
-		t.Errorf("cancelled to %s", w.State)
-	}
-}
-
 // testFreeze: the first freeze stands with its reason, stops both lanes and raises an
 // alarm.
 func testFreeze(t *testing.T, s *Outbox) {
@@ -192,76 +166,6 @@ func testFreeze(t *testing.T, s *Outbox) {
 			t.Errorf("reason %.10q gives %v", text, err)
 		}
 	}
-}
-
-// testReleaseStopped: nobody gets a permit during a stop, the holder of one included; a foreign claim is told as ever.
-func testReleaseStopped(t *testing.T, s *Outbox) {
-	other := another(t, s)
-	addMerchants(t, s, 1, nil)
-	fresh, _ := confirmedWithdrawal(t, s, "fresh", 1000)
-	held, _ := confirmedWithdrawal(t, s, "held", 1100)
-	must(s.Release(ctx, held.ID, Holder{Claim: "a", Origin: "core"}, "p-held", 1200))(t)
-	for _, stop := range []struct {
-		word       string
-		begin, end func(*Outbox) error
-	}{{"paused", pauseM0, resumeM0}, {"frozen", freezeAll, thawAll}} {
-		if err := stop.begin(other); err != nil {
-			t.Fatal(err)
-		}
-		for _, c := range [][3]string{{fresh.ID, "a", stop.word}, {held.ID, "a", stop.word}, {held.ID, "b", "another holder"}} {
-			p, err := s.Release(ctx, c[0], Holder{Claim: c[1], Origin: "core"}, "p", 1300)
-			if !errors.Is(err, db.ErrConflict) || !strings.Contains(err.Error(), c[2]) {
-				t.Errorf("%s, %s: released %+v, %v", stop.word, c[1], p, err)
-			}
-		}
-		if err := stop.end(other); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n := raisedOf(t, s, client.AlarmWalletDiffers); n != 2 {
-		t.Errorf("%d alarms of foreign claims", n)
-	}
-	for id, permit := range map[string]string{fresh.ID: "p", held.ID: "p-held"} {
-		p := must(s.Release(ctx, id, Holder{Claim: "a", Origin: "core"}, "p", 1500))(t)
-		if p.Permit != permit || p.Duplicate != (id == held.ID) {
-			t.Errorf("afterwards %+v", p)
-		}
-	}
-}
-
-// testBlock: a confirmed withdrawal is blocked for ever, whatever else is stopped; the first reason stands.
-func testBlock(t *testing.T, s *Outbox) {
-	addMerchants(t, s, 1, nil)
-	confirmed, _ := confirmedWithdrawal(t, s, "confirmed", 1000)
-	awaiting := addWithdrawal(t, s, newWithdrawal("awaiting", 500_000, nil), 1200)
-	if err := errors.Join(pauseM0(s), freezeAll(s)); err != nil {
-		t.Fatal(err)
-	}
-	w := must(s.BlockWithdrawal(ctx, confirmed.ID, "a fraud", "tok_1", 1300))(t)
-	if w.State != client.WithdrawalBlocked || w.Decision != countersign.DecisionConfirmed || w.BlockedReason != "a fraud" ||
-		w.BlockedBy != "tok_1" || w.Ended != 1300 || w.Details == nil {
-		t.Errorf("blocked to %+v", w)
-	}
-	if again := must(s.BlockWithdrawal(ctx, confirmed.ID, "another", "tok_2", 1400))(t); !reflect.DeepEqual(again, w) {
-		t.Errorf("again %+v", again)
-	}
-	if err := errors.Join(thawAll(s), resumeM0(s)); err != nil {
-		t.Fatal(err)
-	}
-	_, err := s.Release(ctx, confirmed.ID, Holder{Claim: "a", Origin: "core"}, "p", 1500)
-	if !errors.Is(err, db.ErrConflict) || !strings.Contains(err.Error(), "blocked") {
-		t.Errorf("releasing gives %v", err)
-	}
-	for _, c := range []struct {
-		id, reason string
-		want       error
-	}{{awaiting.ID, "r", db.ErrConflict}, {"m0." + strings.Repeat("0", 26), "r", db.ErrNotFound},
-		{awaiting.ID, "", db.ErrInvalid}, {awaiting.ID, "a\x00", db.ErrInvalid}} {
-		if _, err := s.BlockWithdrawal(ctx, c.id, c.reason, "tok_1", 1500); !errors.Is(err, c.want) {
-			t.Errorf("blocking %s because of %q gives %v", c.id, c.reason, err)
-		}
-	}
-	checkTold(t, s, w)
 }
 
 // testStopsAreInOrder: a freeze waits for a decision that is being made, and a decision

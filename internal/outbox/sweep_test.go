@@ -5,61 +5,8 @@ import (
 	"testing"
 
 	"countersign"
-	"countersign/client"
 	"countersign/internal/db"
 )
-
-func testLostLeases(t *testing.T, s *Outbox) {
-	addMerchants(t, s, 1, nil)
-	lost := claimOne(t, s, "a", 100) // until 1100
-	kept := claimOne(t, s, "b", 200) // until 1200
-	if got := must(s.Sweep(ctx, 1099))(t); len(got.Lost) != 0 {
-		t.Errorf("lost too early: %+v", got)
-	}
-	got := must(s.Sweep(ctx, 1100))(t)
-	if len(got.Lost) != 1 || got.Lost[0] != lost.ID || got.More {
-		t.Errorf("swept %+v", got)
-	}
-	c := must(s.Callback(ctx, lost.ID))(t)
-	if c.State != client.CallbackPending || c.Due != 1100 || c.Failed != 0 || c.Attempt != 1 || c.LastReason != client.ReasonLost {
-		t.Errorf("kept %+v", c)
-	}
-	if l := lanesOf(t, s)[0]; l.InFlight != 1 || l.Failures != 0 {
-		t.Errorf("the lane has %+v", l)
-	}
-	n := 1
-	if s.Dialect().Shared {
-		n = 0 // other nodes may live
-	}
-	if got := must(s.ReclaimAll(ctx, 1150))(t); got != n {
-		t.Errorf("reclaimed %d, want %d", got, n)
-	}
-	if c := must(s.Callback(ctx, kept.ID))(t); n == 1 && (c.State != client.CallbackPending || c.Due != 1150) {
-		t.Errorf("reclaimed %+v", c)
-	}
-}
-
-func testDeadlines(t *testing.T, s *Outbox) {
-	addMerchants(t, s, 1, nil)
-	ends := deposit("m0", "ends", 5000)
-	ends.Deadline = 2000
-	must(s.Ingest(ctx, []NewCallback{ends, deposit("m0", "stays", 5000)}, 1))(t)
-	if must(s.Sweep(ctx, 1999))(t); finals(t, s, countersign.LaneNotify)[2] != 0 {
-		t.Error("swept early")
-	}
-	must(s.Sweep(ctx, 2000))(t)
-	list, _, err := s.Callbacks(ctx, nil, client.CallbackFilter{State: client.CallbackExhausted}, 10, "")
-	if err != nil || len(list) != 1 || list[0].EventID != "ends" || list[0].LastReason != client.ReasonDeadline || list[0].Settled != 2000 {
-		t.Fatalf("exhausted: %+v, %v", list, err)
-	}
-	// A person who sends it again overrules the deadline.
-	if c := must(s.Resend(ctx, list[0].ID, 3000))(t); c.State != client.CallbackPending || c.Deadline != 0 {
-		t.Errorf("resent %+v", c)
-	}
-	if got := claim(t, s, countersign.LaneNotify, 3000, 10); len(got) != 1 || got[0].Deadline != db.Never {
-		t.Errorf("claimed %+v", got)
-	}
-}
 
 // testRepairs breaks what a crash between a commit and its touch would break.
 func testRepairs(t *testing.T, s *Outbox) {

@@ -264,7 +264,7 @@ func (w *together) release(t *testing.T, r *rand.Rand, node *Outbox, name string
 		t.Errorf("%s was released to %+v and to %+v as %s", id, first, asked.Holder, p.Permit)
 	}
 	w.mu.Unlock()
-	if r.IntN(2) == 0 {
+	if r.IntN(4) == 0 {
 		return nil
 	}
 	_, duplicate, err := node.RecordOutcome(ctx, id, executedBy(p.Withdrawal, p.Permit, "0x"+p.Withdrawal.CallBackID, now), now)

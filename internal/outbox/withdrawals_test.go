@@ -76,12 +76,20 @@ func testWithdrawals(t *testing.T, s *Outbox) {
 			t.Errorf("another %s: %v", member, err)
 		}
 	}
+	dearer, second := newWithdrawal("cb2", 5000, n.Details), newWithdrawal("second", 5000, nil)
+	second.TrackingID = n.TrackingID
+	for member, c := range map[string]NewWithdrawal{"callBackId": dearer, "trackingId": second} {
+		var conflict *db.ConflictError
+		if _, _, err := s.CreateWithdrawal(ctx, c, 300); !errors.As(err, &conflict) || conflict.Member != member {
+			t.Errorf("another %s: %v", member, err)
+		}
+	}
 	for _, id := range []string{"", "m0." + strings.Repeat("0", 26), "m1" + w.ID[2:]} {
 		if _, err := s.Withdrawal(ctx, id); !errors.Is(err, db.ErrNotFound) {
 			t.Errorf("withdrawal %q gives %v", id, err)
 		}
 	}
-	for _, id := range []string{"nothing", "\x00", "\xff"} {
+	for _, id := range []string{"nothing", "second", "\x00", "\xff"} {
 		if _, err := s.WithdrawalByCallBackID(ctx, "m0", id); !errors.Is(err, db.ErrNotFound) {
 			t.Errorf("callBackId %q gives %v", id, err)
 		}
@@ -194,144 +202,5 @@ func testFirstDecision(t *testing.T, s *Outbox) {
 	}
 	if got := must(s.Decisions(ctx, 0, 100))(t); len(got) != 6 {
 		t.Errorf("%d decisions in the feed", len(got))
-	}
-}
-
-func testAtDeadline(t *testing.T, s *Outbox) {
-	addMerchants(t, s, 1, nil)
-	details := someDetails(t, "1")
-	for i, c := range []struct {
-		at   db.Millis
-		said countersign.Decision
-		want countersign.Decision
-	}{
-		{1499, countersign.DecisionConfirmed, countersign.DecisionConfirmed},
-		{1500, countersign.DecisionConfirmed, countersign.DecisionExpired},
-		{1501, countersign.DecisionConfirmed, countersign.DecisionExpired},
-		{1501, countersign.DecisionDeclined, countersign.DecisionDeclined},
-		{1501, countersign.DecisionExpired, countersign.DecisionExpired},
-	} {
-		w, one := asked(t, s, fmt.Sprint("cb", i), 1500, 1000)
-		n := answer(one, c.said, details)
-		if c.said == countersign.DecisionExpired {
-			n.State = client.CallbackExhausted
-		}
-		done := must(s.Settle(ctx, []Settlement{n}, c.at))(t)[0]
-		tooLate := c.said != c.want
-		if done != (Settled{Applied: true, Decision: c.want, Late: tooLate}) {
-			t.Errorf("%s at %d: %+v", c.said, c.at, done)
-		}
-		got := must(s.Withdrawal(ctx, w.ID))(t)
-		if got.Decision != c.want || (got.Details != nil) != (c.want == countersign.DecisionConfirmed) {
-			t.Errorf("%s at %d: kept %+v", c.said, c.at, got)
-		}
-		callback := must(s.Callback(ctx, w.ID))(t)
-		want := map[countersign.Decision]client.CallbackState{countersign.DecisionConfirmed: client.CallbackAccepted,
-			countersign.DecisionDeclined: client.CallbackRefused, countersign.DecisionExpired: client.CallbackExhausted}[c.want]
-		if callback.State != want {
-			t.Errorf("%s at %d: its callback is %s, want %s", c.said, c.at, callback.State, want)
-		}
-	}
-}
-
-func testExpired(t *testing.T, s *Outbox) {
-	addMerchants(t, s, 1, nil)
-	pending := addWithdrawal(t, s, newWithdrawal("pending", 5000, nil), 100)
-	sending, one := asked(t, s, "sending", 5000, 200)
-	// Both were claimed and lose their leases; one is claimed again, with a
-	// lease past the deadline.
-	must(s.Sweep(ctx, 1300))(t)
-	again := must(s.Claim(ctx, ClaimRequest{Lane: countersign.LaneWithdraw, Now: 1400, LeaseUntil: 9000, Max: 1}))(t)
-	later := addWithdrawal(t, s, newWithdrawal("later", 5001, nil), 300)
-	if got := must(s.Sweep(ctx, 4999))(t); len(got.Expired) != 0 {
-		t.Errorf("expired early: %+v", got)
-	}
-	c, stop := s.Watch(TopicDecisions)
-	defer stop()
-	got := must(s.Sweep(ctx, 5000))(t)
-	if len(got.Expired) != 2 {
-		t.Fatalf("swept %+v", got)
-	}
-	select {
-	case <-c:
-	default:
-		t.Error("nobody was woken")
-	}
-	for _, id := range []string{pending.ID, sending.ID} {
-		w, c := must(s.Withdrawal(ctx, id))(t), must(s.Callback(ctx, id))(t)
-		if w.State != client.WithdrawalExpired || w.Decision != countersign.DecisionExpired || w.Reason != client.ReasonDeadline || w.Decided != 5000 ||
-			c.State != client.CallbackExhausted || c.LastReason != client.ReasonDeadline || c.Settled != 5000 || c.LeaseUntil != 0 {
-			t.Errorf("expired to %+v, %+v", w, c)
-		}
-	}
-	if w := must(s.Withdrawal(ctx, later.ID))(t); w.State != client.WithdrawalAwaiting {
-		t.Errorf("the other is %s", w.State)
-	}
-	// A confirmation in flight comes too late.
-	done := must(s.Settle(ctx, []Settlement{answer(again[0], countersign.DecisionConfirmed, someDetails(t, "1"))}, 5001))(t)[0]
-	if done != (Settled{Late: true}) {
-		t.Errorf("late: %+v", done)
-	}
-	done = must(s.Settle(ctx, []Settlement{answer(one, countersign.DecisionConfirmed, someDetails(t, "1"))}, 5002))(t)[0]
-	if !done.Late || done.Differs { // no answer had decided
-		t.Errorf("later: %+v", done)
-	}
-	if n := finals(t, s, countersign.LaneWithdraw); n != [4]int64{0, 0, 2, 0} || lanesOf(t, s)[1].InFlight != 0 {
-		t.Errorf("ended: %v", n)
-	}
-	if got := must(s.Decisions(ctx, 0, 10))(t); len(got) != 2 || got[0].Seq != 1 || got[1].Seq != 2 {
-		t.Errorf("decisions %+v", got)
-	}
-}
-
-func testWithdrawalLists(t *testing.T, s *Outbox) {
-	addMerchants(t, s, 2, nil)
-	var ids []string
-	for i := range 7 {
-		n := newWithdrawal(fmt.Sprint("cb", i), 5000, nil)
-		n.Merchant = fmt.Sprint("m", i%2)
-		ids = append(ids, addWithdrawal(t, s, n, db.Millis(100+i)).ID)
-	}
-	must(s.CancelWithdrawal(ctx, ids[4], 200))(t)
-	must(s.CancelWithdrawal(ctx, ids[5], 200))(t)
-	for _, c := range []struct {
-		merchant string
-		state    client.WithdrawalState
-		limit    int
-		want     string
-	}{
-		{"", "", 3, "6 5 4 | 3 2 1 | 0"},
-		{"m0", "", 2, "6 4 | 2 0"},
-		{"", client.WithdrawalCancelled, 10, "5 4"},
-		{"m1", client.WithdrawalAwaiting, 1, "3 | 1"},
-		{"m1", client.WithdrawalExecuted, 1, ""},
-	} {
-		f := client.WithdrawalFilter{Merchant: c.merchant, State: c.state}
-		var pages []string
-		for cursor := ""; ; {
-			list, next, err := s.Withdrawals(ctx, nil, f, c.limit, cursor)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var page []string
-			for _, w := range list {
-				page = append(page, strings.TrimPrefix(w.CallBackID, "cb"))
-			}
-			pages = append(pages, strings.Join(page, " "))
-			if next == "" {
-				break
-			}
-			cursor = next
-		}
-		if got := strings.Join(pages, " | "); got != c.want {
-			t.Errorf("%q %q: %s, want %s", c.merchant, c.state, got, c.want)
-		}
-	}
-	if _, _, err := s.Withdrawals(ctx, nil, client.WithdrawalFilter{}, 5, "nonsense"); !errors.Is(err, db.ErrInvalid) {
-		t.Errorf("a cursor that is none gives %v", err)
-	}
-	counts := must(s.Stats(ctx))(t).Withdrawals
-	if counts[client.WithdrawalAwaiting] != 5 || counts[client.WithdrawalCancelled] != 2 || len(counts) != 2 {
-		t.Errorf("counts %v", counts)
 	}
 }
