@@ -25,7 +25,7 @@ func TestSignedLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustShell(t, nil, "", append([]string{"merchants", "add", "shop", "--out", at("shop"),
-		"finalCodes=2000-2999", "notifyUrl=http://" + free + "/callbacks/notify", "withdrawUrl=http://" + free + "/callbacks/withdraw"}, api...)...)
+		"finalCodes=2000-2999", "key.bits=1024", "notifyUrl=http://" + free + "/callbacks/notify", "withdrawUrl=http://" + free + "/callbacks/withdraw"}, api...)...)
 	var shown struct{ ServiceSigningKey string }
 	mustShell(t, &shown, "", append([]string{"merchants", "show", "shop"}, api...)...)
 	if _, err := envelope.ParseSigningKey([]byte(shown.ServiceSigningKey)); err != nil {

@@ -10,12 +10,25 @@ import (
 	"countersign/client"
 )
 
-// TestGatewayLists: a list is a table or lines of JSON, filtered, and says where it was cut off.
+// TestGatewayLists: a list is a table or lines of JSON, filtered, and says where it was cut off. Before, the start says
+// that the policy can hold what this provider may take for refused, unless the settings say that it asks again.
 func TestGatewayLists(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
-	d := startDaemon(t, "gateway", "--data", data, "--listen", "127.0.0.1:0", "--api-listen", "127.0.0.1:0", "--service-key",
-		secretFile(t, publicKey(t)), "--api-key", "k")
+	start := func(args ...string) *process {
+		return startDaemon(t, append([]string{"gateway", "--data", data, "--listen", "127.0.0.1:0", "--api-listen",
+			"127.0.0.1:0", "--service-key", secretFile(t, publicKey(t)), "--api-key", "k", "--provider", "other",
+			"--policy", secretFile(t, "default = \"ask\"\n")}, args...)...)
+	}
+	const warning = "the policy or --verify-url can have this provider told to ask again"
+	d := start()
+	if !strings.Contains(d.output.String(), warning) {
+		t.Errorf("no warning:\n%s", d.output)
+	}
+	d.stop(t)
+	if d = start("--hold-code", "7"); strings.Contains(d.output.String(), warning) {
+		t.Errorf("a warning:\n%s", d.output)
+	}
 	flags := []string{"--api", d.url, "--data", data}
 	run := func(args ...string) string {
 		t.Helper()
@@ -70,7 +83,7 @@ func TestMerchantsEdit(t *testing.T) {
 	t.Setenv("COUNTERSIGN_NAME", "of the environment")
 	var m, before client.Merchant
 	mustShell(t, nil, "", slices.Concat([]string{"merchants", "add", "edited", "notifyUrl=http://127.0.0.1:1/n", "withdrawUrl=http://127.0.0.1:1/w",
-		"name=Shop", "ratePerSecond=5", "concurrency=3"}, flags)...)
+		"key.bits=1024", "name=Shop", "ratePerSecond=5", "concurrency=3"}, flags)...)
 	mustShell(t, &before, "", slices.Concat([]string{"merchants", "show", "edited"}, flags)...)
 	mustShell(t, &m, "", slices.Concat([]string{"merchants", "edit", "edited", "notifyUrl=http://127.0.0.1:2/n", "concurrency=7",
 		"confirmWithin=20m", "releaseWithin=24h", "ratePerSecond=null"}, flags)...)

@@ -75,29 +75,6 @@ func TestNewDataDirectory(t *testing.T) {
 	}
 }
 
-// TestHoldWarning: the start says that a policy can hold what this provider may take
-// for refused, unless the settings say that it asks again.
-func TestHoldWarning(t *testing.T) {
-	policy := filepath.Join(t.TempDir(), "policy.toml")
-	if err := os.WriteFile(policy, []byte("default = \"ask\"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	const warning = "the policy or --verify-url can have this provider told to ask again"
-	key := publicKey(t)
-	for _, c := range []struct {
-		args  []string
-		warns bool
-	}{{nil, true}, {[]string{"--hold-code", "7"}, false}} {
-		d := startDaemon(t, append([]string{"gateway", "--data", filepath.Join(t.TempDir(), "data"), "--policy", policy,
-			"--listen", "127.0.0.1:0", "--api-listen", "127.0.0.1:0", "--provider", "other", "--service-key",
-			secretFile(t, key), "--api-key", "k-other"}, c.args...)...)
-		if strings.Contains(d.output.String(), warning) != c.warns {
-			t.Errorf("%v:\n%s", c.args, d.output)
-		}
-		d.kill()
-	}
-}
-
 func publicKey(t *testing.T) string {
 	t.Helper()
 	key, _ := pairOf(t)

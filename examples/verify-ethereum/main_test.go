@@ -205,15 +205,19 @@ func TestRealDeposits(t *testing.T) {
 	}
 }
 
-// TestNative: a transaction moves its value once, to one address of one user.
-func TestNative(t *testing.T) {
+// TestTransfers: a transaction moves its value once, to one address of one user. Of two equal transfers of a token in
+// one transaction each is one deposit, and one that does not say which it is is neither.
+func TestTransfers(t *testing.T) {
+	first := realDeposits(t)[1]
+	second := first
+	second.TxIndex += 1000
 	amount, err := countersign.ParseAmount("0.250000000000000001")
 	if err != nil {
 		t.Fatal(err)
 	}
 	d := countersign.Deposit{Head: countersign.Head{TrackingID: "n", TenantUserID: ownUser}, TxID: "0x" + strings.Repeat("cd", 32), ChainName: "ETH", Symbol: native,
 		Amount: amount, ToAddress: "0x7054b0f980a7eb5b3a6b3446f3c947d80162775c", TxIndex: 7}
-	c := newNode(t, []countersign.Deposit{d}).chain()
+	c := newNode(t, []countersign.Deposit{d, first, second}).chain()
 	for name, k := range map[string]struct {
 		change func(d *countersign.Deposit)
 		want   merchant.Verdict
@@ -225,31 +229,14 @@ func TestNative(t *testing.T) {
 		"another user":  {func(d *countersign.Deposit) { d.TenantUserID = "65516" }, merchant.VerdictNo},
 		"another value": {func(d *countersign.Deposit) { d.Amount = lastDigit(t, d.Amount) }, merchant.VerdictNo},
 		"address":       {func(d *countersign.Deposit) { d.ToAddress = "0x" + strings.Repeat("a", 40) }, merchant.VerdictNotYet},
+		"the first":     {func(d *countersign.Deposit) { *d = first }, merchant.VerdictYes},
+		"the second":    {func(d *countersign.Deposit) { *d = second }, merchant.VerdictYes},
+		"one of two":    {func(d *countersign.Deposit) { *d = second; d.TxIndex = -1 }, merchant.VerdictNotYet},
 	} {
 		asked := d
 		k.change(&asked)
 		if got, reason := c.verify(t.Context(), asked); got != k.want {
 			t.Errorf("%s: %v (%s), want %v", name, got, reason, k.want)
-		}
-	}
-}
-
-// TestTwice: of two equal transfers in one transaction each is one deposit, and one that
-// does not say which it is is neither.
-func TestTwice(t *testing.T) {
-	deposits := realDeposits(t)
-	d := deposits[1]
-	again := d
-	again.TxIndex += 1000
-	c := newNode(t, append(deposits, again)).chain()
-	unsaid := d
-	unsaid.TxIndex = -1
-	for _, k := range []struct {
-		deposit countersign.Deposit
-		want    merchant.Verdict
-	}{{d, merchant.VerdictYes}, {again, merchant.VerdictYes}, {unsaid, merchant.VerdictNotYet}} {
-		if got, reason := c.verify(t.Context(), k.deposit); got != k.want {
-			t.Errorf("txIndex %d: %v (%s), want %v", k.deposit.TxIndex, got, reason, k.want)
 		}
 	}
 }
