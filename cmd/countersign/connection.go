@@ -122,11 +122,7 @@ func (f connection) client(std streams, of end) (*client.Service, end, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	config, err := f.clientConfig(std, at)
-	if err != nil {
-		return nil, "", err
-	}
-	api, err := client.NewService(config)
+	api, err := connectTo(std, f, at, client.NewService)
 	return api, at.end, err
 }
 
@@ -242,9 +238,9 @@ func (s secret) reveal(flag string) (string, error) {
 	return text, nil
 }
 
-// connectTo returns the client of the API at a URL given by a flag of its own.
-func connectTo[C any](std streams, f connection, of func(client.Config) (C, error)) (none C, err error) {
-	config, err := f.clientConfig(std, place{serviceEnd, cmp.Or(f.Data, defaultData[serviceEnd])})
+// connectTo returns the client of the API of an end.
+func connectTo[C any](std streams, f connection, at place, of func(client.Config) (C, error)) (none C, err error) {
+	config, err := f.clientConfig(std, at)
 	if err != nil {
 		return none, err
 	}

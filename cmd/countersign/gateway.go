@@ -44,7 +44,6 @@ func (c *gatewayCmd) Run(std streams) error {
 	if config.Callbacks, err = c.callbacks(std); err != nil {
 		return err
 	}
-	callbacks := config.Callbacks
 	if config.Policy, err = c.policy(log); err != nil {
 		return err
 	}
@@ -68,17 +67,17 @@ func (c *gatewayCmd) Run(std streams) error {
 	}
 	return c.run(std, g, log, func() {
 		used()
-		if len(callbacks.CallbackAPIKeys) == 0 {
+		if len(config.Callbacks.CallbackAPIKeys) == 0 {
 			log.Warn("X-API-KEY is not checked: everybody who reaches the callback address reads the apiKey in the response, costs RSA operations " +
 				"and can post recorded callbacks again; see --callback-api-key")
 		}
 		if asks := c.Provider != "countersign" && config.Policy.MayAsk(); (asks || config.Verify.URL != "") &&
-			!callbacks.Profile.CanHold() {
+			!config.Callbacks.Profile.CanHold() {
 			log.Warn("the policy or --verify-url can have this provider told to ask again, which it may take for a refusal; if it asks again, set --hold ask or --hold-code",
 				"time", c.HoldWait.String())
 		}
 		log.Info("serving", "callbacks", g.CallbackURL(), "api", g.URL(), "notify", c.NotifyPath, "withdraw", c.WithdrawPath,
-			"provider", c.Provider, "binding", callbacks.Profile.Binding.String(), "database", g.Dialect(), "version",
+			"provider", c.Provider, "binding", config.Callbacks.Profile.Binding.String(), "database", g.Dialect(), "version",
 			daemon.Version, "data", c.Data)
 	})
 }

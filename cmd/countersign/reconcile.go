@@ -123,7 +123,7 @@ func apiOf[C any](std streams, c *reconcileCmd, url string, token secret, flag s
 	if token == "" {
 		return api, fmt.Errorf("give %s", flag)
 	}
-	return connectTo(std, connection{tlsClient: c.tlsClient, API: url, Token: token}, newClient)
+	return connectTo(std, connection{tlsClient: c.tlsClient, API: url, Token: token}, place{}, newClient)
 }
 
 func epochText(end string, e client.Epoch) string {

@@ -32,8 +32,8 @@ type relayFlags struct {
 
 func (f relayFlags) nodes(std streams) (list []*client.Service, err error) {
 	for _, to := range f.To {
-		api, err := connectTo(std, connection{tlsClient: f.tlsClient, API: to, Token: f.Token, Data: f.Data},
-			client.NewService)
+		api, err := connectTo(std, connection{tlsClient: f.tlsClient, API: to, Token: f.Token},
+			place{serviceEnd, f.Data}, client.NewService)
 		if err != nil {
 			return nil, fmt.Errorf("--to and --token: %w", err)
 		}

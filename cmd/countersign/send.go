@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -83,20 +82,6 @@ func (c *sendCmd) Run(std streams) error {
 	}
 	ctx, stop := untilSignal(std.warnings())
 	defer stop()
-	accepted := true
-	say := func(sent conformance.Sent, err error) error {
-		if err != nil {
-			return explainRun(err)
-		}
-		accepted = accepted && sent.Accepted()
-		if c.JSON {
-			e := json.NewEncoder(std.out)
-			e.SetEscapeHTML(false)
-			return e.Encode(sent)
-		}
-		_, err = fmt.Fprint(std.out, sent)
-		return err
-	}
 	if err := caller.Await(ctx, c.Wait); err != nil {
 		return explainRun(err)
 	}
@@ -118,8 +103,19 @@ func (c *sendCmd) Run(std streams) error {
 	if err != nil {
 		return err
 	}
+	accepted := true
 	for range c.Repeat {
-		if err := say(caller.Send(ctx, t, message, countersigntest.ServiceFault(c.Fault))); err != nil {
+		sent, err := caller.Send(ctx, t, message, countersigntest.ServiceFault(c.Fault))
+		if err != nil {
+			return explainRun(err)
+		}
+		accepted = accepted && sent.Accepted()
+		if c.JSON {
+			err = printJSON(std.out, sent, "")
+		} else {
+			_, err = fmt.Fprint(std.out, sent)
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -35,7 +35,7 @@ func (d *Demo) checkAll(ctx context.Context) error {
 		}
 	}
 	d.check("every withdrawal decided as it must be", len(wrong) == 0,
-		join(append([]string{fmt.Sprintf("%d of %d", right, len(d.asked))}, wrong...)))
+		strings.Join(append([]string{fmt.Sprintf("%d of %d", right, len(d.asked))}, wrong...), ", "))
 	decisions, err := d.api.Decisions(ctx, client.FeedOptions{Limit: 1000})
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func (d *Demo) onlyHeld(found []reconcile.Finding) (holds bool, note string) {
 	}
 	first, again := d.deposits[0].TrackingID, d.deposits[len(d.deposits)-1].TrackingID
 	return len(found) == 1 && found[0].Finding == reconcile.SentNotCounting &&
-		(found[0].TrackingID == first || found[0].TrackingID == again), join(list[:min(3, len(list))])
+		(found[0].TrackingID == first || found[0].TrackingID == again), strings.Join(list[:min(3, len(list))], ", ")
 }
 
 // delivered is what became of the callbacks, and how long the deposits waited.

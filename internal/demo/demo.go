@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"countersign"
@@ -102,6 +101,3 @@ func pause(ctx context.Context, wait time.Duration) error {
 		return ctx.Err()
 	}
 }
-
-// join joins texts for a note.
-func join(texts []string) string { return strings.Join(texts, ", ") }
