@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -95,51 +94,26 @@ func TestAlarmURL(t *testing.T) {
 	app := startAlarmApp(t)
 	dir, token := t.TempDir(), ""
 	open := func() *Service {
-		s, err := NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: filepath.Join(dir, "service"), World: often}, Alarms: AlarmPosting{URL: app.URL, Secret: app.secret}, ShowToken: func(first, _ string) { token = first }},
-			Listen: "127.0.0.1:0"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Open(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		s := must(NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: filepath.Join(dir, "service"), World: often}, Alarms: AlarmPosting{URL: app.URL, Secret: app.secret}, ShowToken: func(first, _ string) { token = first }},
+			Listen: "127.0.0.1:0"}))
+		ok(t, s.Open(t.Context()))
 		return s
 	}
 	start := func() (api *client.Service, stop func()) {
 		s := open()
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- s.Run(ctx) }()
-		api, err := client.NewService(client.Config{URL: s.URL(), Token: client.Secret(token)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return api, func() {
-			cancel()
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
-		}
+		return must(client.NewService(client.Config{URL: s.URL(), Token: client.Secret(token)})), run(t, s.Run)
 	}
 	api, stop := start()
-	if _, err := api.Freeze(t.Context(), "a token was lost"); err != nil {
-		t.Fatal(err)
-	}
+	must(api.Freeze(t.Context(), "a token was lost"))
 	app.told("service_alarm_1", 1)
 	stop() // its second attempt is another process's
 	died := open()
-	if err := died.Outbox().RaiseAlarm(t.Context(), client.Alarm{Merchant: "shop", Kind: client.AlarmAnswerUnusable, Subject: "shop.x", First: db.MillisOf(time.Now()), Number: 400}); err != nil {
-		t.Fatal(err)
-	}
-	if err := died.Close(); err != nil { // it never ran
-		t.Fatal(err)
-	}
+	ok(t, died.Outbox().RaiseAlarm(t.Context(), client.Alarm{Merchant: "shop", Kind: client.AlarmAnswerUnusable, Subject: "shop.x", First: db.MillisOf(time.Now()), Number: 400}))
+	ok(t, died.Close()) // it never ran
 	api, stop = start()
 	read := func(id string) (m client.PostedAlarm) {
 		t.Helper()
-		if err := json.Unmarshal([]byte(app.told(id, 2)), &m); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, json.Unmarshal([]byte(app.told(id, 2)), &m))
 		return m
 	}
 	if m := read("service_alarm_1"); m.Event != client.MessageAlarmRaised || m.Data.Kind != client.AlarmFrozen || m.Data.Subject != "a token was lost" || m.Data.Seq != 1 ||
@@ -149,12 +123,8 @@ func TestAlarmURL(t *testing.T) {
 	if m := read("service_alarm_2"); m.Data.Kind != client.AlarmAnswerUnusable || m.Data.Number != 400 { // one message
 		t.Errorf("told %+v", m)
 	}
-	if _, err := api.AckAlarm(t.Context(), 1, client.Ack{Note: "looked at"}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := api.Thaw(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(api.AckAlarm(t.Context(), 1, client.Ack{Note: "looked at"}))
+	must(api.Thaw(t.Context()))
 	if m := read("service_alarm_1_ended"); m.Event != client.MessageAlarmEnded || m.Data.Kind != client.AlarmFrozen || m.Timestamp != m.Data.Ended || m.Data.EndedText != client.AlarmFrozen.Ended() || m.Data.Acked != 0 {
 		t.Errorf("told %+v", m)
 	}

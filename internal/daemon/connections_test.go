@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"bufio"
-	"context"
 	"io"
 	"log/slog"
 	"net"
@@ -14,32 +13,16 @@ import (
 // served runs a listener with h and gives its address.
 func served(t *testing.T, most int, h http.Handler) (l *Listener, address string) {
 	t.Helper()
-	l, err := Listen(ListenConfig{Name: "test", Addr: "127.0.0.1:0", Handler: h, Most: most, Drain: 5 * time.Minute, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- l.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
+	l = must(Listen(ListenConfig{Name: "test", Addr: "127.0.0.1:0", Handler: h, Most: most, Drain: 5 * time.Minute, Log: slog.New(slog.DiscardHandler)}))
+	run(t, l.Run)
 	return l, l.ln.Addr().String()
 }
 
 func send(t *testing.T, address, text string) net.Conn {
 	t.Helper()
-	c, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must(net.Dial("tcp", address))
 	t.Cleanup(func() { c.Close() })
-	if _, err := io.WriteString(c, text); err != nil {
-		t.Fatal(err)
-	}
+	must(io.WriteString(c, text))
 	return c
 }
 
@@ -143,9 +126,7 @@ func TestWorkingConnections(t *testing.T) {
 func TestRefusedBeforeItsBody(t *testing.T) {
 	l, address := served(t, 10, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
 	c := send(t, address, "POST /v1/deposits HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n")
-	if err := c.SetDeadline(time.Now().Add(l.server.ReadTimeout / 2)); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, c.SetDeadline(time.Now().Add(l.server.ReadTimeout/2)))
 	in := bufio.NewReader(c)
 	r, err := http.ReadResponse(in, nil)
 	if err != nil || r.StatusCode != http.StatusUnauthorized || !r.Close {

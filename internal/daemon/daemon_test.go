@@ -42,18 +42,39 @@ var testSecret = must(web.ParseSecret("whsec_c2VjcmV0IG9mIHRoaXJ0eS10d28gYnl0ZXM
 
 const apiKey countersign.APIKey = "the-api-key-of-the-shop"
 
+// run runs a daemon until stop, which the end of the test calls at the latest. It must end without an error.
+func run(t *testing.T, daemon func(context.Context) error) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- daemon(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// startService runs a service until the test ends, and returns it with its first token.
+func startService(t *testing.T, c ServiceConfig) (s *Service, token client.Secret) {
+	t.Helper()
+	c.Listen = "127.0.0.1:0"
+	c.ShowToken = func(first, _ string) { token = client.Secret(first) }
+	s = must(NewService(c))
+	ok(t, s.Open(t.Context()))
+	run(t, s.Run)
+	return s, token
+}
+
 // newPair returns the public part, for the merchant, and the private one, for the
 // service.
 func newPair(t *testing.T) (*envelope.Key, string) {
 	t.Helper()
-	pair, err := envelope.GenerateKey(1024)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := pair.PrivatePEM()
-	if err != nil {
-		t.Fatal(err)
-	}
+	pair := must(envelope.GenerateKey(1024))
+	private := must(pair.PrivatePEM())
 	return pair.Public(), string(private)
 }
 
@@ -63,63 +84,37 @@ type bothEnds struct {
 	service *Service
 	gateway *Gateway
 	api     *client.Service
-	stop    func() error // ends both and says how they ended
-	log     *logged      // of both, all levels
-}
-
-// logged keeps what several goroutines log.
-type logged struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *logged) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
+	stop    func() // ends both
 }
 
 func startBoth(t *testing.T, dir, serviceDB, gatewayDB string) *bothEnds {
 	t.Helper()
-	token, lines := "", &logged{}
-	log := slog.New(slog.NewTextHandler(lines, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	service, err := NewService(ServiceConfig{
-		Common: Common{Log: log, Storage: Storage{Dir: filepath.Join(dir, "service"), DB: serviceDB}, ShowToken: func(first, _ string) { token = first }},
+	token := ""
+	service := must(NewService(ServiceConfig{
+		Common: Common{Storage: Storage{Dir: filepath.Join(dir, "service"), DB: serviceDB}, ShowToken: func(first, _ string) { token = first }},
 		Listen: "127.0.0.1:0", AllowPrivate: true, AllowHTTP: true,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	key, private := newPair(t)
 	forward := gateway.Forwarding{URL: "http://127.0.0.1:1/in", Secret: testSecret} // where nobody listens
-	g, err := NewGateway(GatewayConfig{
-		Common: Common{Log: log, Storage: Storage{Dir: filepath.Join(dir, "merchant"), DB: gatewayDB}},
+	g := must(NewGateway(GatewayConfig{
+		Common: Common{Storage: Storage{Dir: filepath.Join(dir, "merchant"), DB: gatewayDB}},
 		Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
 		Callbacks: merchant.Config{Key: key, APIKey: apiKey}, Forward: forward,
+	}))
+	ok(t, errors.Join(service.Open(t.Context()), g.Open(t.Context())))
+	b := &bothEnds{t: t, service: service, gateway: g}
+	b.stop = run(t, func(ctx context.Context) error {
+		return RunParts(ctx, Part{"service", service.Run}, Part{"gateway", g.Run})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(service.Open(t.Context()), g.Open(t.Context())); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- RunParts(ctx, Part{"service", service.Run}, Part{"gateway", g.Run}) }()
-	b := &bothEnds{t: t, log: lines, service: service, gateway: g, stop: func() error { cancel(); return <-ended }}
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	if b.api, err = client.NewService(client.Config{URL: service.URL(), Token: client.Secret(token), HTTPClient: &http.Client{Transport: transport}}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.api.CreateMerchant(t.Context(), client.NewMerchant{
+	b.api = must(client.NewService(client.Config{URL: service.URL(), Token: client.Secret(token), HTTPClient: &http.Client{Transport: transport}}))
+	must(b.api.CreateMerchant(t.Context(), client.NewMerchant{
 		ID:               "shop",
 		Key:              &client.KeySpec{PrivateKey: client.Secret(private)},
 		MerchantSettings: client.MerchantSettings{Name: "Shop", NotifyURL: g.CallbackURL() + merchant.DefaultNotifyPath, WithdrawURL: g.CallbackURL() + merchant.DefaultWithdrawPath},
 		MerchantSecrets:  client.MerchantSecrets{APIKey: client.Secret(apiKey.Reveal())},
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return b
 }
 
@@ -159,21 +154,12 @@ func get(t *testing.T, url string) (status int, body string) { return getAs(t, u
 // getAs is get with a host of the caller's; empty: that of the URL.
 func getAs(t *testing.T, url, host string) (status int, body string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), "GET", url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must(http.NewRequestWithContext(t.Context(), "GET", url, nil))
 	r.Host = host
 	transport := &http.Transport{DisableKeepAlives: true}
-	resp, err := (&http.Client{Transport: transport}).Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must((&http.Client{Transport: transport}).Do(r))
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must(io.ReadAll(resp.Body))
 	return resp.StatusCode, string(b)
 }
 
@@ -187,9 +173,7 @@ func TestStopEndsCallsThatWait(t *testing.T) {
 	}()
 	time.Sleep(50 * time.Millisecond) // most often the call waits by now; the test holds in any case
 	begun := time.Now()
-	if err := b.stop(); err != nil {
-		t.Error(err)
-	}
+	b.stop()
 	<-waiting
 	if took := time.Since(begun); took > 30*time.Second {
 		t.Errorf("stopping took %v beside a call that waits for a minute", took)
@@ -224,22 +208,15 @@ func TestNoticed(t *testing.T) {
 
 // TestOpenFails: what cannot work is said by Open, which leaves nothing open.
 func TestOpenFails(t *testing.T) {
-	taken, err := Listen(ListenConfig{Name: "taken", Addr: "127.0.0.1:0", Handler: http.NotFoundHandler(), Most: 10, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	taken := must(Listen(ListenConfig{Name: "taken", Addr: "127.0.0.1:0", Handler: http.NotFoundHandler(), Most: 10, Log: slog.New(slog.DiscardHandler)}))
 	run(t, taken.Run)
 	port := strings.TrimPrefix(taken.URL(), "http://")
 	key, _ := newPair(t)
 	callbacks := merchant.Config{Key: key, APIKey: apiKey}
 	dir, ours := t.TempDir(), t.TempDir()
 	exposed := filepath.Join(dir, "exposed")
-	if err := os.Mkdir(exposed, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(exposed, MasterKeyFile), []byte(strings.Repeat("ab", 32)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.Mkdir(exposed, 0o700))
+	ok(t, os.WriteFile(filepath.Join(exposed, MasterKeyFile), []byte(strings.Repeat("ab", 32)), 0o644))
 	for _, tt := range []struct {
 		want string
 		end  interface {
@@ -299,9 +276,7 @@ func TestStartOnFullDisk(t *testing.T) {
 		}
 		return s.Close()
 	}
-	if err := open(); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, open())
 	names := func() string {
 		var list []string
 		for _, f := range must(os.ReadDir(data)) {

@@ -17,9 +17,7 @@ func TestDocuments(t *testing.T) {
 	for _, url := range []string{b.service.URL(), b.gateway.URL()} {
 		_, text := get(t, url+"/openapi.json")
 		i := inspection{t: t}
-		if err := json.Unmarshal([]byte(text), &i.doc); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, json.Unmarshal([]byte(text), &i.doc))
 		if i.doc["openapi"] != "3.1.0" || len(listIn(i.doc, "servers")) == 0 {
 			i.t.Errorf("the document is of version %v, or has no servers", i.doc["openapi"])
 		}

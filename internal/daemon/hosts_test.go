@@ -8,15 +8,7 @@ import (
 // TestForeignHosts: a page whose name leads to the loopback reads neither the API nor the
 // metrics there; a name that a proxy passes on has to be allowed.
 func TestForeignHosts(t *testing.T) {
-	s, err := NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: t.TempDir()}, MetricsListen: "127.0.0.1:0", TLS: TLS{Hosts: []string{"wallet.example"}}},
-		Listen: "127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Open(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	run(t, s.Run)
+	s, _ := startService(t, ServiceConfig{Common: Common{Storage: Storage{Dir: t.TempDir()}, MetricsListen: "127.0.0.1:0", TLS: TLS{Hosts: []string{"wallet.example"}}}})
 	for _, url := range []string{s.listeners[0].URL() + "/metrics", s.URL() + "/openapi.json", s.URL() + "/console/signin"} {
 		for host, want := range map[string]int{
 			"": 200, "localhost": 200, "LOCALHOST:99": 200, "127.0.0.1": 200, "127.0.0.1:80": 200, "[::1]": 200, "[::1]:80": 200, "wallet.example": 200, "Wallet.Example:443": 200,

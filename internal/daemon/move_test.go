@@ -15,13 +15,8 @@ import (
 func TestMoveBrokenOff(t *testing.T) {
 	for _, gateway := range []bool{false, true} {
 		dir, to := filepath.Join(t.TempDir(), "data"), dbtest.Postgres(t)
-		d, err := Storage{Dir: dir}.open(t.Context(), slog.New(slog.DiscardHandler), endOf(gateway))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := d.Close(); err != nil {
-			t.Fatal(err)
-		}
+		d := must(Storage{Dir: dir}.open(t.Context(), slog.New(slog.DiscardHandler), endOf(gateway)))
+		ok(t, d.Close())
 		p := Place{Storage: Storage{Dir: dir, DB: to}, Gateway: gateway, Log: slog.New(slog.DiscardHandler)}
 		ended, end := context.WithCancel(t.Context())
 		end()
@@ -35,9 +30,7 @@ func TestMoveBrokenOff(t *testing.T) {
 			_, err := broken.Move(t.Context())
 			t.Errorf("it was not broken off: %v", err)
 		}()
-		if _, err := os.Stat(filepath.Join(dir, DatabaseFile)); err != nil {
-			t.Fatal(err)
-		}
+		must(os.Stat(filepath.Join(dir, DatabaseFile)))
 		first, err := p.Move(t.Context())
 		if err != nil || first.Rows == 0 {
 			t.Fatalf("%+v, %v", first, err)
@@ -46,8 +39,6 @@ func TestMoveBrokenOff(t *testing.T) {
 		if d, err = (Storage{Dir: dir, DB: to}).open(t.Context(), slog.New(slog.DiscardHandler), endOf(gateway)); err != nil {
 			t.Fatal(err)
 		}
-		if err := d.Close(); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, d.Close())
 	}
 }

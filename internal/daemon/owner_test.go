@@ -17,25 +17,15 @@ const user = 65532
 func dataOf(t *testing.T, owner int) (dir, backup string) {
 	t.Helper()
 	from, dir, backup := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "backup")
-	if err := once(t, from, "first"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Backup(t.Context(), from, backup); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(filepath.Join(from, MasterKeyFile), filepath.Join(dir, MasterKeyFile)); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, once(t, from, "first"))
+	must(Backup(t.Context(), from, backup))
+	ok(t, os.Rename(filepath.Join(from, MasterKeyFile), filepath.Join(dir, MasterKeyFile)))
 	if os.Geteuid() != 0 {
 		return dir, backup
 	}
-	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // t.TempDir made it for root alone
-		t.Fatal(err)
-	}
+	ok(t, os.Chmod(filepath.Dir(dir), 0o755)) // t.TempDir made it for root alone
 	for _, path := range []string{dir, filepath.Join(dir, MasterKeyFile)} {
-		if err := os.Chown(path, owner, owner); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.Chown(path, owner, owner))
 	}
 	return dir, backup
 }
@@ -48,15 +38,9 @@ func TestFilesOfRoot(t *testing.T) {
 		t.Skip("skipped: only root makes files for others")
 	}
 	to, backup := dataOf(t, user)
-	if _, err := serviceIn(to).Restore(t.Context(), backup, false); err != nil {
-		t.Fatal(err)
-	}
-	if err := createFile(filepath.Join(to, MasterKeyFile+".0123456789abcdef"), []byte("key"), giveToOwner); err != nil {
-		t.Fatal(err)
-	}
-	if err := (Storage{Dir: to}).replaceJSON(CheckpointFile, journal.Held{}); err != nil {
-		t.Fatal(err)
-	}
+	must(serviceIn(to).Restore(t.Context(), backup, false))
+	ok(t, createFile(filepath.Join(to, MasterKeyFile+".0123456789abcdef"), []byte("key"), giveToOwner))
+	ok(t, (Storage{Dir: to}).replaceJSON(CheckpointFile, journal.Held{}))
 	files, err := os.ReadDir(to)
 	if err != nil || len(files) < 3 {
 		t.Fatalf("%d files, %v", len(files), err)
@@ -66,9 +50,7 @@ func TestFilesOfRoot(t *testing.T) {
 			t.Errorf("%s is of user %d", f.Name(), owner)
 		}
 	}
-	if err := CreateFile(filepath.Join(to, "of-root"), nil); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, CreateFile(filepath.Join(to, "of-root"), nil))
 	for _, path := range []string{backup, filepath.Join(to, "of-root")} {
 		if owner := ownerOf(t, path); owner != 0 {
 			t.Errorf("%s is of user %d", path, owner)
@@ -81,14 +63,10 @@ func TestFilesOfRoot(t *testing.T) {
 // and given away, and what one at admin.token named was read.
 func TestLinksOfTheDaemon(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(secret, []byte("of root"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.WriteFile(secret, []byte("of root"), 0o600))
 	to, backup := dataOf(t, user)
 	for _, name := range []string{DatabaseFile + ".restoring", TokenFile, MasterKeyFile + ".0123456789abcdef"} {
-		if err := os.Symlink(secret, filepath.Join(to, name)); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.Symlink(secret, filepath.Join(to, name)))
 	}
 	for _, name := range []string{TokenFile, MasterKeyFile + ".0123456789abcdef"} {
 		if b, err := ReadSecretOf(to, name, maxSecret); err == nil {
@@ -109,9 +87,7 @@ func TestLinksOfTheDaemon(t *testing.T) {
 		return
 	}
 	_, back, err := actAsOwner(to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	_, err = os.ReadFile(secret)
 	if err := back(); err != nil || os.Geteuid() != 0 {
 		t.Fatal(err)
@@ -122,9 +98,7 @@ func TestLinksOfTheDaemon(t *testing.T) {
 	// Where a directory of root keeps the owner away, as /var/lib/private does, the new file is
 	// made in that one, and is the owner's in the end.
 	above := filepath.Dir(to)
-	if err := os.Chmod(above, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.Chmod(above, 0o700))
 	if stage, back, err := actAsOwner(to); err != nil || stage != above || os.Geteuid() != 0 || back() != nil {
 		t.Errorf("below a directory of root: files are made in %s, %v", stage, err)
 	}
@@ -137,9 +111,7 @@ func TestLinksOfTheDaemon(t *testing.T) {
 	if left, err := filepath.Glob(filepath.Join(above, "*.restoring*")); len(left) > 0 || err != nil {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
-	if err := os.Chmod(above, 0o702); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.Chmod(above, 0o702))
 	if _, _, err := actAsOwner(to); err == nil {
 		t.Error("new files are made where others write")
 	}
@@ -147,9 +119,6 @@ func TestLinksOfTheDaemon(t *testing.T) {
 
 func ownerOf(t *testing.T, path string) uint32 {
 	t.Helper()
-	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := must(os.Stat(path))
 	return info.Sys().(*syscall.Stat_t).Uid
 }

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,18 +19,9 @@ import (
 func answering(t *testing.T, dir string) *Service {
 	t.Helper()
 	s := must(NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: dir}}, Listen: "127.0.0.1:0"}))
-	if err := s.Open(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- s.api.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := errors.Join(<-ended, s.Close()); err != nil {
-			t.Error(err)
-		}
-	})
+	ok(t, s.Open(t.Context()))
+	t.Cleanup(func() { ok(t, s.Close()) })
+	run(t, s.api.Run)
 	return s
 }
 
@@ -56,9 +46,7 @@ func TestUnwritableDirectory(t *testing.T) {
 	defer away()
 	is := func(status int, text, figure string) {
 		t.Helper()
-		if _, err := s.end.c.holdOnce(t.Context(), s.db, s.journal, journal.Held{}); err != nil {
-			t.Fatal(err)
-		}
+		must(s.end.c.holdOnce(t.Context(), s.db, s.journal, journal.Held{}))
 		if got, body := get(t, s.URL()+"/readyz"); got != status || !strings.Contains(body, text) {
 			t.Errorf("/readyz: %d %s, not %d with %q", got, body, status, text)
 		}

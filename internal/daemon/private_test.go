@@ -17,15 +17,10 @@ import (
 // or a secret in it that they may read, with the command that mends it.
 func TestPrivateDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
-	if err := once(t, dir, "first"); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, once(t, dir, "first"))
 	check := func() string {
 		t.Helper()
-		s, err := NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: dir}}, Listen: "127.0.0.1:0"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must(NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: dir}}, Listen: "127.0.0.1:0"}))
 		return s.Check(t.Context())[0].Text
 	}
 	for _, c := range []struct {
@@ -37,14 +32,10 @@ func TestPrivateDirectory(t *testing.T) {
 	} {
 		path := filepath.Join(dir, c.name)
 		if _, err := os.Stat(path); err != nil {
-			if err := os.WriteFile(path, nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, os.WriteFile(path, nil, 0o600))
 		}
 		if c.bad != 0 {
-			if err := os.Chmod(path, c.bad); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, os.Chmod(path, c.bad))
 			var exposed *ExposedError
 			if err := once(t, dir, ""); !errors.As(err, &exposed) || exposed.Path != path || !strings.Contains(err.Error(), ": chmod ") {
 				t.Errorf("%s, mode %04o: %v", c.name, c.bad, err)
@@ -56,9 +47,7 @@ func TestPrivateDirectory(t *testing.T) {
 				t.Errorf("%s, mode %04o: the check says %s", c.name, c.bad, text)
 			}
 		}
-		if err := os.Chmod(path, c.good); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.Chmod(path, c.good))
 		if err := once(t, dir, ""); err != nil {
 			t.Errorf("%s, mode %04o: %v", c.name, c.good, err)
 		}
@@ -70,9 +59,7 @@ func TestPrivateDirectory(t *testing.T) {
 func TestPipesOfTheDaemon(t *testing.T) {
 	for _, name := range []string{TokenFile, MasterKeyFile, DatabaseFile, AddressFile, CheckpointFile} {
 		dir := t.TempDir()
-		if err := syscall.Mkfifo(filepath.Join(dir, name), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, syscall.Mkfifo(filepath.Join(dir, name), 0o600))
 		read := map[string]error{}
 		_, read["secret"] = ReadSecretOf(dir, name, maxSecret)
 		if name == AddressFile {

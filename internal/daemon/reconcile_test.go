@@ -23,16 +23,10 @@ import (
 // gatewayAPI is a client of the gateway of b.
 func gatewayAPI(t *testing.T, b *bothEnds) *client.Gateway {
 	t.Helper()
-	token, err := os.ReadFile(b.gateway.TokenFile())
-	if err != nil {
-		t.Fatal(err)
-	}
+	token := must(os.ReadFile(b.gateway.TokenFile()))
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	api, err := client.NewGateway(client.Config{URL: b.gateway.URL(), Token: client.Secret(strings.TrimSpace(string(token))), HTTPClient: &http.Client{Transport: transport}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	api := must(client.NewGateway(client.Config{URL: b.gateway.URL(), Token: client.Secret(strings.TrimSpace(string(token))), HTTPClient: &http.Client{Transport: transport}}))
 	return api
 }
 
@@ -52,9 +46,7 @@ func testReconcileEnds(t *testing.T, serviceDB, gatewayDB string) {
 	for n := 2; n <= 4; n++ {
 		d := countersigntest.Deposit(n)
 		deposits = append(deposits, d.TrackingID)
-		if _, err := b.api.AddDeposits(ctx, newDeposit("shop", d)); err != nil {
-			t.Fatal(err)
-		}
+		must(b.api.AddDeposits(ctx, newDeposit("shop", d)))
 	}
 	settled := func(ctx context.Context) (bool, error) {
 		list, err := b.api.Callbacks(ctx, client.CallbackFilter{Type: 1, State: client.CallbackAccepted}, client.PageOptions{})
@@ -100,9 +92,7 @@ func testReconcileEnds(t *testing.T, serviceDB, gatewayDB string) {
 	// The gateway's database as it is after accidents.
 	extra := merchant.NewEntry(countersigntest.Deposit(9))
 	extra.At = time.Now()
-	if _, err := kept.Claim(ctx, extra); err != nil {
-		t.Fatal(err)
-	}
+	must(kept.Claim(ctx, extra))
 	done := countersigntest.Withdrawal(1).CallBackID
 	if _, _, err := kept.AddOrder(ctx, client.NewOrder{CallBackID: "lost-there", TenantUserID: "u"}.Paying(countersigntest.Order(1)), "", db.MillisOf(time.Now())); err != nil {
 		t.Fatal(err)
@@ -122,9 +112,7 @@ func testReconcileEnds(t *testing.T, serviceDB, gatewayDB string) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	want := []string{"amount_differs " + deposits[1], "booked_not_sent " + countersigntest.Deposit(9).TrackingID, "confirmed_unknown lost-there",
 		"executed_not_confirmed " + done, "sent_not_booked " + deposits[0], "sent_not_counting " + deposits[2]}
 	slices.Sort(want)
@@ -161,18 +149,14 @@ func testReconcileEnds(t *testing.T, serviceDB, gatewayDB string) {
 	if err == nil || !strings.Contains(err.Error(), "restored meanwhile") {
 		t.Errorf("a gateway that is restored meanwhile: %v", err)
 	}
-	if err := b.stop(); err != nil {
-		t.Error(err)
-	}
+	b.stop()
 }
 
 // TestNothingToReconcile: a database that was never made is not compared, nor made, and the error does
 // not show the URL, which can have a password.
 func TestNothingToReconcile(t *testing.T) {
 	booked := filepath.Join(t.TempDir(), "booked")
-	if err := os.WriteFile(booked, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.WriteFile(booked, nil, 0o600))
 	for name, url := range map[string]string{"sqlite": "", "postgres": dbtest.Postgres(t)} {
 		dir := filepath.Join(t.TempDir(), "data")
 		for _, gateway := range []bool{false, true} {

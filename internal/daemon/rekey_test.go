@@ -60,17 +60,12 @@ func (r rekeyRun) place() (p Place, fresh *db.MasterKey) {
 // sealOne makes a service with a merchant, and opensOne opens what is sealed of it.
 func sealOne(t *testing.T, s Storage) {
 	t.Helper()
-	d, err := s.open(t.Context(), nil, outbox.End())
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must(s.open(t.Context(), nil, outbox.End()))
 	defer d.Close()
 	pair, _ := newPair(t)
 	m := outbox.Merchant{KeySet: outbox.KeySet{MerchantKeys: outbox.MerchantKeys{APIKey: "the key of the shop", Key: pair}}, ID: "shop", Scheme: client.SchemeService,
 		MerchantSettings: client.MerchantSettings{Name: "m", NotifyURL: "https://m.example/n", WithdrawURL: "https://m.example/w", Concurrency: 1, ConfirmWithin: client.Duration(3600e9)}}
-	if _, err := outbox.New(d).CreateMerchant(t.Context(), m, 1); err != nil {
-		t.Fatal(err)
-	}
+	must(outbox.New(d).CreateMerchant(t.Context(), m, 1))
 }
 
 func opensOne(t *testing.T, s Storage) error {
@@ -151,10 +146,7 @@ func presentKey(t *testing.T, s Storage) string {
 // killed runs Rekey until it is killed.
 func (r rekeyRun) killed(t *testing.T) {
 	t.Helper()
-	text, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must(json.Marshal(r))
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), rekeyRunEnv+"="+string(text))
 	if out, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != -1 && cmd.ProcessState.ExitCode() != 1 || len(out) > 0 {
@@ -178,10 +170,7 @@ func TestRekeyRefuses(t *testing.T) {
 	}
 	refused("start it first")
 	sealOne(t, c.Storage)
-	d, err := c.open(t.Context(), nil, outbox.End())
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must(c.open(t.Context(), nil, outbox.End()))
 	refused("stop that process")
 	d.Close()
 	fresh, _ = c.masterKey("")

@@ -34,9 +34,7 @@ func testEveryType(t *testing.T, serviceDB, gatewayDB string) {
 		everyType(t, b, to)
 	}
 	// The address replaces another: a person decides.
-	if _, err := b.gateway.Book().DecideAddress(ctx, 1, client.AddressAccepted, "tok_1", "", 1); err != nil {
-		t.Fatal(err)
-	}
+	must(b.gateway.Book().DecideAddress(ctx, 1, client.AddressAccepted, "tok_1", "", 1))
 	want := []client.EventKind{"address.changed", "address.held", "order.confirmed", "order.confirmed", "order.ended", "order.executed", "order.waiting", "order.waiting"}
 	effects := func() {
 		t.Helper()
@@ -96,9 +94,7 @@ func testEveryType(t *testing.T, serviceDB, gatewayDB string) {
 	}
 	var repeated []string
 	for c, err := range client.All(ctx, b.api.Callbacks, client.CallbackFilter{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		if _, err := b.api.ResendCallback(ctx, c.ID, client.ResendOne{}); !errors.Is(err, client.ErrConflict) {
 			t.Errorf("%s, not asked for as accepted: %v", c.Name, err)
 		}
@@ -134,9 +130,7 @@ func testEveryType(t *testing.T, serviceDB, gatewayDB string) {
 	if err != nil || !slices.ContainsFunc(p.Items, func(e client.AuditEntry) bool { return bytes.Contains(e.Record, []byte(`"callbacks.sent_again"`)) }) {
 		t.Errorf("the log does not tell who asked: %+v, %v", p, err)
 	}
-	if err := b.stop(); err != nil {
-		t.Error(err)
-	}
+	b.stop()
 	if err := b.service.Outbox().Ping(ctx); err == nil {
 		t.Error("the service's database is open after Run")
 	}

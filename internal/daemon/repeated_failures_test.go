@@ -20,9 +20,7 @@ func TestSeldom(t *testing.T) {
 		before := out.Len()
 		r := slog.NewRecord(began.Add(after), slog.LevelInfo, text, 0)
 		r.AddAttrs(attrs...)
-		if err := h.Handle(context.Background(), r); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, h.Handle(context.Background(), r))
 		return min(1, out.Len()-before)
 	}
 	retry := func(merchant string) []slog.Attr {

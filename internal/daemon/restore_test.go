@@ -23,10 +23,7 @@ func serviceIn(dir string) Place {
 // once starts a service in dir, raises an alarm in its database, and stops it.
 func once(t *testing.T, dir string, alarm client.AlarmKind) error {
 	t.Helper()
-	s, err := NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: dir}}, Listen: "127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must(NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: dir}}, Listen: "127.0.0.1:0"}))
 	if err := s.Open(t.Context()); err != nil {
 		return err
 	}
@@ -48,31 +45,17 @@ func once(t *testing.T, dir string, alarm client.AlarmKind) error {
 func TestRestore(t *testing.T) {
 	dir := t.TempDir()
 	file, backup, byHand := filepath.Join(dir, DatabaseFile), filepath.Join(t.TempDir(), "backup"), filepath.Join(t.TempDir(), "copy")
-	if err := once(t, dir, "first"); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, once(t, dir, "first"))
 	held, err := Backup(t.Context(), dir, backup)
 	if err != nil || held.End != "service" || held.Feeds["alarms"] != 1 {
 		t.Fatalf("%+v, %v", held, err)
 	}
-	whole, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(byHand, whole, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := once(t, dir, "second"); err != nil {
-		t.Fatal(err)
-	}
+	whole := must(os.ReadFile(file))
+	ok(t, os.WriteFile(byHand, whole, 0o600))
+	ok(t, once(t, dir, "second"))
 	for name, from := range map[string]string{"a copy": byHand, "a backup": backup} {
-		b, err := os.ReadFile(from)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		b := must(os.ReadFile(from))
+		ok(t, os.WriteFile(file, b, 0o600))
 		if err := once(t, dir, ""); !errors.Is(err, ErrOlder) {
 			t.Errorf("%s put back by hand: %v", name, err)
 		}
@@ -82,10 +65,7 @@ func TestRestore(t *testing.T) {
 	}
 	last := int64(0)
 	for range 3 { // the same backup again
-		r, err := serviceIn(dir).Restore(t.Context(), backup, true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must(serviceIn(dir).Restore(t.Context(), backup, true))
 		if r.Epoch <= last || r.Ends["alarms"] != 1 {
 			t.Errorf("restored %+v after epoch %d", r, last)
 		}
@@ -97,9 +77,7 @@ func TestRestore(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := os.Remove(filepath.Join(dir, MasterKeyFile)); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.Remove(filepath.Join(dir, MasterKeyFile)))
 	if _, err := serviceIn(dir).Restore(t.Context(), backup, true); !errors.Is(err, ErrNoMasterKey) {
 		t.Errorf("without the master key: %v", err)
 	}
@@ -112,16 +90,12 @@ func TestRestore(t *testing.T) {
 // that was in use.
 func TestAnotherLog(t *testing.T) {
 	dir := t.TempDir()
-	if err := once(t, dir, "first"); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, once(t, dir, "first"))
 	dbtest.Exec(t, filepath.Join(dir, DatabaseFile), `DELETE FROM audit_key`)
 	if err := once(t, dir, ""); !errors.Is(err, db.ErrAnother) || !strings.Contains(err.Error(), CheckpointFile) {
 		t.Errorf("a log with another key: %v", err)
 	}
-	if err := os.Remove(filepath.Join(dir, CheckpointFile)); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.Remove(filepath.Join(dir, CheckpointFile)))
 	if err := once(t, dir, "second"); err != nil {
 		t.Errorf("where it is meant: %v", err)
 	}

@@ -30,16 +30,10 @@ func checkMetrics(t *testing.T, serviceURL, gatewayURL string) {
 	}
 	service, gateway := exported(serviceURL), exported(gatewayURL)
 	named := regexp.MustCompile(`\b(countersign|process|go)_[a-z_]*[a-z]\b`)
-	relay, err := os.ReadFile("../relay/metrics.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	relay := must(os.ReadFile("../relay/metrics.go"))
 	asked := map[string]bool{}
 	look := func(path string, ends ...map[string]bool) {
-		text, err := os.ReadFile(filepath.Join("../../deploy", path))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must(os.ReadFile(filepath.Join("../../deploy", path)))
 		names := named.FindAllString(string(text), -1)
 		if len(names) < 10 {
 			t.Errorf("deploy/%s asks for %q", path, names)

@@ -110,15 +110,8 @@ func TestTLS(t *testing.T) {
 	a.pair("first", file("cert"), file("key"))
 	mine := a.pair("me", file("mine"), file("mine.key"))
 	foreign := others.pair("somebody", file("theirs"), file("theirs.key"))
-	s, err := NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: file("data")}, MetricsListen: "127.0.0.1:0", TLS: TLS{Cert: file("cert"), Key: file("key"), ClientCA: a.write(file("ca"))}},
-		Listen: "127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Open(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	run(t, s.Run)
+	s, _ := startService(t, ServiceConfig{Common: Common{Storage: Storage{Dir: file("data")}, MetricsListen: "127.0.0.1:0",
+		TLS: TLS{Cert: file("cert"), Key: file("key"), ClientCA: a.write(file("ca"))}}})
 	get := func(c *http.Client, url string) (string, error) {
 		r, err := c.Get(url)
 		if err != nil {
@@ -180,10 +173,7 @@ func TestTLS(t *testing.T) {
 
 	measured := func(name string) float64 {
 		t.Helper()
-		r, err := a.caller(nil).Get(s.listeners[0].URL() + "/metrics")
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must(a.caller(nil).Get(s.listeners[0].URL() + "/metrics"))
 		defer r.Body.Close()
 		text, _ := io.ReadAll(r.Body)
 		_, rest, _ := strings.Cut(string(text), "\n"+name+" ")
@@ -203,9 +193,7 @@ func TestTLS(t *testing.T) {
 	if measured("countersign_certificate_readable") != 0 {
 		t.Error("half of a pair is readable")
 	}
-	if err := os.Rename(file("new.key"), file("key")); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.Rename(file("new.key"), file("key")))
 	time.Sleep(certificatesEvery + 50*time.Millisecond)
 	if name, err := get(a.caller(known), s.URL()+"/readyz"); name != "second" || err != nil {
 		t.Errorf("with another pair: %q, %v", name, err)
@@ -219,20 +207,6 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// run runs a daemon until the test ends.
-func run(t *testing.T, daemon func(context.Context) error) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- daemon(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 // TestExposed: a plain listener that others reach needs leave, and the warning names
 // what they can read.
 func TestExposed(t *testing.T) {
@@ -242,10 +216,7 @@ func TestExposed(t *testing.T) {
 	}
 	var log bytes.Buffer
 	config.Log, config.TLS.Insecure = slog.New(slog.NewTextHandler(&log, nil)), true
-	l, err := Listen(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must(Listen(config))
 	l.Close()
 	if !strings.Contains(log.String(), "level=WARN") || !strings.Contains(log.String(), "exposed=tokens") {
 		t.Errorf("the warning is %q", log.String())
@@ -268,18 +239,9 @@ func TestMerchantCA(t *testing.T) {
 	server.StartTLS()
 	defer server.Close()
 	for ca, want := range map[string]client.Reason{"": client.ReasonTLS, a.write(filepath.Join(dir, "ca.pem")): client.ReasonStatus} {
-		token := ""
-		s, err := NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: filepath.Join(t.TempDir(), "data")}, ShowToken: func(first, _ string) { token = first }},
-			Listen: "127.0.0.1:0", AllowPrivate: true, MerchantCA: ca})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Open(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		run(t, s.Run)
+		s, token := startService(t, ServiceConfig{Common: Common{Storage: Storage{Dir: t.TempDir()}}, AllowPrivate: true, MerchantCA: ca})
 		ctx := t.Context()
-		api := must(client.NewService(client.Config{URL: s.URL(), Token: client.Secret(token)}))
+		api := must(client.NewService(client.Config{URL: s.URL(), Token: token}))
 		must(api.CreateMerchant(ctx, client.NewMerchant{ID: "shop", MerchantSettings: client.MerchantSettings{NotifyURL: server.URL + "/notify", WithdrawURL: server.URL + "/withdraw"}}))
 		d := countersigntest.Deposit(1)
 		id := must(api.AddDeposits(ctx, newDeposit("shop", d)))[0].ID

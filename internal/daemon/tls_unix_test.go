@@ -15,9 +15,7 @@ import (
 // Before, the first one waited for its writer, and all others for the first.
 func TestPipeForACertificate(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, syscall.Mkfifo(pipe, 0o600))
 	before := &tls.Config{MinVersion: tls.VersionTLS12}
 	c := &certificates{t: TLS{Cert: pipe, Key: pipe}, log: slog.New(slog.DiscardHandler), config: before}
 	done := make(chan *tls.Config, 1)

@@ -19,10 +19,7 @@ import (
 func TestFirstTokenOfNodesThatStartTogether(t *testing.T) {
 	for range 10 {
 		storage := Storage{Dir: t.TempDir()}
-		d, err := db.Open(t.Context(), db.Config{URL: dbtest.SQLite(t), Keys: db.NewMasterKey([32]byte{1})}, outbox.End())
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must(db.Open(t.Context(), db.Config{URL: dbtest.SQLite(t), Keys: db.NewMasterKey([32]byte{1})}, outbox.End()))
 		var shown atomic.Int32
 		var nodes sync.WaitGroup
 		for range 4 {

@@ -38,7 +38,7 @@ func startLibrary(t *testing.T, api *client.Service) *library {
 	t.Helper()
 	key, private := newPair(t)
 	l := &library{told: map[countersign.Type]int{}, last: map[countersign.Type]countersign.Callback{}}
-	h, err := merchant.New(merchant.Config{
+	h := must(merchant.New(merchant.Config{
 		Key: key, APIKey: apiKey, CallbackAPIKeys: []countersign.APIKey{apiKey}, Inbox: merchant.NewMemoryInbox(), Log: slog.New(slog.DiscardHandler),
 		OnDeposit: func(_ context.Context, d merchant.Deposit) error { l.note(&d.Deposit); return nil },
 		OnWithdrawal: func(_ context.Context, w countersign.WithdrawalRequest) (merchant.Answer, error) {
@@ -48,20 +48,15 @@ func startLibrary(t *testing.T, api *client.Service) *library {
 		},
 		OnPossibleDuplicate: merchant.KeepForReview,
 		OnNotice:            func(_ context.Context, cb countersign.Callback) error { l.note(cb); return nil },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	l.Server = httptest.NewServer(h)
 	t.Cleanup(l.Close)
-	if _, err := api.CreateMerchant(t.Context(), client.NewMerchant{
+	must(api.CreateMerchant(t.Context(), client.NewMerchant{
 		ID:               "library",
 		Key:              &client.KeySpec{PrivateKey: client.Secret(private)},
 		MerchantSettings: client.MerchantSettings{Name: "Library", NotifyURL: l.URL + merchant.DefaultNotifyPath, WithdrawURL: l.URL + merchant.DefaultWithdrawPath},
 		MerchantSecrets:  client.MerchantSecrets{APIKey: client.Secret(apiKey.Reveal()), CallbackAPIKey: client.Secret(apiKey.Reveal())},
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return l
 }
 

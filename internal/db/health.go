@@ -74,7 +74,7 @@ func (d *DB) Run(ctx context.Context) error {
 			}
 		}
 		last := d.health.last.Load()
-		if last == nil || last.err != nil || time.Since(last.at) >= probeAfter {
+		if last == nil || last.err != nil || time.Since(last.at) >= d.Every(probeAfter) {
 			d.probe(ctx)
 			last = d.health.last.Load()
 		}
