@@ -13,6 +13,9 @@ import (
 	"countersign/internal/lab/dbtest"
 )
 
+// often has background loops wait for 10 ms.
+var often = World{Every: func(time.Duration) time.Duration { return 10 * time.Millisecond }}
+
 // watch runs d.Run until the test ends and gives its error.
 func watch(t *testing.T, d *DB) <-chan error {
 	ctx, stop := context.WithCancel(ctx)
@@ -106,7 +109,8 @@ func TestFirstStartOnFullDisk(t *testing.T) {
 // although it answers.
 func TestServerRefusesWrites(t *testing.T) {
 	url := dbtest.Postgres(t)
-	d := openAt(t, url)
+	d := must(Open(ctx, Config{URL: url, Keys: testKeys, World: often}, testEnd))(t)
+	t.Cleanup(func() { d.Close() })
 	watch(t, d)
 	for code, want := range map[string]error{"53100": ErrFull, "42501": ErrUnavailable} {
 		dbtest.Exec(t, url, `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '`+code+`'; END $$;
@@ -132,7 +136,8 @@ func TestGone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "data", "countersign.db")
 			ok(t, os.Mkdir(filepath.Dir(path), 0o700))
-			d := openAt(t, path)
+			d := must(Open(ctx, Config{URL: path, Keys: testKeys, World: often}, testEnd))(t)
+			t.Cleanup(func() { d.Close() })
 			ended := watch(t, d)
 			keep(t, d, "a")
 			ok(t, lose(path))
