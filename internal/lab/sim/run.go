@@ -65,7 +65,7 @@ func newGateway(p *process, s daemon.Storage) (runner, error) {
 	return daemon.NewGateway(daemon.GatewayConfig{Common: daemon.Common{Storage: s, MaxConnections: 1000, NoConsole: true, Log: p.w.c.Log.With("end", p.name)},
 		Policy: rules, Listen: callbackAddr, APIListen: gatewayAddr,
 		Callbacks: callbacks,
-		Forward:   gateway.Forwarding{URL: "http://" + shopAddr + "/"}})
+		Forward:   gateway.Forwarding{URL: "http://" + shopAddr + "/", Secret: make([]byte, 32)}})
 }
 
 // live is the whole life: begin, be bad, heal, and compare.
