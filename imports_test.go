@@ -45,7 +45,7 @@ var house = map[string]struct{ ours, others []string }{
 	},
 	"countersign/client": {ours: []string{"countersign", "countersign/envelope"}, others: []string{"golang.org/x/mod"}},
 	"countersign/internal/api": {
-		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/journal", "countersign/internal/web", "countersign/internal/db",
+		ours: []string{"countersign", "countersign/client", "countersign/internal/journal", "countersign/internal/web", "countersign/internal/db",
 			"countersign/internal/strictjson"},
 		others: []string{"github.com/coreos/go-oidc/v3", "github.com/danielgtaylor/huma/v2", "golang.org/x/oauth2", "golang.org/x/time"},
 	},

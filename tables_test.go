@@ -20,7 +20,7 @@ import (
 var commonTables = map[string]string{
 	"alarms": "internal/db", "counts": "internal/db", "ended_sessions": "internal/db", "epochs": "internal/db",
 	"feeds": "internal/db", "meta": "internal/db", "nodes": "internal/db", "schema_version": "internal/db", "votes": "internal/db",
-	"changes": "internal/api", "signing_key": "internal/api", "sessions": "internal/api", "tokens": "internal/api",
+	"changes": "internal/api", "signing_key": "internal/daemon", "sessions": "internal/api", "tokens": "internal/api",
 }
 
 var (

@@ -65,6 +65,7 @@ func TestGatewayStartsWrongly(t *testing.T) {
 		"forward what":    {[]string{"--api-key", "k", "--service-key", key, "--forward-only-new"}, "--forward-only-new: there is no --forward-url"},
 		"forward secret":  {[]string{"--api-key", "k", "--service-key", key, "--forward-url", "https://x", "--forward-secret", "SECRET"}, "--forward-secret:"},
 		"one secret":      {[]string{"--api-key", "k", "--service-key", key, "--forward-url", "https://x"}, "--forward-secret is missing"},
+		"verify unsigned": {[]string{"--api-key", "k", "--service-key", key, "--verify-url", "https://x"}, "--verify-secret is missing"},
 		"no text":         {[]string{"--config", secretFile(t, "[gateway]\napi-key = 5")}, "--api-key: [gateway] of the settings file has a value that is not a text"},
 		"no texts":        {[]string{"--config", secretFile(t, "[gateway]\ncallback-api-key = [\"a\", 5]")}, "--callback-api-key: [gateway] of the settings file has a value that is not a text"},
 		"no response key": {[]string{"--api-key", "k", "--callback-api-key", "c", "--service-key", pair}, "--response-key is missing"},

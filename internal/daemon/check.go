@@ -17,7 +17,6 @@ import (
 	"syscall"
 	"time"
 
-	"countersign/internal/api"
 	"countersign/internal/db"
 )
 
@@ -84,7 +83,7 @@ func (s Storage) check(ctx context.Context, gateway bool, secure TLS, log *slog.
 			if l.Schema == 0 {
 				break
 			}
-			signer, next, err := api.LookAtSigningKeys(ctx, l, key)
+			signer, next, err := lookAtSigningKeys(ctx, l, key)
 			if signer != nil {
 				signing = "public part " + signer.PublicBase64()
 			}

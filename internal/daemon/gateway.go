@@ -12,7 +12,6 @@ import (
 
 	"countersign/client"
 	"countersign/envelope"
-	"countersign/internal/api"
 	"countersign/internal/book"
 	"countersign/internal/console"
 	"countersign/internal/gateway"
@@ -97,7 +96,7 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	g.book = book.New(g.db, book.Config{})
 	c.Callbacks.MaxBodies = c.MaxBodies
 	if c.Callbacks.Sign == nil {
-		if c.Callbacks.Sign, err = api.OpenSigningKey(ctx, g.db); err != nil {
+		if c.Callbacks.Sign, err = openSigningKey(ctx, g.db); err != nil {
 			return fmt.Errorf("signing key: %w", err)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"countersign/envelope"
-	"countersign/internal/api"
 	"countersign/internal/db"
 	"countersign/internal/journal"
 )
@@ -48,11 +47,11 @@ func (p Place) RekeySigning(ctx context.Context, finish bool) (RekeyedSigning, e
 			return journal.Add(ctx, t, journal.Record{Kind: kind, At: now, Data: data})
 		}
 		if finish {
-			return api.ActivateSigningKey(ctx, d, func(_ context.Context, t *db.Tx, key, old *envelope.SigningKey) error {
+			return activateSigningKey(ctx, d, func(_ context.Context, t *db.Tx, key, old *envelope.SigningKey) error {
 				return record("signingkey.replaced", t, rekeyedRecord{key.Fingerprint(), old.Fingerprint()})
 			})
 		}
-		_, err := api.StageSigningKey(ctx, d, func(_ context.Context, t *db.Tx, key *envelope.SigningKey) error {
+		_, err := stageSigningKey(ctx, d, func(_ context.Context, t *db.Tx, key *envelope.SigningKey) error {
 			return record("signingkey.made", t, rekeyedRecord{Key: key.Fingerprint()})
 		})
 		return err
@@ -70,7 +69,7 @@ func (p Place) signingKeys(ctx context.Context) (r RekeyedSigning, err error) {
 		if err != nil {
 			return err
 		}
-		present, next, err := api.LookAtSigningKeys(ctx, l, key)
+		present, next, err := lookAtSigningKeys(ctx, l, key)
 		r.State, r.Key, r.NextKey = "one key", signingKeyPart(present), signingKeyPart(next)
 		return err
 	})

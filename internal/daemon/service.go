@@ -105,7 +105,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	if c.WrapOutbox != nil {
 		rows = c.WrapOutbox(rows)
 	}
-	signer, err := api.OpenSigningKey(ctx, s.db)
+	signer, err := openSigningKey(ctx, s.db)
 	if err != nil {
 		return fmt.Errorf("signing key: %w", err)
 	}

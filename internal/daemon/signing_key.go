@@ -1,4 +1,4 @@
-package api
+package daemon
 
 import (
 	"context"
@@ -16,22 +16,22 @@ var (
 
 const dropSigningKeySQL = `DELETE FROM signing_key WHERE id = $1`
 
-// OpenSigningKey returns the end's key pair of the signed link. The first start makes it. All nodes of one database
+// openSigningKey returns the end's key pair of the signed link. The first start makes it. All nodes of one database
 // have the same pair.
-func OpenSigningKey(ctx context.Context, d *db.DB) (*envelope.SigningKey, error) {
-	return openSigningKey(ctx, d, presentSigningKey, envelope.GenerateSigningKey(), nil)
+func openSigningKey(ctx context.Context, d *db.DB) (*envelope.SigningKey, error) {
+	return keepSigningKey(ctx, d, presentSigningKey, envelope.GenerateSigningKey(), nil)
 }
 
-// StageSigningKey returns the pair that will replace the present one. It makes the pair if there is none yet; made
+// stageSigningKey returns the pair that will replace the present one. It makes the pair if there is none yet; made
 // then runs in the same transaction.
-func StageSigningKey(ctx context.Context, d *db.DB,
+func stageSigningKey(ctx context.Context, d *db.DB,
 	made func(context.Context, *db.Tx, *envelope.SigningKey) error) (*envelope.SigningKey, error) {
 	key := envelope.GenerateSigningKey()
-	return openSigningKey(ctx, d, nextSigningKey, key,
+	return keepSigningKey(ctx, d, nextSigningKey, key,
 		func(ctx context.Context, t *db.Tx) error { return made(ctx, t, key) })
 }
 
-func openSigningKey(ctx context.Context, d *db.DB, of db.OwnKey, fresh *envelope.SigningKey,
+func keepSigningKey(ctx context.Context, d *db.DB, of db.OwnKey, fresh *envelope.SigningKey,
 	made func(context.Context, *db.Tx) error) (*envelope.SigningKey, error) {
 	text, err := of.Open(ctx, d, fresh.PrivatePEM, made)
 	if err != nil {
@@ -40,10 +40,10 @@ func openSigningKey(ctx context.Context, d *db.DB, of db.OwnKey, fresh *envelope
 	return parseSigningKey(text)
 }
 
-// ActivateSigningKey replaces the present pair with the pair of StageSigningKey and deletes the old one. Running
+// activateSigningKey replaces the present pair with the pair of stageSigningKey and deletes the old one. Running
 // nodes sign with the old pair until they are restarted. done runs in the same transaction. If no pair is staged,
-// ActivateSigningKey does nothing.
-func ActivateSigningKey(ctx context.Context, d *db.DB, done func(ctx context.Context, t *db.Tx, key,
+// activateSigningKey does nothing.
+func activateSigningKey(ctx context.Context, d *db.DB, done func(ctx context.Context, t *db.Tx, key,
 	old *envelope.SigningKey) error) error {
 	return d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		next, err := nextSigningKey.Read(ctx, t, d.MasterKey())
@@ -76,9 +76,9 @@ func ActivateSigningKey(ctx context.Context, d *db.DB, done func(ctx context.Con
 	})
 }
 
-// LookAtSigningKeys returns the public keys of a database that is not opened by a daemon. present signs now, and next
+// lookAtSigningKeys returns the public keys of a database that is not opened by a daemon. present signs now, and next
 // will replace it. Either is nil if it does not exist.
-func LookAtSigningKeys(ctx context.Context, q db.Querier,
+func lookAtSigningKeys(ctx context.Context, q db.Querier,
 	master *db.MasterKey) (present, next *envelope.SigningKey, err error) {
 	for of, into := range map[db.OwnKey]**envelope.SigningKey{presentSigningKey: &present, nextSigningKey: &next} {
 		text, err := of.Read(ctx, q, master)
