@@ -204,6 +204,11 @@ func testSignedRepeat(t *testing.T, s *Outbox) {
 	must(s.Restored(ctx, 0, a.now))(t)
 	must(true, s.Adopt(ctx, Executed{Merchant: "m0", CallBackID: "lost", Claim: "core", Permit: "cpt_lost"}, "", a.now))(t)
 	must(s.Reconcile(ctx, a.now))(t)
+	// Afterwards a withdrawal that is not known here is not made either.
+	err := s.Adopt(ctx, Executed{Merchant: "m0", CallBackID: "unknown", TenantUserID: "65515", Details: &a.d, Claim: "core"}, "cpt", a.now)
+	if _, found := s.WithdrawalByCallBackID(ctx, "m0", "unknown"); !errors.Is(err, db.ErrConflict) || found != db.ErrNotFound {
+		t.Errorf("adopted without a restore: %v, then %v", err, found)
+	}
 	if p := a.ask("after a restore", lost, ""); p.Permit != "cpt_lost" || !p.Duplicate {
 		t.Errorf("after a restore: %+v", p)
 	}

@@ -97,7 +97,7 @@ func (o *Outbox) Adopt(ctx context.Context, x Executed, permit string, now db.Mi
 			return err
 		}
 		if n == 0 {
-			return &db.ConflictError{Reason: "no restored database waits to be reconciled"}
+			return errReconciled
 		}
 		row, err := o.sealEvidence(known.ID, evidence{Adopted: d})
 		if err != nil {
@@ -113,8 +113,17 @@ func (o *Outbox) Adopt(ctx context.Context, x Executed, permit string, now db.Mi
 	})
 }
 
-// recreate stores a withdrawal that is newer than the backup again, from the core's record of it.
+// errReconciled is returned for what can be adopted only while an epoch is open.
+var errReconciled = &db.ConflictError{Reason: "no restored database waits to be reconciled"}
+
+// recreate stores a withdrawal that is newer than the backup again, from the core's record of it. It returns
+// errReconciled if no epoch is open, because no backup lacks anything then.
 func (o *Outbox) recreate(ctx context.Context, x Executed, now db.Millis) (Withdrawal, error) {
+	if open, err := db.EpochIsOpen(ctx, o); err != nil {
+		return Withdrawal{}, err
+	} else if !open {
+		return Withdrawal{}, errReconciled
+	}
 	payload, err := (&countersign.WithdrawalRequest{
 		Head: countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: x.CallBackID,
 			TenantUserID: x.TenantUserID},

@@ -19,14 +19,9 @@ func (o *Outbox) AdoptEnd(ctx context.Context, x Executed, had client.Withdrawal
 	now db.Millis) (ended bool, err error) {
 	w, err := o.WithdrawalByCallBackID(ctx, x.Merchant, x.CallBackID)
 	if err == db.ErrNotFound {
-		open, err := db.EpochIsOpen(ctx, o)
-		if err != nil || !open {
-			return false, err
-		}
-		if w, err = o.recreate(ctx, x, now); err != nil {
-			return false, err
-		}
-	} else if err != nil {
+		w, err = o.recreate(ctx, x, now)
+	}
+	if err != nil {
 		return false, err
 	}
 	to := client.WithdrawalCancelled
