@@ -167,7 +167,7 @@ func daemonAt(address string) string {
 		host = "localhost"
 	}
 	// Nothing secret is sent and the answer is not trusted, so any certificate will do.
-	web := &http.Client{Timeout: time.Second,
+	web := &http.Client{Timeout: 5 * time.Second,
 		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
 	for _, scheme := range []string{"http", "https"} {
 		resp, err := web.Get(scheme + "://" + net.JoinHostPort(host, port) + "/openapi.json")
