@@ -87,7 +87,8 @@ func read[T any](v *visit, path string, query ...any) (T, error) {
 	return client.Get[T](v.r.Context(), v.api, path, query...)
 }
 
-// fetch is read for a page that is rendered afterwards: render returns its error, and after one nothing more is read.
+// fetch reads an answer for a page that is rendered afterwards. It keeps the first error, which render returns, and
+// reads nothing more after it.
 func fetch[T any](v *visit, path string, query ...any) (answer T) {
 	if v.err == nil {
 		answer, v.err = read[T](v, path, query...)

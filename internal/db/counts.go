@@ -35,7 +35,7 @@ func (t *Tx) Count(name string, n int64) {
 	t.counts[name] += n
 }
 
-// Batch is Querier.Batch.
+// Batch runs statements as Querier.Batch does, with concurrent writers together with the counts that changed until now.
 func (t *Tx) Batch(ctx context.Context, statements []Statement) error {
 	if t.concurrent {
 		statements = append(t.takeCounts(), statements...)

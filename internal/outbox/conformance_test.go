@@ -58,6 +58,7 @@ var suite = []struct {
 	{"alarms/end", testAlarmsEnd},
 	{"lapse", testLapse},
 	{"withdrawals/every end is told", testEnds},
+	{"withdrawals/nothing ends by time in a restore", testDeadlinesInRestore},
 	{"callbacks/listed", testCallbackLists},
 	{"callbacks/found", testFind},
 	{"callbacks/resent", testResend},

@@ -103,6 +103,21 @@ func checkTold(t *testing.T, s *Outbox, w Withdrawal) {
 	}
 }
 
+// testDeadlinesInRestore: a withdrawal that was added while a restore waits to be reconciled may be one that was executed
+// before it, so it expires only afterwards.
+func testDeadlinesInRestore(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 1, nil)
+	must(s.Restored(ctx, 0, 1000))(t)
+	w := addWithdrawal(t, s, newWithdrawal("w", 2000, someDetails(t, "1")), 1000)
+	for at, want := range []client.WithdrawalState{client.WithdrawalAwaiting, client.WithdrawalExpired} {
+		must(s.Sweep(ctx, 3000+db.Millis(at)))(t)
+		if is := must(s.Withdrawal(ctx, w.ID))(t); is.State != want {
+			t.Errorf("it is %s, not %s", is.State, want)
+		}
+		must(s.Reconcile(ctx, 3000))(t)
+	}
+}
+
 // testEnds: each way in which a withdrawal ends without a release, those of deadlines and people during a stop too.
 // The merchant is told once of each that it was asked about, and of no other.
 func testEnds(t *testing.T, s *Outbox) {
