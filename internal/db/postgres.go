@@ -233,15 +233,16 @@ func (db *postgresDB) try(ctx context.Context, fn func(context.Context, *Tx) err
 	return t, nil
 }
 
-// begin skips connections that broke while they were idle, which is safe because nothing was sent on them yet. There
-// are at most as many as the pool holds.
+// begin starts a transaction at read committed, whatever the server's default is: statements lock what they judge, and a
+// stricter level would fail those that wait for each other. It skips connections that broke while they were idle, which
+// is safe because nothing was sent on them yet. There are at most as many as the pool holds.
 func (db *postgresDB) begin(ctx context.Context) (*pgxpool.Conn, pgx.Tx, error) {
 	for n := db.pool.Config().MaxConns; ; n-- {
 		conn, err := db.pool.Acquire(ctx)
 		if err != nil {
 			return nil, nil, err
 		}
-		begun, err := conn.Begin(ctx)
+		begun, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
 		if err == nil {
 			return conn, begun, nil
 		}

@@ -52,6 +52,22 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
+// TestIsolation: a server whose transactions are serializable by default would fail those that wait for each other.
+func TestIsolation(t *testing.T) {
+	s := openAt(t, dbtest.Postgres(t)+"&default_transaction_isolation=serializable")
+	err := s.Write(ctx, func(ctx context.Context, x *Tx) error {
+		var level string
+		_, err := One(ctx, x, `SELECT current_setting('transaction_isolation')`, nil, &level)
+		if level != "read committed" {
+			t.Errorf("transactions are %s", level)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // The bound of connecting, connect_timeout, ends it with the same error as the
 // end of the caller's patience would. Only the first is the database's.
 func TestConnectTimeout(t *testing.T) {

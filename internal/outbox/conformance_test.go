@@ -2,8 +2,6 @@ package outbox
 
 import (
 	"testing"
-
-	"countersign/internal/lab/dbtest"
 )
 
 // suite is what every database must do. Each case gets a fresh one.
@@ -78,10 +76,4 @@ func TestConformance(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestSerializable: where every transaction is serializable, as it is in engines that know nothing less, conflicts come
-// up as late as the commit. Callers see none.
-func TestSerializable(t *testing.T) {
-	testTogether(t, openAt(t, dbtest.Postgres(t)+"&default_transaction_isolation=serializable"))
 }
