@@ -180,7 +180,7 @@ func (a *attempt) judge(r Response) {
 	for _, set := range sets {
 		a.q.APIKeys = append(a.q.APIKeys, set.apiKey)
 	}
-	under, opened := sets[0], false
+	under := sets[0]
 	var answer []byte
 	v := Judge(a.q, r, func(data string) (plaintext []byte, blocks []int, err error) {
 		if !m.openings.enter(a.lane, a.claimed.LeaseUntil.Time().Sub(a.d.cfg.Now())-LeaseMargin/2) {
@@ -191,7 +191,7 @@ func (a *attempt) judge(r Response) {
 		w := a.d.rsa(context.Background(), a.lane, "open")
 		w.Most = countersign.MaxAnswer(len(a.plain))
 		under, plaintext, blocks, err = openAnswer(sets, w, a.claimed.Type, data)
-		opened, answer = err == nil, plaintext
+		answer = plaintext
 		return plaintext, blocks, err
 	})
 	switch {
@@ -199,7 +199,7 @@ func (a *attempt) judge(r Response) {
 	case v.OpenFailure:
 		a.opening.fail()
 	default:
-		a.opening.leave(a.lane, opened)
+		a.opening.leave(a.lane)
 		a.opening = nil
 	}
 	a.record.ErrCode = v.ErrCode

@@ -187,6 +187,8 @@ func TestOversizedAnswersAreNotOpened(t *testing.T) {
 	}
 }
 
+// A withdrawal does not wait for deposits. A failure keeps its place until it is settled, and who waits then finds out
+// whether the merchant was paused.
 func TestOpenings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const notify, withdraw = countersign.LaneNotify, countersign.LaneWithdraw
@@ -198,42 +200,22 @@ func TestOpenings(t *testing.T) {
 			return done
 		}
 		waits := func(c chan bool) bool { synctest.Wait(); return len(c) == 0 }
-		a, b, c := enter(notify), enter(notify), enter(notify)
-		if !<-a || !<-b || !waits(c) {
-			t.Fatal("not two at once")
+		a, b, c, d := enter(notify), enter(notify), enter(notify), enter(notify)
+		if !<-a || !<-b || !waits(c) || !o.enter(withdraw, time.Minute) {
+			t.Fatal("not two at once in each lane")
 		}
-		if w := enter(withdraw); !<-w {
-			t.Fatal("a withdrawal waits for deposits")
+		o.fail()
+		o.leave(notify) // of b: a failed, and is not settled
+		if !<-c || !waits(d) {
+			t.Fatal("a failure that is not settled has no place")
 		}
-		o.leave(withdraw, true)
-		o.fail() // a failed
-		o.leave(notify, true)
-		if waits(c) || !<-c { // b was good: two at once again, with a's place still taken
-			t.Fatal("one good answer does not end it")
-		}
-		o.fail() // c failed, and a is not settled
-		d, e := enter(notify), enter(withdraw)
-		o.settled(notify, 1)
-		if !waits(d) || !waits(e) {
-			t.Fatal("opened beside a failure that is not settled")
-		}
-		o.settled(notify, 2)
-		if waits(e) || !<-e || !waits(d) {
-			t.Fatal("not one at a time, the withdrawal first")
-		}
-		o.leave(withdraw, false) // not even whole blocks: neither good nor bad
-		if waits(d) || !<-d {
-			t.Fatal("its place was not given on")
-		}
-		late := enter(notify)
 		time.Sleep(2 * time.Minute)
-		if <-late {
+		if <-d {
 			t.Fatal("opened after its time")
 		}
-		f := enter(notify)
-		o.fail()
+		e, f := enter(notify), enter(notify)
 		o.settled(notify, outbox.OpenFailureLimit)
-		if waits(f) || <-f || o.enter(withdraw, time.Minute) {
+		if <-e || <-f || o.enter(withdraw, time.Minute) {
 			t.Fatal("opened after the merchant was paused")
 		}
 
