@@ -14,6 +14,7 @@ import (
 
 	"countersign"
 	"countersign/client"
+	"countersign/countersigntest"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
 )
@@ -22,11 +23,11 @@ import (
 // synctest bubble: its clock moves when everything waits.
 type rig struct {
 	*store
-	d        *Dispatcher
-	merchant *testMerchant
-	log      *syncBuffer
-	cancel   context.CancelFunc
-	done     chan struct{}
+	d      *Dispatcher
+	honest poster // to a merchant with the right keys
+	log    *syncBuffer
+	cancel context.CancelFunc
+	done   chan struct{}
 }
 
 type syncBuffer struct {
@@ -52,11 +53,10 @@ func newRig(t *testing.T, change func(*Config, *rig)) *rig {
 	t.Helper()
 	pair := testPair()
 	r := &rig{
-		store:    newStore(t, testStoreMerchant("m1", pair, "https://m1.example"), testStoreMerchant("m2", pair, "https://m2.example")),
-		merchant: newTestMerchant(pair), log: new(syncBuffer), done: make(chan struct{}),
+		store:  newStore(t, testStoreMerchant("m1", pair, "https://m1.example"), testStoreMerchant("m2", pair, "https://m2.example")),
+		honest: postTo(countersigntest.MerchantConfig{Key: pair.Public()}), log: new(syncBuffer), done: make(chan struct{}),
 	}
 	c := Config{Outbox: r.store, Node: "node-1", Observer: noObserver{}, Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})), RSA: 2, Poll: 10 * time.Second}
-	post := r.merchant.post
 	if change != nil {
 		change(&c, r)
 	}
@@ -64,7 +64,7 @@ func newRig(t *testing.T, change func(*Config, *rig)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.post = post
+	d.post = r.honest
 	r.d = d
 	return r
 }
@@ -117,7 +117,7 @@ func TestEveryTypeIsSent(t *testing.T) {
 		synctest.Wait() // no clock moved
 		other := mustKey(1024)
 		r.change(func(m *outbox.Merchant) { m.Key = other })
-		r.merchant.key = other.Public()
+		r.d.post = postTo(countersigntest.MerchantConfig{Key: other.Public()})
 		ids = append(ids, r.addDeposit("m1", 2))
 		synctest.Wait()
 
@@ -166,7 +166,7 @@ func TestWithdrawalExchangeEndsWithItsDeadline(t *testing.T) {
 				r := newRig(t, nil)
 				var cut atomic.Bool
 				r.d.post = func(ctx context.Context, q request) Response {
-					resp := r.merchant.post(ctx, q)
+					resp := r.honest(ctx, q)
 					time.Sleep(test.after)                          // and does not even mind ctx
 					if strings.HasSuffix(q.url.Path, "/withdraw") { // and not the notice of its end
 						cut.Store(ctx.Err() != nil)
@@ -202,7 +202,7 @@ func TestNothingWaitsForSlowMerchants(t *testing.T) {
 					<-ctx.Done()
 					return Response{Failure: client.ReasonTimeout}
 				}
-				return r.merchant.post(ctx, q)
+				return r.honest(ctx, q)
 			}
 			r.start(t)
 			for i := range 4 * width {
@@ -296,7 +296,7 @@ func TestPanicCostsOneAttempt(t *testing.T) {
 			if calls.Add(1) == 1 {
 				panic("secret of the merchant")
 			}
-			return r.merchant.post(ctx, q)
+			return r.honest(ctx, q)
 		}
 		r.start(t)
 		id := r.addDeposit("m1", 1)

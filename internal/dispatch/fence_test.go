@@ -33,7 +33,7 @@ func TestNothingIsSentTooLate(t *testing.T) {
 				return Response{Failure: client.ReasonStopped}
 			}
 			sent++
-			return r.merchant.post(ctx, q)
+			return r.honest(ctx, q)
 		}
 		id := r.addDeposit("m1", 1)
 		r.start(t)

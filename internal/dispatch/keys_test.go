@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
 	"strings"
 	"sync"
@@ -12,6 +11,7 @@ import (
 
 	"countersign"
 	"countersign/client"
+	"countersign/countersigntest"
 	"countersign/envelope"
 	"countersign/internal/outbox"
 )
@@ -27,67 +27,44 @@ func rotating(r *rig, active bool, overlap time.Duration, fresh outbox.MerchantK
 	})
 }
 
-// held is a merchant's end with some of the keys.
-type held struct {
-	opens  []*testMerchant           // the first that opens a request answers it
-	seals  func(*testMerchant)       // the one that answers, to be changed; nil: as it is
-	checks func(r request) *Response // nil: takes every request
-}
-
-func (h held) post(_ context.Context, r request) Response {
-	if h.checks != nil {
-		if resp := h.checks(r); resp != nil {
-			return *resp
-		}
-	}
-	for _, m := range h.opens {
-		cb, err := m.open(r.body)
-		if err != nil {
-			continue
-		}
-		by := *m
-		if h.seals != nil {
-			h.seals(&by)
-		}
-		plaintext, err := by.answer(cb)
-		must(err)
-		body, err := by.seal(plaintext)
-		must(err)
-		return Response{Status: 200, Body: body}
-	}
-	return Response{Status: 400, Page: h.opens[0].fail(countersign.CodeCannotOpen)}
-}
-
 // TestTwoSetsOfKeys: whatever of both sets a merchant has, and answers with, its callbacks
 // are settled without an attempt that counts, before and after the newer one seals.
 func TestTwoSetsOfKeys(t *testing.T) {
-	pair, fresh, apart := testPair(), mustKey(2048), mustKey(1024)
-	older, newer := newTestMerchant(pair), newTestMerchant(fresh)
-	newer.apiKey = "api-new"
-	keys := outbox.MerchantKeys{APIKey: "api-new", CallbackAPIKey: "callback-new", Key: fresh}
-	with := func(key string) func(request) *Response {
-		return func(r request) *Response {
-			if r.apiKey.Reveal() != key {
-				return &Response{Status: 401}
-			}
-			return nil
+	fresh, apart := mustKey(2048), mustKey(1024)
+	type ends = []countersigntest.MerchantConfig
+	older := countersigntest.MerchantConfig{Key: testPair().Public(), APIKey: testKey}
+	newer := countersigntest.MerchantConfig{Key: fresh.Public(), APIKey: "api-new"}
+	// answering returns both ends, which answer with key and apiKey.
+	answering := func(key *envelope.Key, apiKey countersign.APIKey) (list ends) {
+		for _, asked := range (ends{older, newer}) {
+			list = append(list, countersigntest.MerchantConfig{RequestKey: asked.Key, Key: key, APIKey: apiKey})
 		}
+		return list
 	}
+	// demanding returns both ends, which take requests with this X-API-KEY.
+	demanding := func(key countersign.APIKey) (list ends) {
+		for _, c := range (ends{older, newer}) {
+			c.CallbackAPIKey = key
+			list = append(list, c)
+		}
+		return list
+	}
+	keys := outbox.MerchantKeys{APIKey: "api-new", CallbackAPIKey: "callback-new", Key: fresh}
 	for _, c := range []struct {
 		name           string
-		m              held
+		has            ends
 		staged, active int           // attempts that a callback needs
 		response       *envelope.Key // the newer response key; nil: the request key
 	}{
-		{"both", held{opens: []*testMerchant{older, newer}}, 1, 1, nil},
-		{"only the older", held{opens: []*testMerchant{older}}, 1, 2, nil},
-		{"only the newer", held{opens: []*testMerchant{newer}}, 2, 1, nil},
-		{"both, answers under the older", held{opens: []*testMerchant{older, newer}, seals: func(m *testMerchant) { m.key, m.apiKey = older.key, older.apiKey }}, 1, 1, nil},
-		{"both, answers under the newer", held{opens: []*testMerchant{older, newer}, seals: func(m *testMerchant) { m.key, m.apiKey = newer.key, newer.apiKey }}, 1, 1, nil},
-		{"both, answers under the newer with the older API key", held{opens: []*testMerchant{older, newer}, seals: func(m *testMerchant) { m.key, m.apiKey = newer.key, older.apiKey }}, 1, 1, nil},
-		{"the older X-API-KEY alone", held{opens: []*testMerchant{older, newer}, checks: with("callback-key")}, 1, 2, nil},
-		{"both, answers under a response key of its own", held{opens: []*testMerchant{older, newer}, seals: func(m *testMerchant) { m.key, m.apiKey = apart.Public(), newer.apiKey }}, 1, 1, apart},
-		{"the newer X-API-KEY alone", held{opens: []*testMerchant{older, newer}, checks: with("callback-new")}, 2, 1, nil},
+		{"both", ends{older, newer}, 1, 1, nil},
+		{"only the older", ends{older}, 1, 2, nil},
+		{"only the newer", ends{newer}, 2, 1, nil},
+		{"both, answers under the older", answering(older.Key, older.APIKey), 1, 1, nil},
+		{"both, answers under the newer", answering(newer.Key, newer.APIKey), 1, 1, nil},
+		{"both, answers under the newer with the older API key", answering(newer.Key, older.APIKey), 1, 1, nil},
+		{"the older X-API-KEY alone", demanding("callback-key"), 1, 2, nil},
+		{"both, answers under a response key of its own", answering(apart.Public(), newer.APIKey), 1, 1, apart},
+		{"the newer X-API-KEY alone", demanding("callback-new"), 2, 1, nil},
 	} {
 		for state, attempts := range []int{c.staged, c.active} {
 			t.Run(fmt.Sprintf("%s, %s", c.name, []string{"staged", "active"}[state]), func(t *testing.T) {
@@ -96,7 +73,7 @@ func TestTwoSetsOfKeys(t *testing.T) {
 					with := keys
 					with.ResponseKey = c.response
 					rotating(r, state == 1, time.Hour, with)
-					r.d.post = c.m.post
+					r.d.post = postTo(c.has...)
 					r.start(t)
 					synctest.Wait()
 					began := time.Now()
@@ -134,7 +111,7 @@ func TestRefusedUnderBothKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(c *Config, _ *rig) { c.Poll = time.Hour })
 		rotating(r, true, 365*24*time.Hour, outbox.MerchantKeys{Key: mustKey(1024)})
-		r.d.post = failing(Response{Status: 200, Body: r.merchant.fail(countersign.CodeCannotOpen)})
+		r.d.post = failing(response(string(testKey), "", int(countersign.CodeCannotOpen)))
 		r.start(t)
 		id := r.addDeposit("m1", 1)
 		time.Sleep(70 * time.Hour)
@@ -163,8 +140,7 @@ func TestRefusedUnderBothKeys(t *testing.T) {
 // TestOlderKeysEnd: at the end of the overlap nothing is asked and nothing counts under the
 // older keys any more, also before a sweep has noted it, and for a question under way.
 func TestOlderKeysEnd(t *testing.T) {
-	pair, fresh := testPair(), mustKey(1024)
-	older := newTestMerchant(pair)
+	fresh := mustKey(1024)
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
 		rotating(r, true, time.Minute, outbox.MerchantKeys{APIKey: "api-new", Key: fresh})
@@ -176,15 +152,11 @@ func TestOlderKeysEnd(t *testing.T) {
 			wait := slow
 			mu.Unlock()
 			time.Sleep(wait)
-			_, err := older.open(q.body)
+			resp := r.honest(ctx, q) // the thief of the older keys reads what he can and answers that
 			mu.Lock()
-			asked[err == nil]++
+			asked[resp.Status == 200]++
 			mu.Unlock()
-			// The thief of the older keys reads what he can and answers everything.
-			if err != nil {
-				return Response{Status: 400}
-			}
-			return older.post(ctx, q)
+			return resp
 		}
 		r.start(t)
 		first := r.addDeposit("m1", 1)
@@ -219,31 +191,16 @@ func TestOlderKeysEnd(t *testing.T) {
 // size and whether its padding is right, and ten pause the merchant and raise the alarm.
 func TestKeysAreNoOracle(t *testing.T) {
 	pair, fresh := testPair(), mustKey(2048)
-	respond := func(data []byte) Response {
-		b, err := countersign.Response{APIKey: testKey, Data: string(data)}.Marshal()
-		must(err)
-		return Response{Status: 200, Body: b}
-	}
-	seal := func(k *envelope.Key) []byte {
-		b, err := envelope.Seal(k.Public(), envelope.PKCS1v15, []byte("\x17garbage\xff"))
-		must(err)
-		return b
-	}
-	bad := func(size int) []byte {
-		return []byte(base64.StdEncoding.EncodeToString(make([]byte, size)))
-	}
 	seen := map[string]string{}
-	for name, answer := range map[string]Response{
-		"padding of the older": respond(seal(pair)), "padding of the newer": respond(seal(fresh)),
-		"size of the older": respond(bad(128)), "size of the newer": respond(bad(256)),
-	} {
+	for name, data := range map[string]string{"padding of the older": garbage(pair), "padding of the newer": garbage(fresh),
+		"size of the older": zeros(128), "size of the newer": zeros(256)} {
 		for _, keys := range []string{"one", "staged", "active"} {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, nil)
 				if keys != "one" {
 					rotating(r, keys == "active", 24*time.Hour, outbox.MerchantKeys{Key: fresh})
 				}
-				r.d.post = failing(answer)
+				r.d.post = failing(response(string(testKey), data, 0))
 				r.addDeposit("m1", 1)
 				r.addWithdrawal("m1", 2, time.Hour, false)
 				r.start(t)
@@ -269,7 +226,7 @@ func TestKeysAreNoOracle(t *testing.T) {
 	}
 	// Right padding under the first key does not save the second opening, whose absence would show in time.
 	sets := []*keySet{{openKey: pair}, {openKey: mustKey(1024)}}
-	for name, data := range map[string][]byte{"right": seal(pair), "wrong": bad(128)} {
+	for name, data := range map[string]string{"right": garbage(pair), "wrong": zeros(128)} {
 		opened := 0
 		openAnswer(sets, envelope.Worker{Each: func(n int, f func(int)) error {
 			for i := range n {
@@ -277,7 +234,7 @@ func TestKeysAreNoOracle(t *testing.T) {
 			}
 			opened++
 			return nil
-		}}, countersign.TypeDeposited, string(data))
+		}}, countersign.TypeDeposited, data)
 		if opened != 2 {
 			t.Errorf("%s padding: opened under %d keys", name, opened)
 		}

@@ -38,23 +38,14 @@ func (c *openCounter) opened() int {
 	return c.n
 }
 
-// garbageAnswers are responses that an attacker would try: blocks with bad padding,
-// and blocks that open, but not to an answer.
-func garbageAnswers(t *testing.T) map[string]Response {
-	t.Helper()
-	body := func(data []byte) Response {
-		b, err := countersign.Response{APIKey: testKey, Data: string(data)}.Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return Response{Status: 200, Body: b}
-	}
-	bad := base64.StdEncoding.EncodeToString(append([]byte{0}, make([]byte, 127)...))
-	good, err := envelope.Seal(testPair().Public(), envelope.PKCS1v15, []byte("\x17garbage\xff"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return map[string]Response{"bad padding": body([]byte(bad)), "good padding": body(good)}
+// zeros are blocks with bad padding, n bytes of them.
+func zeros(n int) string { return base64.StdEncoding.EncodeToString(make([]byte, n)) }
+
+// garbage opens under k, and not to an answer.
+func garbage(k *envelope.Key) string {
+	sealed, err := envelope.Seal(k.Public(), envelope.PKCS1v15, []byte("\x17garbage\xff"))
+	must(err)
+	return string(sealed)
 }
 
 // someOf is an outbox whose node gets only so many callbacks of each lane.
@@ -77,7 +68,7 @@ func (s *someOf) Claim(ctx context.Context, r outbox.ClaimRequest) ([]outbox.Cla
 // the merchant (SECURITY.md).
 func TestFewAnswersAreOpenedBeforeThePause(t *testing.T) {
 	const perNode, cores = 60, 2
-	for name, answer := range garbageAnswers(t) {
+	for name, data := range map[string]string{"bad padding": zeros(128), "good padding": garbage(testPair())} {
 		for _, nodes := range []int{1, 3} {
 			t.Run(fmt.Sprintf("%s, %d nodes", name, nodes), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -92,7 +83,7 @@ func TestFewAnswersAreOpenedBeforeThePause(t *testing.T) {
 						}
 						mu.Unlock()
 						<-all
-						return answer
+						return response(string(testKey), data, 0)
 					}
 					for i := range nodes * perNode {
 						if i%2 == 0 {
@@ -162,12 +153,7 @@ func TestOversizedAnswersAreNotOpened(t *testing.T) {
 				r := newRig(t, nil)
 				count := &openCounter{}
 				r.d.cfg.Observer = count
-				data := base64.StdEncoding.EncodeToString(make([]byte, 128*test.blocks))
-				body, err := countersign.Response{APIKey: testKey, Data: data}.Marshal()
-				if err != nil {
-					t.Fatal(err)
-				}
-				r.d.post = failing(Response{Status: 200, Body: body})
+				r.d.post = failing(response(string(testKey), zeros(128*test.blocks), 0))
 				for i := range outbox.OpenFailureLimit {
 					r.addWithdrawal("m1", i, time.Hour, true)
 				}

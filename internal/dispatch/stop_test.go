@@ -15,7 +15,7 @@ func TestStopLetsExchangesEnd(t *testing.T) {
 		r := newRig(t, nil)
 		r.d.post = func(ctx context.Context, q request) Response {
 			time.Sleep(10 * time.Second)
-			return r.merchant.post(ctx, q)
+			return r.honest(ctx, q)
 		}
 		r.start(t)
 		id := r.addDeposit("m1", 1)

@@ -1,14 +1,19 @@
 package dispatch
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"sync"
 	"testing"
 	"time"
 
 	"countersign"
 	"countersign/client"
+	"countersign/countersigntest"
 	"countersign/envelope"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
@@ -36,83 +41,31 @@ func mustKey(bits int) *envelope.Key {
 	return k
 }
 
-// testMerchant is the other end, honest by itself.
-type testMerchant struct {
-	key    *envelope.Key // public part
-	apiKey countersign.APIKey
+// postTo stands in for the network to honest merchants that know every order. The first that opens a request answers it.
+func postTo(list ...countersigntest.MerchantConfig) poster {
+	var merchants []*countersigntest.Merchant
+	for _, c := range list {
+		c.APIKey = cmp.Or(c.APIKey, testKey)
+		c.Orders = func(string) (countersign.Details, bool) { return testDetails(), true }
+		m, err := countersigntest.MakeMerchant(c)
+		must(err)
+		merchants = append(merchants, m)
+	}
+	return func(ctx context.Context, q request) (r Response) {
+		for _, m := range merchants {
+			w, asked := httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodPost, q.url.String(), bytes.NewReader(q.body))
+			asked.Header.Set("X-API-KEY", q.apiKey.Reveal())
+			m.ServeHTTP(w, asked)
+			if w.Code == http.StatusOK {
+				return Response{Status: w.Code, Body: w.Body.Bytes()}
+			}
+			r = Response{Status: w.Code, Page: w.Body.Bytes()}
+		}
+		return r
+	}
 }
 
-func newTestMerchant(pair *envelope.Key) *testMerchant {
-	return &testMerchant{key: pair.Public(), apiKey: testKey}
-}
-
-// open reads a request as a merchant must: bound, whole, known.
-func (m *testMerchant) open(body []byte) (countersign.Callback, error) {
-	inner, _, err := envelope.Unwrap(body)
-	if err != nil {
-		return nil, err
-	}
-	plaintext, err := envelope.Open(m.key, envelope.PKCS1v15, inner)
-	if err != nil {
-		return nil, err
-	}
-	if b := countersign.CheckBinding(plaintext); b != countersign.BindingHolds {
-		return nil, fmt.Errorf("binding is %v", b)
-	}
-	return countersign.ParseCallback(plaintext, countersign.ParseOptions{Lenient: true})
-}
-
-// answer is the plaintext that accepts or confirms cb.
-func (m *testMerchant) answer(cb countersign.Callback) ([]byte, error) {
-	answer := cb.Accept(testDetails())
-	if w, ok := answer.(countersign.WithdrawalAnswer); ok {
-		b, _, err := w.MarshalBlocks(m.key.MaxChunk(envelope.PKCS1v15))
-		return b, err
-	}
-	return answer.Marshal()
-}
-
-// seal wraps the plaintext of an answer into a response.
-func (m *testMerchant) seal(plaintext []byte) ([]byte, error) {
-	data, err := envelope.Seal(m.key, envelope.PKCS1v15, plaintext)
-	if err != nil {
-		return nil, err
-	}
-	return countersign.Response{APIKey: m.apiKey, Data: string(data)}.Marshal()
-}
-
-// respond is the whole of an honest merchant: request body in, response out.
-func (m *testMerchant) respond(body []byte) ([]byte, error) {
-	cb, err := m.open(body)
-	if err != nil {
-		return m.fail(countersign.CodeCannotOpen), nil
-	}
-	plaintext, err := m.answer(cb)
-	if err != nil {
-		return nil, err
-	}
-	return m.seal(plaintext)
-}
-
-// fail is a response with an errCode and no data.
-func (m *testMerchant) fail(code countersign.ErrCode) []byte {
-	body, err := countersign.Response{APIKey: m.apiKey, ErrCode: code, Message: code.Message()}.Marshal()
-	if err != nil {
-		panic(err)
-	}
-	return body
-}
-
-// post stands in for the network.
-func (m *testMerchant) post(_ context.Context, r request) Response {
-	body, err := m.respond(r.body)
-	if err != nil {
-		return Response{Status: 500}
-	}
-	return Response{Status: 200, Body: body}
-}
-
-// testStoreMerchant is the service's row for a testMerchant at url.
+// testStoreMerchant is the service's row for a merchant at url.
 func testStoreMerchant(id string, pair *envelope.Key, url string) outbox.Merchant {
 	m := outbox.Merchant{
 		KeySet: outbox.KeySet{MerchantKeys: outbox.MerchantKeys{APIKey: testKey, CallbackAPIKey: "callback-key", Key: pair}}, ID: id,
