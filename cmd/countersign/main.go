@@ -24,7 +24,7 @@ type commandLine struct {
 	HelpAll helpAllFlag      `help:"Show every flag." env:"-" hidden:""`
 
 	Demo  demoCmd  `cmd:"" help:"Run both ends on this machine with real deposits and check both databases; the exit status is 0 only if all of it holds."`
-	Serve serveCmd `cmd:"" help:"Run the service: take deposits and withdrawals over its API, tell merchants, judge their answers, and give one permit an execution."`
+	Serve serveCmd `cmd:"" first:"" help:"Run the service: take deposits and withdrawals over its API, tell merchants, judge their answers, and give one permit an execution."`
 
 	Merchants   merchantsCmd        `cmd:"" help:"The service's merchants."`
 	Callbacks   callbacksCmd        `cmd:"" help:"The service's callbacks."`
@@ -32,7 +32,7 @@ type commandLine struct {
 	Freeze      oneCmd[atService]   `cmd:"" help:"Stop sending, deciding and releasing for all merchants of the service; api frozen says whether it is." op:"freeze" is:"reason" set:"what=Why, for everybody who meets the freeze."`
 	Thaw        plainCmd[atService] `cmd:"" help:"End the freeze of the service." op:"thaw"`
 
-	Gateway gatewayCmd `cmd:"" help:"Run the merchant end: take each deposit once, confirm the withdrawals that were ordered through its API, and tell the application."`
+	Gateway gatewayCmd `cmd:"" first:"" help:"Run the merchant end: take each deposit once, confirm the withdrawals that were ordered through its API, and tell the application."`
 
 	Orders   ordersCmd   `cmd:"" help:"The merchant's orders, at the gateway."`
 	Deposits depositsCmd `cmd:"" help:"The merchant's deposits, at the gateway."`
@@ -175,16 +175,15 @@ func newParser() (p *parser, err error) {
 	return p, err
 }
 
-// shortHelp prints --help. If a command has flags marked as first, it leaves out the other flags and the names of
-// environment variables.
+// shortHelp prints --help. For a daemon, which is marked as first, it leaves out the flags that are not marked so, and
+// the names of environment variables.
 func shortHelp(o kong.HelpOptions, ctx *kong.Context) error {
 	node := ctx.Selected()
-	first := func(f *kong.Flag) bool { return f.Tag.Has("first") }
-	if node == nil || !slices.ContainsFunc(node.Flags, first) {
+	if node == nil || !node.Tag.Has("first") {
 		return kong.DefaultHelpPrinter(o, ctx)
 	}
 	for _, f := range node.Flags {
-		f.Hidden = f.Hidden || !first(f)
+		f.Hidden = f.Hidden || !f.Tag.Has("first")
 	}
 	o.ValueFormatter = func(v *kong.Value) string { return v.Help }
 	err := kong.DefaultHelpPrinter(o, ctx)

@@ -199,22 +199,29 @@ func TestAPIFromTheShell(t *testing.T) {
 	}
 }
 
-// TestHelpOfDaemons: the help of a daemon has what a start needs on a screen or two, and --help-all
-// every flag.
-func TestHelpOfDaemons(t *testing.T) {
-	for daemon, most := range map[string]int{"serve": 60, "gateway": 80} {
-		status, short, errOut := shell(t, "", daemon, "--help")
-		if n := strings.Count(short, "\n"); status != exitDone || n > most || !strings.Contains(short, " --listen=") || !strings.Contains(short, "countersign "+daemon+" --help-all") {
-			t.Errorf("%s --help: %d, %d lines, at most %d: %s%s", daemon, status, n, most, short, errOut)
+// TestHelp: the help of a daemon has what a start needs on a screen or two, and --help-all every flag. The help of
+// any other command has every flag.
+func TestHelp(t *testing.T) {
+	most := map[string]int{"serve": 60, "gateway": 80}
+	parser, err := newParser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range parser.Model.Leaves(true) {
+		name := strings.Fields(command.Path())
+		status, all, errOut := shell(t, "", append(name, "--help")...)
+		if lines := most[command.Name]; lines > 0 {
+			if n := strings.Count(all, "\n"); n > lines || !strings.Contains(all, " --listen=") || !strings.Contains(all, "countersign "+command.Name+" --help-all") {
+				t.Errorf("%s --help: %d lines, at most %d: %s", command.Name, n, lines, all)
+			}
+			status, all, errOut = shell(t, "", command.Name, "--help-all")
 		}
-		_, all, _ := shell(t, "", daemon, "--help-all")
-		parser, err := newParser()
-		if err != nil {
-			t.Fatal(err)
+		if status != exitDone {
+			t.Errorf("%s: %d %s", name, status, errOut)
 		}
-		for _, f := range settingsOf(daemonOf(parser.Model, daemon)) {
-			if has := regexp.MustCompile(`--(\[no-\])?` + f.Name + `[= \n]`).MatchString(all); has == f.Hidden {
-				t.Errorf("%s --help-all has --%s: %v", daemon, f.Name, has)
+		for _, f := range command.Flags {
+			if has := regexp.MustCompile(`--(\[no-\])?` + f.Name + `[^-a-z]`).MatchString(all); has == f.Hidden {
+				t.Errorf("the help of %s has --%s: %v", name, f.Name, has)
 			}
 		}
 	}
