@@ -145,7 +145,7 @@ func TestBlocksOfDocuments(t *testing.T) {
 
 // elsewhere are commands of the pages that no session runs, and what runs them.
 var elsewhere = map[string]string{
-	"bench": "TestBench, which measures less",
+	"bench": "TestDemo, which measures less",
 	"demo":  "TestDemo",
 }
 
@@ -316,10 +316,9 @@ func runSession(t *testing.T, name string, blocks []block) string {
 		write(file, text)
 		fmt.Fprintf(&script, "cd %q; printf '\\n%s%s\\n'\nsed -f \"$names\" %[4]s/%[5]s > %[4]s/now\n. %[4]s/now\n", dir, blockMark, b, filepath.Join(dir, private), file)
 	}
-	// The copies of the tree share what is built, with one another and with builtBinary; a
-	// question without an order need not stay open for as long as by default; then where commands ask that take no token, and
-	// so no address, from a data directory.
-	env := []string{"CGO_ENABLED=0", "GOFLAGS=-trimpath -ldflags=-s", "COUNTERSIGN_HOLD_WAIT=1s", "PATH=" + filepath.Dir(builtBinary(t)) + ":" + os.Getenv("PATH")}
+	// The copies of the tree share what is built; a question without an order need not stay open for as long as by
+	// default; then where commands ask that take no token, and so no address, from a data directory.
+	env := []string{"CGO_ENABLED=0", "GOFLAGS=-trimpath -ldflags=-s", "COUNTERSIGN_HOLD_WAIT=1s"}
 	for documented, setting := range map[string]string{"127.0.0.1:8080": "COUNTERSIGN_SERVICE_API", "127.0.0.1:8091": "COUNTERSIGN_GATEWAY_API"} {
 		if here[documented] != "" && !f.several {
 			env = append(env, setting+"=http://"+here[documented])
@@ -467,32 +466,6 @@ func printsAs(shown, text string) bool {
 func lastLine(text string) string {
 	text = strings.TrimSpace(text)
 	return text[strings.LastIndex(text, "\n")+1:]
-}
-
-// built is the program as it is shipped, made once for all sessions of a test binary. TestMain
-// removes it.
-var built struct {
-	once sync.Once
-	dir  string
-	err  error
-}
-
-func builtBinary(t *testing.T) string {
-	t.Helper()
-	built.once.Do(func() {
-		if built.dir, built.err = os.MkdirTemp("", "countersign-docs"); built.err != nil {
-			return
-		}
-		cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s", "-o", filepath.Join(built.dir, "countersign"), ".")
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			built.err = fmt.Errorf("%w\n%s", err, out)
-		}
-	})
-	if built.err != nil {
-		t.Fatal(built.err)
-	}
-	return filepath.Join(built.dir, "countersign")
 }
 
 // TestCommandsInMessages: a command that a text of the program names, in brackets or after its name, exists: its

@@ -120,9 +120,8 @@ func TestOneMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{data, link} {
-		second := exec.Command(os.Args[0], "serve", "--data", dir, "--listen", "127.0.0.1:0")
-		second.Env = append(os.Environ(), runAsCountersign+"=1")
-		if out, err := second.CombinedOutput(); err == nil || !strings.Contains(string(out), "in use") {
+		out, err := exec.Command("countersign", "serve", "--data", dir, "--listen", "127.0.0.1:0").CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "in use") {
 			t.Errorf("a second process on %s: %v\n%s", dir, err, out)
 		}
 	}
@@ -187,8 +186,7 @@ func TestKillDuringFirstStart(t *testing.T) {
 	half, starts := 0, dbtest.Times(40, 10)
 	for i := range starts {
 		data := filepath.Join(t.TempDir(), "data")
-		c := exec.Command(os.Args[0], "serve", "--data", data, "--listen", "127.0.0.1:0")
-		c.Env = append(os.Environ(), runAsCountersign+"=1")
+		c := exec.Command("countersign", "serve", "--data", data, "--listen", "127.0.0.1:0")
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}

@@ -12,17 +12,8 @@ import (
 	"countersign/internal/lab/dbtest"
 )
 
-// runAsCountersign makes the test binary be the program, for tests that need a
-// process to kill.
-const runAsCountersign = "COUNTERSIGN_TEST_RUN_MAIN"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(runAsCountersign) != "" {
-		_ = os.Unsetenv(runAsCountersign)
-		main()
-	}
-	testscript.Main(withPostgres{m}, map[string]func(){"countersign": main})
-}
+// TestMain puts a copy of the test binary in PATH, which is the program, for tests that need a process to kill.
+func TestMain(m *testing.M) { testscript.Main(withPostgres{m}, map[string]func(){"countersign": main}) }
 
 // withPostgres stops the databases that tests have started. It lets four tests run at
 // once unless -parallel says otherwise: most of them wait for processes.
@@ -40,9 +31,6 @@ func (p withPostgres) Run() int {
 	status := dbtest.Run(p.m)
 	if shared != nil {
 		shared.stop()
-	}
-	if err := os.RemoveAll(built.dir); err != nil {
-		panic(err)
 	}
 	return status
 }

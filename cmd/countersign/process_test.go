@@ -53,12 +53,11 @@ func (b *lockedBuffer) lines(from int) string {
 
 var readyLine = regexp.MustCompile(`msg=(?:serving|carrying) (.*)`)
 
-// startDaemon runs this test binary as countersign with args and waits for the
+// startDaemon runs countersign with args and waits for the
 // line that says where it listens.
 func startDaemon(t *testing.T, args ...string) *process {
 	t.Helper()
-	d := &process{cmd: exec.Command(os.Args[0], args...), output: &lockedBuffer{}, exited: make(chan error, 1), urls: map[string]string{}}
-	d.cmd.Env = append(os.Environ(), runAsCountersign+"=1")
+	d := &process{cmd: exec.Command("countersign", args...), output: &lockedBuffer{}, exited: make(chan error, 1), urls: map[string]string{}}
 	stderr, err := d.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

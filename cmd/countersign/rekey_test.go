@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -12,10 +11,7 @@ import (
 
 // rekeyProcess starts rekey as a process of its own.
 func rekeyProcess(t *testing.T, args ...string) *exec.Cmd {
-	t.Helper()
-	cmd := exec.Command(os.Args[0], append([]string{"rekey"}, args...)...)
-	cmd.Env = append(os.Environ(), runAsCountersign+"=1")
-	return cmd
+	return exec.Command("countersign", append([]string{"rekey"}, args...)...)
 }
 
 // rekeyed runs rekey to its end.
