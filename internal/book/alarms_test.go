@@ -12,6 +12,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
+	"countersign/internal/lab/dbtest"
 	"countersign/internal/lab/endtest"
 	"countersign/merchant"
 )
@@ -37,9 +38,7 @@ func TestAlarmPosts(t *testing.T) {
 		}
 		settle := func(p db.AlarmPost, posted bool, again db.Millis) {
 			t.Helper()
-			if err := b.SettleAlarmPost(ctx, p, posted, again); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, b.SettleAlarmPost(ctx, p, posted, again))
 		}
 		told := func(now db.Millis, want ...string) {
 			t.Helper()
@@ -87,9 +86,7 @@ func TestAlarmPosts(t *testing.T) {
 			told(2_000_000, c.told...)
 		}
 		raise(t, b, client.Alarm{Kind: client.AlarmForwardFailing, Subject: "x", First: 5})
-		if err := b.EndStanding(ctx, []client.Alarm{{Kind: client.AlarmPossibleDuplicate}, {Kind: client.AlarmForwardFailing}, {Kind: client.AlarmAllRefused}}, 8); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, b.EndStanding(ctx, []client.Alarm{{Kind: client.AlarmPossibleDuplicate}, {Kind: client.AlarmForwardFailing}, {Kind: client.AlarmAllRefused}}, 8))
 		settle(claim(0, 2_000_000, "alarm.raised forward_failing 1"), false, 3_000_000) // its end waits behind that
 		told(2_999_999, "alarm.ended possible_duplicate 1001")
 		told(3_000_000, "alarm.raised forward_failing 1", "alarm.ended forward_failing 1")
@@ -110,18 +107,13 @@ func TestAlarmPosts(t *testing.T) {
 // raise raises alarms in one transaction.
 func raise(t *testing.T, b *Book, list ...client.Alarm) {
 	t.Helper()
-	if err := b.Write(ctx, func(ctx context.Context, t *db.Tx) error { return db.RaiseAlarms(ctx, t, list) }); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, b.Write(ctx, func(ctx context.Context, t *db.Tx) error { return db.RaiseAlarms(ctx, t, list) }))
 }
 
 // shownAlarms gives each row as number, kind, subject, times and state.
 func shownAlarms(t *testing.T, b *Book) (list []string) {
 	t.Helper()
-	all, err := endtest.Alarms(ctx, b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must(endtest.Alarms(ctx, b))(t)
 	for _, a := range all {
 		list = append(list, fmt.Sprintf("%s %s %d at %d-%d acked %d ended %d %s", a.Kind, a.Subject, a.Number, a.First, a.Last, a.Acked, a.Ended, a.EndedText))
 	}
@@ -158,18 +150,12 @@ func TestAlarmRows(t *testing.T) {
 				t.Errorf("acknowledged by %s: %+v, %v", by, a, err)
 			}
 		}
-		if _, err := b.AckAlarm(ctx, client.Alarm{Seq: 99, AckedBy: "tok_1", Acked: 9}); !errors.Is(err, db.ErrNotFound) {
-			t.Errorf("an alarm that is not there: %v", err)
-		}
-		if _, err := b.AckAlarm(ctx, client.Alarm{Seq: 2, AckedBy: "tok_1", AckedName: "n", AckedNote: "a\x00", Acked: 9}); !errors.Is(err, db.ErrInvalid) {
-			t.Errorf("a note that cannot be kept: %v", err)
-		}
+		dbtest.Fails(b.AckAlarm(ctx, client.Alarm{Seq: 99, AckedBy: "tok_1", Acked: 9}))(t, db.ErrNotFound, "")
+		dbtest.Fails(b.AckAlarm(ctx, client.Alarm{Seq: 2, AckedBy: "tok_1", AckedName: "n", AckedNote: "a\x00", Acked: 9}))(t, db.ErrInvalid, "")
 		raise(t, b, client.Alarm{Kind: client.AlarmRequestSuspect, Subject: "e", First: 60})
 		end := func(at db.Millis, list ...client.Alarm) {
 			t.Helper()
-			if err := b.EndStanding(ctx, list, at); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, b.EndStanding(ctx, list, at))
 		}
 		stale, err := b.StandingAlarms(ctx, client.AlarmRequestSuspect, client.AlarmDepositRefused)
 		if err != nil || len(stale) != 4 {
@@ -221,9 +207,7 @@ func TestAlarmRows(t *testing.T) {
 			}
 		}
 		// One that has ended can be acknowledged, and is not counted as open again.
-		if _, err := b.AckAlarm(ctx, client.Alarm{Seq: all[2].Seq, AckedBy: "tok", Acked: 99}); err != nil {
-			t.Fatal(err)
-		}
+		must(b.AckAlarm(ctx, client.Alarm{Seq: all[2].Seq, AckedBy: "tok", Acked: 99}))(t)
 		checkKept(t, b.DB)
 	})
 }
@@ -299,17 +283,13 @@ func TestAlarmsEnd(t *testing.T) {
 		}
 		look := func(now db.Millis) {
 			t.Helper()
-			if err := b.EndAlarms(ctx, now); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, b.EndAlarms(ctx, now))
 		}
 		take := func(id, tx string, now db.Millis) int64 {
 			t.Helper()
 			e := inboxDeposit(id, tx, -1)
 			e.At = now.Time()
-			if _, err := b.Claim(ctx, e); err != nil {
-				t.Fatal(err)
-			}
+			must(b.Claim(ctx, e))(t)
 			list, err := b.Deposits(ctx, 0, 100)
 			if err != nil || len(list) == 0 {
 				t.Fatal(err)
@@ -320,9 +300,7 @@ func TestAlarmsEnd(t *testing.T) {
 			t.Helper()
 			r := Refused{Content: []byte(name), RefusedCallback: client.RefusedCallback{Body: name, Opened: true, Type: countersign.TypeDeposited,
 				CallbackID: name, Reason: client.RefusalReason(reason), Facts: []client.Fact{}}}
-			if err := b.KeepRefused(ctx, r, []client.Alarm{{Kind: client.AlarmDepositRefused, Subject: reason, First: at}}, at); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, b.KeepRefused(ctx, r, []client.Alarm{{Kind: client.AlarmDepositRefused, Subject: reason, First: at}}, at))
 		}
 		const hour = 3_600_000
 		cases := map[client.AlarmKind]func(client.AlarmKind){
@@ -332,9 +310,7 @@ func TestAlarmsEnd(t *testing.T) {
 				look(at)
 				stands(kind, "three")
 				for i, seq := range []int64{second, third} {
-					if _, err := b.DecideDeposit(ctx, seq, []client.DepositState{client.DepositCredited, client.DepositRejected}[i], "tok", "", at); err != nil {
-						t.Fatal(err)
-					}
+					must(b.DecideDeposit(ctx, seq, []client.DepositState{client.DepositCredited, client.DepositRejected}[i], "tok", "", at))(t)
 					look(at + 1)
 					stands(kind, []string{"three"}[:1-i]...)
 				}
@@ -344,9 +320,7 @@ func TestAlarmsEnd(t *testing.T) {
 					for i, address := range []string{"TOld", "TNew", "TNewer"} {
 						id := fmt.Sprint(user, i)
 						e := merchant.Entry{ID: id, At: at.Time(), Callback: &countersign.AddressChange{Head: countersign.Head{TrackingID: id, TenantUserID: user}, ChainName: "TRON", NewAddress: address}}
-						if _, err := b.Claim(ctx, e); err != nil {
-							t.Fatal(err)
-						}
+						must(b.Claim(ctx, e))(t)
 					}
 				}
 				look(at)
@@ -356,9 +330,7 @@ func TestAlarmsEnd(t *testing.T) {
 					t.Fatalf("%+v, %v", list, err)
 				}
 				for i, a := range list {
-					if _, err := b.DecideAddress(ctx, a.Seq, client.AddressRejected, "tok", "", at); err != nil {
-						t.Fatal(err)
-					}
+					must(b.DecideAddress(ctx, a.Seq, client.AddressRejected, "tok", "", at))(t)
 					look(at + 1)
 					stands(kind, [][]string{{"u1", "u2"}, {"u2"}}[i]...)
 				}
@@ -370,9 +342,7 @@ func TestAlarmsEnd(t *testing.T) {
 				look(at)
 				stands(kind, "spliced", "other_content")
 				for i, to := range []client.RefusedState{client.RefusedTaken, client.RefusedDismissed} {
-					if err := b.DecideRefused(ctx, int64(i+1), to, "tok", "", at); err != nil {
-						t.Fatal(err)
-					}
+					ok(t, b.DecideRefused(ctx, int64(i+1), to, "tok", "", at))
 				}
 				look(at + 1)
 				stands(kind, "other_content")
@@ -388,9 +358,7 @@ func TestAlarmsEnd(t *testing.T) {
 			client.AlarmForwardFailing: func(kind client.AlarmKind) {
 				forwards := func(now db.Millis, want ...string) {
 					t.Helper()
-					if err := b.LookAtForwards(ctx, now); err != nil {
-						t.Fatal(err)
-					}
+					ok(t, b.LookAtForwards(ctx, now))
 					stands(kind, want...)
 				}
 				settle := func(reason string, attempts int) {
@@ -410,9 +378,7 @@ func TestAlarmsEnd(t *testing.T) {
 						t.Fatal(list[0].Attempts, err)
 					}
 				}
-				if _, err := b.BeginForwarding(ctx, true, at); err != nil {
-					t.Fatal(err)
-				}
+				must(b.BeginForwarding(ctx, true, at))(t)
 				take("told on", "told on", 30*at)
 				settle("status 500", 1)
 				forwards(30*at + 1)
@@ -439,10 +405,7 @@ func TestAlarmsEnd(t *testing.T) {
 				c(k)
 			}
 		}
-		list, err := endtest.Alarms(ctx, b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		list := must(endtest.Alarms(ctx, b))(t)
 		for _, a := range list {
 			if a.Ended != 0 && a.EndedText != a.Kind.Ended() {
 				t.Errorf("%s ended: %q", a.Kind, a.EndedText)

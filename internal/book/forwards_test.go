@@ -21,9 +21,7 @@ func addDeposits(t *testing.T, b *Book, from, to int) {
 	for i := from; i <= to; i++ {
 		e := inboxDeposit(fmt.Sprint("d", i), fmt.Sprint("tx", i), -1)
 		e.At = time.UnixMilli(int64(i) * 1000)
-		if _, err := b.Claim(ctx, e); err != nil {
-			t.Fatal(err)
-		}
+		must(b.Claim(ctx, e))(t)
 	}
 }
 
@@ -42,32 +40,14 @@ func addEvents(t *testing.T, b *Book, n int) {
 	}
 }
 
-// begin reports whether the forwarding begins.
-func begin(t *testing.T, b *Book, onlyNew bool) bool {
+// wantClaimed wants one claim to get what has these names.
+func wantClaimed(t *testing.T, b *Book, now db.Millis, limit int, want ...string) []Forward {
 	t.Helper()
-	begins, err := b.BeginForwarding(ctx, onlyNew, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return begins
-}
-
-// claimed returns the names of what one claim gets.
-func claimed(t *testing.T, b *Book, now db.Millis, limit int) (names []string, list []Forward) {
-	t.Helper()
-	list, err := b.ClaimForwards(ctx, now, time.Minute, limit)
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must(b.ClaimForwards(ctx, now, time.Minute, limit))(t)
+	var names []string
 	for _, f := range list {
 		names = append(names, fmt.Sprint(string(f.Feed), f.Seq))
 	}
-	return names, list
-}
-
-func wantClaimed(t *testing.T, b *Book, now db.Millis, limit int, want ...string) []Forward {
-	t.Helper()
-	names, list := claimed(t, b, now, limit)
 	if !slices.Equal(names, want) {
 		t.Errorf("claimed at %d are %q, want %q", now, names, want)
 	}
@@ -81,9 +61,7 @@ func settle(t *testing.T, b *Book, list []Forward, done bool, due db.Millis) {
 		if done {
 			end = func() error { return b.ForwardDone(ctx, f) }
 		}
-		if err := end(); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, end())
 	}
 }
 
@@ -109,7 +87,7 @@ func TestForwardingBegins(t *testing.T) {
 			addEvents(t, b, 2)
 			wantClaimed(t, b, 1_000_000, 10) // it has not begun
 			wantWaiting(t, b, 0, 0)
-			if !begin(t, b, onlyNew) {
+			if !must(b.BeginForwarding(ctx, onlyNew, 1))(t) {
 				t.Error("it does not begin")
 			}
 			if onlyNew {
@@ -119,7 +97,7 @@ func TestForwardingBegins(t *testing.T) {
 			}
 			addDeposits(t, b, 4, 5)
 			for _, other := range []bool{false, true} {
-				if begin(t, b, other) {
+				if must(b.BeginForwarding(ctx, other, 1))(t) {
 					t.Error("a restart begins anew")
 				}
 			}
@@ -137,7 +115,7 @@ func TestForwards(t *testing.T) {
 	eachBook(t, func(t *testing.T, b *Book) {
 		addDeposits(t, b, 1, 4)
 		addEvents(t, b, 1)
-		begin(t, b, false)
+		must(b.BeginForwarding(ctx, false, 1))(t)
 		list := wantClaimed(t, b, 10_000, 3, "events1", "deposits1", "deposits2")
 		settle(t, b, list[:1], false, 15_000)
 		settle(t, b, list[1:], false, 12_000)
@@ -193,7 +171,7 @@ func TestForwardsOnNodes(t *testing.T) {
 				}
 			}
 		})
-		begin(t, nodes[0], false)
+		must(nodes[0].BeginForwarding(ctx, false, 1))(t)
 		told := map[string]bool{}
 		for now := db.Millis(1_000_000); len(told) < deposits && !t.Failed(); now += 2000 { // every lease ends
 			var mu sync.Mutex

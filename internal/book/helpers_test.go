@@ -62,10 +62,7 @@ var testKeys = db.NewMasterKey([32]byte{7})
 
 func openAt(t testing.TB, url string) *db.DB {
 	t.Helper()
-	d, err := db.Open(ctx, db.Config{URL: url, Keys: testKeys}, End())
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must(db.Open(ctx, db.Config{URL: url, Keys: testKeys}, End()))(t)
 	t.Cleanup(func() {
 		if !t.Failed() && d.Ping(ctx) == nil {
 			checkKept(t, d)
@@ -73,4 +70,21 @@ func openAt(t testing.TB, url string) *db.DB {
 		d.Close()
 	})
 	return d
+}
+
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -3,7 +3,6 @@ package book
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -14,6 +13,7 @@ import (
 	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/internal/db"
+	"countersign/internal/lab/dbtest"
 	"countersign/internal/lab/endtest"
 	"countersign/merchant"
 )
@@ -54,21 +54,11 @@ func TestInboxGone(t *testing.T) {
 	eachBook(t, func(t *testing.T, end *Book) {
 		gone, cancel := context.WithCancel(ctx)
 		cancel()
-		if _, err := end.Claim(gone, inboxDeposit("d", "tx", 0)); !errors.Is(err, context.Canceled) {
-			t.Fatalf("a caller that has gone: %v", err)
-		}
-		if _, err := end.Claim(ctx, merchant.Entry{ID: "x"}); !errors.Is(err, db.ErrInvalid) {
-			t.Fatalf("no callback: %v", err)
-		}
-		if _, err := end.Claim(ctx, merchant.Entry{Callback: &countersign.Deposit{}, ID: "a\x00"}); !errors.Is(err, db.ErrInvalid) {
-			t.Fatalf("an id with a NUL: %v", err)
-		}
-		if err := end.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := end.Claim(ctx, inboxDeposit("d", "tx", 0)); !errors.Is(err, db.ErrClosed) {
-			t.Fatalf("closed: %v", err)
-		}
+		dbtest.Fails(end.Claim(gone, inboxDeposit("d", "tx", 0)))(t, context.Canceled, "")
+		dbtest.Fails(end.Claim(ctx, merchant.Entry{ID: "x"}))(t, db.ErrInvalid, "")
+		dbtest.Fails(end.Claim(ctx, merchant.Entry{Callback: &countersign.Deposit{}, ID: "a\x00"}))(t, db.ErrInvalid, "")
+		ok(t, end.Close())
+		dbtest.Fails(end.Claim(ctx, inboxDeposit("d", "tx", 0)))(t, db.ErrClosed, "")
 	})
 }
 

@@ -176,10 +176,7 @@ func checkKept(t testing.TB, d *db.DB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	counts, err := db.Counts(ctx, d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	counts := must(db.Counts(ctx, d))(t)
 	for name, n := range counts {
 		if n != 0 {
 			got[name] = n
@@ -313,9 +310,7 @@ func TestFind(t *testing.T) {
 		}
 		for i := range 3 {
 			for _, e := range []merchant.Entry{inboxDeposit(fmt.Sprint("i", i), fmt.Sprint("t", i), -1), question(fmt.Sprint("q", i))} {
-				if _, err := b.Claim(ctx, e); err != nil {
-					t.Fatal(err)
-				}
+				must(b.Claim(ctx, e))(t)
 			}
 		}
 		inbox := func(f client.InboxFilter) (ids []string, err error) {

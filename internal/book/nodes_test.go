@@ -2,7 +2,6 @@ package book
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
+	"countersign/internal/lab/dbtest"
 	"countersign/merchant"
 )
 
@@ -51,9 +51,7 @@ func TestInboxForgetsTheGone(t *testing.T) {
 			work.Go(func() {
 				brief, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 				defer cancel()
-				if _, err := end.Claim(brief, question(fmt.Sprint("gone", i))); !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("it did not give up: %v", err)
-				}
+				dbtest.Fails(end.Claim(brief, question(fmt.Sprint("gone", i))))(t, context.DeadlineExceeded, "")
 			})
 		}
 		work.Wait()
@@ -108,14 +106,10 @@ func TestInboxSettledMeanwhile(t *testing.T) {
 		claimed <- r
 	}()
 	for waits := 0; waits == 0; time.Sleep(time.Millisecond) { // until the claim stands before the row
-		if _, err := db.One(ctx, s, `SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`, nil, &waits); err != nil {
-			t.Fatal(err)
-		}
+		must(db.One(ctx, s, `SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`, nil, &waits))(t)
 	}
 	close(commit)
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	ok(t, <-done)
 	if r := <-claimed; r.State != merchant.StateBusy || r.Claim != 0 {
 		t.Fatalf("%+v", r)
 	}
@@ -138,9 +132,7 @@ func TestEndedBeforeSettled(t *testing.T) {
 			t.Fatalf("%+v, %v", r, err)
 		}
 		change := OrderChange{CallBackID: "W", TenantUserID: o.TenantUserID, From: client.OrderOpen, To: client.OrderConfirmed}
-		if _, err := b.ChangeOrder(ctx, change, 2); err != nil {
-			t.Fatal(err)
-		}
+		must(b.ChangeOrder(ctx, change, 2))(t)
 		s := merchant.Settlement{Type: countersign.TypeRequestWithdraw, ID: "W", Claim: r.Claim, Final: true, At: q.At, Reply: merchant.Reply{Details: o.Details()}}
 		if kept, err := b.Settle(ctx, s); err != nil || kept != s.Reply {
 			t.Fatalf("while it is confirmed: %+v, %v", kept, err)

@@ -290,10 +290,7 @@ func TestTransitions(t *testing.T) {
 					t.Fatalf("%s, %s: %v", name, from, err)
 				}
 				raised := func() (list []string) {
-					all, err := endtest.Alarms(ctx, b)
-					if err != nil {
-						t.Fatal(err)
-					}
+					all := must(endtest.Alarms(ctx, b))(t)
 					for _, a := range all {
 						if cause, is := strings.CutPrefix(a.Subject, o.CallBackID+" ("); is {
 							list = append(list, strings.Repeat(string(a.Kind)+": "+strings.TrimSuffix(cause, ")"), int(a.Number)))
@@ -302,10 +299,7 @@ func TestTransitions(t *testing.T) {
 					return list
 				}
 				before := len(raised())
-				list, err := b.Events(ctx, events, 1000)
-				if err != nil {
-					t.Fatal(err)
-				}
+				list := must(b.Events(ctx, events, 1000))(t)
 				events += int64(len(list))
 				want, failed := c.want(from), [2]error{}
 				for round := range failed {
@@ -315,7 +309,7 @@ func TestTransitions(t *testing.T) {
 					t.Errorf("%s, %s: %v", name, from, failed)
 				}
 				got := outcome{}
-				list, err = b.Events(ctx, events, 10)
+				list, err := b.Events(ctx, events, 10)
 				for _, e := range list {
 					if got.event += e.Kind; e.CallBackID != o.CallBackID {
 						t.Errorf("%s, %s: %+v", name, from, e)

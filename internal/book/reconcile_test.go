@@ -12,6 +12,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
+	"countersign/internal/lab/dbtest"
 	"countersign/internal/lab/endtest"
 	"countersign/merchant"
 )
@@ -19,9 +20,7 @@ import (
 // eachRestored runs test on a book of each database, whose restore is not reconciled.
 func eachRestored(t *testing.T, test func(t *testing.T, b *Book)) {
 	eachBook(t, func(t *testing.T, b *Book) {
-		if _, err := b.Restored(ctx, 0, 1); err != nil {
-			t.Fatal(err)
-		}
+		must(b.Restored(ctx, 0, 1))(t)
 		test(t, b)
 	})
 }
@@ -31,9 +30,7 @@ func eachRestored(t *testing.T, test func(t *testing.T, b *Book)) {
 func TestReconcileWhileDepositsArrive(t *testing.T) {
 	eachPair(t, func(t *testing.T, ends []*Book) {
 		b, node := ends[0], ends[1]
-		if _, err := b.Restored(ctx, 0, 1); err != nil {
-			t.Fatal(err)
-		}
+		must(b.Restored(ctx, 0, 1))(t)
 		var taken atomic.Int64
 		var ended atomic.Bool
 		var arriving sync.WaitGroup
@@ -103,9 +100,7 @@ func TestDecidedOnce(t *testing.T) {
 	eachBook(t, func(t *testing.T, b *Book) {
 		const n = 40
 		for i := range n + 1 { // all but the first are held
-			if _, err := b.Claim(ctx, inboxDeposit(fmt.Sprint("d", i), "copied", -1)); err != nil {
-				t.Fatal(err)
-			}
+			must(b.Claim(ctx, inboxDeposit(fmt.Sprint("d", i), "copied", -1)))(t)
 		}
 		var counts [2]int64
 		var work sync.WaitGroup
@@ -126,11 +121,7 @@ func TestDecidedOnce(t *testing.T) {
 		if s, err := b.Stats(ctx); counts[0]+counts[1] != n || err != nil || s.DepositsHeld != 0 || s.Events != n {
 			t.Errorf("%v were decided, %+v, %v", counts, s, err)
 		}
-		if _, err := b.DecideDeposit(ctx, 1, client.DepositTaken, "tok", "", 6); !errors.Is(err, db.ErrInvalid) {
-			t.Error(err)
-		}
-		if _, err := b.DecideDeposit(ctx, 1, client.DepositCredited, "tok", "a\x00", 6); !errors.Is(err, db.ErrInvalid) {
-			t.Error(err)
-		}
+		dbtest.Fails(b.DecideDeposit(ctx, 1, client.DepositTaken, "tok", "", 6))(t, db.ErrInvalid, "")
+		dbtest.Fails(b.DecideDeposit(ctx, 1, client.DepositCredited, "tok", "a\x00", 6))(t, db.ErrInvalid, "")
 	})
 }

@@ -17,9 +17,7 @@ func TestRefusedBounds(t *testing.T) {
 			t.Helper()
 			r := Refused{Content: []byte(name), RefusedCallback: client.RefusedCallback{Body: string(make([]byte, size)), Opened: opened,
 				CallbackID: name, Reason: reason, Facts: []client.Fact{}}}
-			if err := b.KeepRefused(ctx, r, nil, 1); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, b.KeepRefused(ctx, r, nil, 1))
 		}
 		count := func() (opened, closed, bytes int64) {
 			t.Helper()
@@ -38,9 +36,7 @@ func TestRefusedBounds(t *testing.T) {
 		}
 		keep("deposit", true, "not_bound", 700)
 		keep("decided", true, "not_bound", 700)
-		if err := b.DecideRefused(ctx, 2, client.RefusedDismissed, "tok", "", 2); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, b.DecideRefused(ctx, 2, client.RefusedDismissed, "tok", "", 2))
 		for n := range 30 { // 19 MB that a stranger with the API key posts
 			keep(fmt.Sprint("garbage ", n), false, "not_opened", 650_000)
 		}
@@ -68,9 +64,7 @@ func TestRefusedBounds(t *testing.T) {
 func TestRefusedSealed(t *testing.T) {
 	b := New(openAt(t, dialects[0].url(t)), Config{})
 	for _, name := range []string{"one", "two"} {
-		if err := b.KeepRefused(ctx, Refused{Content: []byte(name), RefusedCallback: client.RefusedCallback{Body: name, Reason: "malformed"}}, nil, 1); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, b.KeepRefused(ctx, Refused{Content: []byte(name), RefusedCallback: client.RefusedCallback{Body: name, Reason: "malformed"}}, nil, 1))
 	}
 	err := b.Write(ctx, func(c context.Context, x *db.Tx) error {
 		_, err := x.Exec(c, `UPDATE refused SET body = (SELECT body FROM refused WHERE seq = 2), data_key = (SELECT data_key FROM refused WHERE seq = 2) WHERE seq = 1`)

@@ -154,9 +154,7 @@ func TestSpentWithoutBound(t *testing.T) {
 			return err
 		}
 		for i, amount := range []string{huge, huge, small} {
-			if err := confirm(fmt.Sprint("o", i), amount); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, confirm(fmt.Sprint("o", i), amount))
 		}
 		if s, err := m.Spent(ctx, "USDT", "", 0); err != nil || len(s.String()) <= countersign.MaxAmountDigits+1 {
 			t.Fatalf("a sum that is no amount: %v, %v", s, err)

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/internal/db"
+	"countersign/internal/lab/dbtest"
 	"countersign/merchant"
 )
 
@@ -35,10 +35,7 @@ func (r *rig) addresses(user string) (list []client.AddressEntry) {
 // addressEvents gives the kinds of the events about addresses, with their addresses.
 func (r *rig) addressEvents() (list []string) {
 	r.t.Helper()
-	events, err := r.client.Events(r.t.Context(), client.FeedOptions{})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	events := must(r.client.Events(r.t.Context(), client.FeedOptions{}))(r.t)
 	for _, e := range events.Items {
 		list = append(list, fmt.Sprintf("%s %s %s", e.Kind, e.TenantUserID, e.Address))
 	}
@@ -117,12 +114,8 @@ func TestReplacedAddressIsHeld(t *testing.T) {
 		if a, err := r.client.RejectAddress(ctx, thief.Seq, "nobody at the service did"); err != nil || a.State != client.AddressRejected {
 			t.Fatalf("rejected: %+v, %v", a, err)
 		}
-		if _, err := r.client.AcceptAddress(ctx, thief.Seq, ""); !errors.Is(err, client.ErrConflict) {
-			t.Errorf("a rejected address is accepted: %v", err)
-		}
-		if _, err := r.client.Address(ctx, 99); !errors.Is(err, client.ErrNotFound) {
-			t.Errorf("an unknown address: %v", err)
-		}
+		dbtest.Fails(r.client.AcceptAddress(ctx, thief.Seq, ""))(t, client.ErrConflict, "")
+		dbtest.Fails(r.client.Address(ctx, 99))(t, client.ErrNotFound, "")
 		events = append(events, "address.changed u1 TSecond", "address.rejected u1 TThief")
 		tell("u1", "TRON", "", "TSecond", taken) // it counts now
 		tell("u1", "TRON", "", "TFirst", held)   // back to the first
@@ -174,9 +167,7 @@ func TestAcceptedLast(t *testing.T) {
 		}
 		list := r.addresses("u")
 		for _, i := range []int{2, 1} { // the newer, then the older
-			if _, err := r.client.AcceptAddress(t.Context(), list[i].Seq, ""); err != nil {
-				t.Fatal(err)
-			}
+			must(r.client.AcceptAddress(t.Context(), list[i].Seq, ""))(t)
 		}
 		events := r.addressEvents()
 		if last := events[len(events)-1]; last != "address.changed u TOlder" {

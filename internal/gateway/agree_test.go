@@ -18,6 +18,7 @@ import (
 	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/journal"
+	"countersign/internal/lab/dbtest"
 	"countersign/internal/policy"
 )
 
@@ -31,13 +32,8 @@ func (r *rig) named(url, name string, role client.Role) (user, api.Token) {
 // orders with ids, and for nothing else.
 func (r *rig) wantToldOf(after time.Duration, ids ...string) {
 	r.t.Helper()
-	if err := r.changes.TellOfWaiting(r.t.Context(), db.MillisOf(r.clock.now().Add(after))); err != nil {
-		r.t.Fatal(err)
-	}
-	list, err := r.db.StandingAlarms(r.t.Context(), client.AlarmApprovalWaits)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	ok(r.t, r.changes.TellOfWaiting(r.t.Context(), db.MillisOf(r.clock.now().Add(after))))
+	list := must(r.db.StandingAlarms(r.t.Context(), client.AlarmApprovalWaits))(r.t)
 	var got []string
 	for _, a := range list {
 		got = append(got, strings.TrimPrefix(a.Subject, "order "))
@@ -94,9 +90,7 @@ func TestOrderOfTwoPersons(t *testing.T) {
 		if task := r.orderTask(1); len(task.Votes) != 2 || task.Votes[0].Name != "ann" || task.Votes[0].Note != "looked at" {
 			t.Errorf("%+v", task)
 		}
-		if _, err := ann.ApproveOrder(ctx, id(1), ""); !errors.Is(err, client.ErrConflict) {
-			t.Errorf("a late approval: %v", err)
-		}
+		dbtest.Fails(ann.ApproveOrder(ctx, id(1), ""))(t, client.ErrConflict, "")
 		var kinds []string
 		for _, e := range r.about(id(1)) {
 			var answer struct{ Request, RequestOpened, Response, ResponseOpened, CallBackID string }
@@ -142,9 +136,7 @@ func TestOrderOfTwoPersons(t *testing.T) {
 		}
 		r.wantToldOf(0)
 		r.clock.advance(time.Second)
-		if err := api.NewTokens(r.db).Revoke(ctx, bobToken.ID, db.MillisOf(r.clock.now()), nil); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, api.NewTokens(r.db).Revoke(ctx, bobToken.ID, db.MillisOf(r.clock.now()), nil))
 		r.wantToldOf(0, id(2), id(4))
 		if task := r.orderTask(2); task.Missing != 1 || task.State != client.TaskOpen || !slices.Contains(ann.open(t, client.TaskOrder), task.ID) {
 			t.Errorf("%+v", task)
@@ -156,15 +148,9 @@ func TestOrderOfTwoPersons(t *testing.T) {
 // about reads the records about an id, in order.
 func (r *rig) about(id string) (list []journal.Entry) {
 	r.t.Helper()
-	about, err := client.Get[client.List[client.AuditEntry]](r.t.Context(), r.client, "/v1/audit/about", client.AuditAboutOptions{ID: id})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	about := must(client.Get[client.List[client.AuditEntry]](r.t.Context(), r.client, "/v1/audit/about", client.AuditAboutOptions{ID: id}))(r.t)
 	for _, one := range slices.Backward(about.Items) {
-		read, err := journal.Read(one.Record)
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		read := must(journal.Read(one.Record))(r.t)
 		list = append(list, read)
 	}
 	return list
@@ -263,10 +249,7 @@ func TestVotesAtTheSameMoment(t *testing.T) {
 					}
 					a.clock.advance(time.Second) // a node knows a token for a second
 					b.clock.at.Store(a.clock.at.Load())
-					o, err := a.client.Order(ctx, id)
-					if err != nil {
-						t.Fatal(err)
-					}
+					o := must(a.client.Order(ctx, id))(t)
 					want, allowed := c.ends[o.State]
 					if !allowed {
 						t.Errorf("%s: the order is %s; approving: %v", c.name, o.State, approved)

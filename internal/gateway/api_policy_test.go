@@ -9,6 +9,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
+	"countersign/internal/lab/dbtest"
 	"countersign/internal/policy"
 )
 
@@ -34,15 +35,10 @@ func TestRuling(t *testing.T) {
 			first, second := newOrder(1), newOrder(2)
 			first.ChainName, second.ChainName, second.Symbol, second.Address = "TRON", "TRON", first.Symbol, first.Address
 			text := fmt.Sprintf(heldPolicy, first.Symbol, first.Amount)
-			rules, err := policy.Parse([]byte(text))
-			if err != nil {
-				t.Fatal(err)
-			}
+			rules := must(policy.Parse([]byte(text)))(t)
 			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { c.Policy = rules })
 			for _, o := range []client.NewOrder{first, second} {
-				if _, err := r.client.AddOrder(ctx, o); err != nil {
-					t.Fatal(err)
-				}
+				must(r.client.AddOrder(ctx, o))(t)
 			}
 			in, err := client.Get[client.PolicyInForce](ctx, r.client, "/v1/policy")
 			if err != nil || in.Source != text || !in.MayAsk || in.SelfApproval || in.Summary != rules.Summary() {
@@ -82,9 +78,7 @@ func TestRuling(t *testing.T) {
 			if _, err := client.Post[client.Ruling](ctx, r.client, "/v1/policy/try", try); !errors.Is(err, client.ErrInvalid) || !strings.Contains(err.Error(), "amount") {
 				t.Errorf("without an amount: %v", err)
 			}
-			if _, err := client.Get[client.OrderRuling](ctx, r.client, client.Path("orders", "none", "ruling")); !errors.Is(err, client.ErrNotFound) {
-				t.Errorf("an order that is not there: %v", err)
-			}
+			dbtest.Fails(client.Get[client.OrderRuling](ctx, r.client, client.Path("orders", "none", "ruling")))(t, client.ErrNotFound, "")
 			to, err := r.client.Orders(ctx, client.OrderFilter{Address: first.Address}, client.PageOptions{})
 			if err != nil || len(to.Items) != 2 || to.Items[0].CallBackID != second.CallBackID {
 				t.Errorf("the address's orders: %+v, %v", to, err)

@@ -33,10 +33,7 @@ type user struct {
 
 func newUser(t testing.TB, url string, token client.Secret) user {
 	t.Helper()
-	c, err := client.NewGateway(client.Config{URL: url, Token: token})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must(client.NewGateway(client.Config{URL: url, Token: token}))(t)
 	return user{c, url, token}
 }
 
@@ -46,25 +43,16 @@ func (u user) anonymous(t *testing.T) user { return newUser(t, u.url, "") }
 // send makes a request with plain net/http and the user's own token.
 func (u user) send(t testing.TB, method, path, contentType, body string) (int, string, http.Header) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, u.url+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must(http.NewRequestWithContext(t.Context(), method, u.url+path, strings.NewReader(body)))(t)
 	if u.token != "" {
 		req.Header.Set("Authorization", "Bearer "+u.token.Reveal())
 	}
 	if contentType != "" {
 		req.Header.Set("Content-Type", contentType)
 	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must(http.DefaultClient.Do(req))(t)
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must(io.ReadAll(resp.Body))(t)
 	return resp.StatusCode, string(b), resp.Header
 }
 
@@ -75,14 +63,9 @@ func TestWrongRequests(t *testing.T) {
 	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), nil)
 	with := func(member, value string) string {
 		var m map[string]json.RawMessage
-		if err := json.Unmarshal([]byte(goodOrder), &m); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, json.Unmarshal([]byte(goodOrder), &m))
 		m[member] = json.RawMessage(value)
-		b, err := json.Marshal(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must(json.Marshal(m))(t)
 		return string(b)
 	}
 	long := `"` + strings.Repeat("SECRETx", 50) + `"`
@@ -217,15 +200,11 @@ func (r *rig) end() endtest.End {
 		},
 		Keep: func(k api.Token) string {
 			secret, hash := api.MintToken()
-			if err := tokens.Create(r.t.Context(), k, hash); err != nil {
-				r.t.Fatal(err)
-			}
+			ok(r.t, tokens.Create(r.t.Context(), k, hash))
 			return secret.Reveal()
 		},
 		Revoke: func(id string) {
-			if err := tokens.Revoke(r.t.Context(), id, 5, nil); err != nil {
-				r.t.Fatal(err)
-			}
+			ok(r.t, tokens.Revoke(r.t.Context(), id, 5, nil))
 		},
 		Path: func(rt *api.Endpoint) string { return regexp.MustCompile(`\{\w+\}`).ReplaceAllString(rt.Path, "77") }}
 }
@@ -265,9 +244,7 @@ func TestSearch(t *testing.T) {
 		x.TrackingID, x.TxID, x.TenantUserID, x.ToAddress, x.Amount = "t-1", "0xt1", "u-1", "TOne", amount(t, "7.10")
 		deliver(x)
 		r.clock.advance(time.Minute)
-		if _, err := r.app.AddOrder(ctx, client.NewOrder{CallBackID: "o/1", TenantUserID: "u-1", Address: "TOut", ChainName: "TRON", Symbol: "USDT", Amount: amount(t, "7.1")}); err != nil {
-			t.Fatal(err)
-		}
+		must(r.app.AddOrder(ctx, client.NewOrder{CallBackID: "o/1", TenantUserID: "u-1", Address: "TOut", ChainName: "TRON", Symbol: "USDT", Amount: amount(t, "7.1")}))(t)
 		r.clock.advance(time.Minute)
 		deliver(told("c1", "u-2", "TRON", "TOld", "TNew"))
 		refused := countersigntest.Deposit(1)

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"countersign/countersigntest"
 	"countersign/internal/book"
 	"countersign/internal/db"
+	"countersign/internal/lab/dbtest"
 	"countersign/merchant"
 )
 
@@ -56,18 +56,10 @@ func TestPossibleDuplicates(t *testing.T) {
 				t.Fatalf("credit: %+v, %v", d, err)
 			}
 		}
-		if _, err := r.client.RejectDeposit(ctx, 2, ""); !errors.Is(err, client.ErrConflict) {
-			t.Fatalf("another decision: %v", err)
-		}
-		if _, err := r.client.CreditDeposit(ctx, 1, ""); !errors.Is(err, client.ErrConflict) {
-			t.Fatalf("a deposit that counts already: %v", err)
-		}
-		if _, err := r.client.RejectDeposit(ctx, 4, ""); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := r.client.CreditDeposit(ctx, 5, ""); !errors.Is(err, client.ErrNotFound) {
-			t.Fatalf("no such deposit: %v", err)
-		}
+		dbtest.Fails(r.client.RejectDeposit(ctx, 2, ""))(t, client.ErrConflict, "")
+		dbtest.Fails(r.client.CreditDeposit(ctx, 1, ""))(t, client.ErrConflict, "")
+		must(r.client.RejectDeposit(ctx, 4, ""))(t)
+		dbtest.Fails(r.client.CreditDeposit(ctx, 5, ""))(t, client.ErrNotFound, "")
 		// The feed still says what it said, and the events below tell the decisions:
 		// a late reader of both must not credit deposit 2 twice.
 		states("taken", "held", "taken", "held")
@@ -144,11 +136,7 @@ func TestSplicesInUsualOrder(t *testing.T) {
 }
 
 func amount(t *testing.T, text string) countersign.Amount {
-	a, err := countersign.ParseAmount(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
+	return must(countersign.ParseAmount(text))(t)
 }
 
 // TestPruneBlocks forgets blocks after their time and no earlier.
@@ -158,18 +146,12 @@ func TestPruneBlocks(t *testing.T) {
 		r.deliver(countersigntest.Deposit(n))
 	}
 	blocks := func() (n int64) {
-		if _, err := db.One(t.Context(), r.book, `SELECT COUNT(*) FROM blocks`, nil, &n); err != nil {
-			t.Fatal(err)
-		}
+		must(db.One(t.Context(), r.book, `SELECT COUNT(*) FROM blocks`, nil, &n))(t)
 		return n
 	}
 	all := blocks()
 	prune := func() int64 {
-		n, err := r.book.PruneBlocks(t.Context(), db.MillisOf(r.clock.now()), 3)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
+		return must(r.book.PruneBlocks(t.Context(), db.MillisOf(r.clock.now()), 3))(t)
 	}
 	r.clock.advance(30 * 24 * time.Hour)
 	if n := prune(); n != 0 {

@@ -17,10 +17,7 @@ import (
 )
 
 func forwardingPage(t *testing.T) string {
-	page, err := os.ReadFile("../../docs/merchant/README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must(os.ReadFile("../../docs/merchant/README.md"))(t)
 	return string(page)
 }
 
@@ -90,9 +87,7 @@ func TestForwardingSnippets(t *testing.T) {
 	dbtest.NotRaced(t, "the snippets are processes of their own")
 	page := forwardingPage(t)
 	key := make([]byte, 32)
-	if _, err := rand.Read(key); err != nil {
-		t.Fatal(err)
-	}
+	must(rand.Read(key))(t)
 	for _, s := range snippets {
 		t.Run(s.from, func(t *testing.T) {
 			t.Parallel()
@@ -108,9 +103,7 @@ func TestForwardingSnippets(t *testing.T) {
 				t.Skipf("%s is not installed", s.run[0])
 			}
 			file := filepath.Join(t.TempDir(), s.file)
-			if err := os.WriteFile(file, []byte(s.head+code+s.tail), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, os.WriteFile(file, []byte(s.head+code+s.tail), 0o600))
 			args, want := snippetMessages(key)
 			out, err := exec.Command(s.run[0], append(append(s.run[1:len(s.run):len(s.run)], file), args...)...).CombinedOutput()
 			if err != nil {

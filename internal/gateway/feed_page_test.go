@@ -28,10 +28,7 @@ func TestFeedPage(t *testing.T) {
 		books   func(dir string) []string // seq and amount of each row
 	}{
 		"python": {[]string{"/usr/bin/python3", "feed.py"}, func(dir string) (rows []string) {
-			books, err := sql.Open("sqlite", filepath.Join(dir, "books.db"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			books := must(sql.Open("sqlite", filepath.Join(dir, "books.db")))(t)
 			defer books.Close()
 			list, err := books.Query("SELECT seq || ' ' || amount FROM credits")
 			for err == nil && list.Next() { // there may be no table yet
@@ -59,24 +56,17 @@ func TestFeedPage(t *testing.T) {
 				}
 				t.Skip("skipped: ", err)
 			}
-			program, err := filepath.Abs("../../docs/merchant/" + c.program[1])
-			if err != nil {
-				t.Fatal(err)
-			}
+			program := must(filepath.Abs("../../docs/merchant/" + c.program[1]))(t)
 			r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), nil)
 			app := r.withRole(r.client.url, client.RoleApp)
 			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, "app.token"), []byte(app.token.Reveal()+"\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, os.WriteFile(filepath.Join(dir, "app.token"), []byte(app.token.Reveal()+"\n"), 0o600))
 			var said bytes.Buffer
 			start := func() (kill func(), ended chan error) {
 				ctx, kill := context.WithCancel(t.Context())
 				p := exec.CommandContext(ctx, c.program[0], program)
 				p.Dir, p.Env, p.Stdout, p.Stderr = dir, append(os.Environ(), "GATEWAY_URL="+r.client.url), &said, &said
-				if err := p.Start(); err != nil {
-					t.Fatal(err)
-				}
+				ok(t, p.Start())
 				ended = make(chan error, 1)
 				go func() { ended <- p.Wait() }()
 				return kill, ended
@@ -116,9 +106,7 @@ func TestFeedPage(t *testing.T) {
 			if err != nil || len(held.Items) != 1 {
 				t.Fatalf("%+v, %v", held, err)
 			}
-			if _, err := r.client.CreditDeposit(t.Context(), held.Items[0].Seq, "two transfers"); err != nil {
-				t.Fatal(err)
-			}
+			must(r.client.CreditDeposit(t.Context(), held.Items[0].Seq, "two transfers"))(t)
 			credited = []string{fmt.Sprint(held.Items[0].Seq, " ", twin.Amount)}
 			deliver(61, 62) // ends the wait for deposits
 			booked("the held one is booked when a person has credited it")

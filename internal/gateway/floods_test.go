@@ -19,11 +19,7 @@ import (
 // splice joins the first blocks of head to the others of tail.
 func (r *rig) splice(head, tail []byte, blocks int) []byte {
 	r.t.Helper()
-	body, err := countersigntest.Splice(head, tail, blocks, testPair().Size())
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return body
+	return must(countersigntest.Splice(head, tail, blocks, testPair().Size()))(r.t)
 }
 
 func (r *rig) body(cb countersign.Callback) []byte {
@@ -38,20 +34,14 @@ func (r *rig) body(cb countersign.Callback) []byte {
 // posted returns the errCode of the response to body.
 func (r *rig) posted(path string, body []byte) countersign.ErrCode {
 	r.t.Helper()
-	resp, err := countersign.ParseResponse(r.service.Post(r.t.Context(), r.to, path, body).Raw)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	resp := must(countersign.ParseResponse(r.service.Post(r.t.Context(), r.to, path, body).Raw))(r.t)
 	return resp.ErrCode
 }
 
 // records is how many records of a kind the log has.
 func (r *rig) records(kind string) int {
 	r.t.Helper()
-	list, err := r.client.Audit(r.t.Context(), client.FeedOptions{Limit: 1000})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	list := must(r.client.Audit(r.t.Context(), client.FeedOptions{Limit: 1000}))(r.t)
 	return strings.Count(string(asJSON(r.t.(*testing.T), list)), kind)
 }
 
@@ -109,10 +99,7 @@ func TestJoinsOfRefused(t *testing.T) {
 	refused := lax.client.open(t, client.TaskRefused)
 	slices.Reverse(refused) // the first that came first
 	for len(refused) > 0 {
-		got, err := lax.client.DecideMany(t.Context(), "approve", client.DecideTasks{IDs: refused})
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must(lax.client.DecideMany(t.Context(), "approve", client.DecideTasks{IDs: refused}))(t)
 		refused = nil
 		for _, x := range got.Tasks {
 			if strings.Contains(x.Why, "in time") { // it says so: repeat the call
@@ -252,10 +239,7 @@ func TestLongIdentifiers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			body, err := r.service.Seal(bytes.Replace(plain, fmt.Appendf(nil, "%q:%q", member, id), fmt.Appendf(nil, "%q:%q", member, random), 1))
-			if err != nil {
-				t.Fatal(err)
-			}
+			body := must(r.service.Seal(bytes.Replace(plain, fmt.Appendf(nil, "%q:%q", member, id), fmt.Appendf(nil, "%q:%q", member, random), 1)))(t)
 			for range 2 {
 				if code := r.posted(path, body); code != countersign.CodeMalformed {
 					t.Errorf("type %d: errCode %d", typ, code)

@@ -115,9 +115,7 @@ func TestForwarding(t *testing.T) {
 				t.Errorf("before: %+v, %v", f, err)
 			}
 			if d.name == "sqlite" {
-				if err := silent.db.Close(); err != nil {
-					t.Fatal(err)
-				}
+				ok(t, silent.db.Close())
 			}
 			r := newRig(t, url, service, func(c *Config) { c.Forward = Forwarding{URL: a.URL, Secret: testSecret} })
 			a.now = r.clock.now
@@ -128,10 +126,7 @@ func TestForwarding(t *testing.T) {
 			status := func(want string, is func(client.Forwarding) bool) {
 				t.Helper()
 				r.until(want, func() bool {
-					f, err := client.Get[client.Forwarding](t.Context(), r.client, "/v1/forwarding")
-					if err != nil {
-						t.Fatal(err)
-					}
+					f := must(client.Get[client.Forwarding](t.Context(), r.client, "/v1/forwarding"))(t)
 					return is(f)
 				})
 			}
@@ -154,9 +149,7 @@ func TestForwarding(t *testing.T) {
 				t.Error("the audit log has other records")
 			}
 			cancel()
-			if err := <-ended; err != nil {
-				t.Fatal(err)
-			}
+			ok(t, <-ended)
 			a.mu.Lock()
 			defer a.mu.Unlock()
 			if diff := cmp.Diff(map[string]int{"deposit_1": 1, "deposit_2": 1, "deposit_3": 1, "event_1": 1}, a.told); diff != "" || len(a.errs) > 0 {
@@ -181,15 +174,11 @@ func checkForwardBodies(t *testing.T, a *application) {
 			Amount     string
 		}
 	}
-	if err := json.Unmarshal([]byte(a.bodies["deposit_1"]), &m); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, json.Unmarshal([]byte(a.bodies["deposit_1"]), &m))
 	if m.Type != "deposit.taken" || m.Data.Seq != 1 || m.Data.TrackingID != "deposit-0" || m.Data.Amount != "1.00" || m.Timestamp.Year() != 2030 {
 		t.Errorf("deposit: %s", a.bodies["deposit_1"])
 	}
-	if err := json.Unmarshal([]byte(a.bodies["event_1"]), &m); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, json.Unmarshal([]byte(a.bodies["event_1"]), &m))
 	if m.Type != string(client.EventOrderConfirmed) || m.Data.CallBackID != "order-1" {
 		t.Errorf("event: %s", a.bodies["event_1"])
 	}

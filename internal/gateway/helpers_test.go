@@ -36,10 +36,7 @@ var testKeys = db.NewMasterKey([32]byte{9})
 
 func openDB(t testing.TB, url string) *db.DB {
 	t.Helper()
-	d, err := db.Open(t.Context(), db.Config{URL: url, Keys: testKeys}, book.End())
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must(db.Open(t.Context(), db.Config{URL: url, Keys: testKeys}, book.End()))(t)
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {
 			t.Error(err)
@@ -89,11 +86,7 @@ func (l *lockedWriter) Write(p []byte) (int, error) {
 func newService(t testing.TB, c countersigntest.ServiceConfig) *countersigntest.Service {
 	t.Helper()
 	c.Key = testPair()
-	s, err := countersigntest.MakeService(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return must(countersigntest.MakeService(c))(t)
 }
 
 // testPair is one RSA pair for all tests: making pairs takes long.
@@ -143,9 +136,7 @@ func newRigOn(t testing.TB, d *db.DB, service *countersigntest.Service, change f
 	if r.Gateway, err = New(c); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.BeginForwarding(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, r.BeginForwarding(t.Context()))
 	r.to = countersigntest.ToHandler(r.Callbacks())
 	server := httptest.NewServer(endtest.Fits(t, r.base, r.API(), nil))
 	t.Cleanup(server.Close)
@@ -163,10 +154,7 @@ func (r *rig) withRole(url string, role client.Role) user {
 func (r *rig) withToken(url string, k api.Token) user {
 	r.t.Helper()
 	secret, hash := api.MintToken()
-	err := api.NewTokens(r.db).Create(r.t.Context(), k, hash)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	ok(r.t, api.NewTokens(r.db).Create(r.t.Context(), k, hash))
 	return newUser(r.t, url, secret)
 }
 
@@ -199,18 +187,13 @@ func newOrder(n int) client.NewOrder {
 
 func (r *rig) order(n int) {
 	r.t.Helper()
-	if _, err := r.app.AddOrder(r.t.Context(), newOrder(n)); err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.app.AddOrder(r.t.Context(), newOrder(n)))(r.t)
 }
 
 // state wants order n to be in a state.
 func (r *rig) state(n int, want client.OrderState) client.Order {
 	r.t.Helper()
-	o, err := r.client.Order(r.t.Context(), countersigntest.Withdrawal(n).CallBackID)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	o := must(r.client.Order(r.t.Context(), countersigntest.Withdrawal(n).CallBackID))(r.t)
 	if o.State != client.OrderState(want) {
 		r.t.Fatalf("order %d is %s (%s), want %s", n, o.State, o.Reason, want)
 	}
@@ -220,20 +203,13 @@ func (r *rig) state(n int, want client.OrderState) client.Order {
 // orderTask returns the task about an order, which says who has approved it and who is missing.
 func (r *rig) orderTask(n int) client.Task {
 	r.t.Helper()
-	task, err := r.client.OrderApproval(r.t.Context(), countersigntest.Withdrawal(n).CallBackID)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return task
+	return must(r.client.OrderApproval(r.t.Context(), countersigntest.Withdrawal(n).CallBackID))(r.t)
 }
 
 // alarms returns of all rows of alarms, in order, what of returns, without what is empty.
 func alarms[T comparable](r *rig, of func(client.Alarm) T) (list []T) {
 	r.t.Helper()
-	page, err := r.client.Alarms(r.t.Context(), client.AlarmFilter{}, client.PageOptions{Limit: 1000})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	page := must(r.client.Alarms(r.t.Context(), client.AlarmFilter{}, client.PageOptions{Limit: 1000}))(r.t)
 	var none T
 	for _, a := range slices.Backward(page.Items) {
 		if v := of(a); v != none {
@@ -267,10 +243,7 @@ func (r *rig) wantNumbers(want ...int64) {
 func (r *rig) allDeposits() (all []client.DepositEntry) {
 	r.t.Helper()
 	for {
-		part, err := r.client.Deposits(r.t.Context(), client.FeedOptions{After: int64(len(all)), Limit: 1000})
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		part := must(r.client.Deposits(r.t.Context(), client.FeedOptions{After: int64(len(all)), Limit: 1000}))(r.t)
 		if len(part.Items) == 0 {
 			return all
 		}
@@ -279,5 +252,22 @@ func (r *rig) allDeposits() (all []client.DepositEntry) {
 				r.t.Fatalf("deposit %d comes where %d was due", d.Seq, len(all))
 			}
 		}
+	}
+}
+
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -52,9 +52,7 @@ func TestLearn(t *testing.T) {
 		}
 		wants(t, learned.Settings, "2 callbacks, of which 0 would be refused", "notify-path = \"/odd\"", "provider = \"other\"")
 		// A dismissed one counts no more.
-		if _, err := r.client.DismissRefused(t.Context(), list[0].ID, ""); err != nil {
-			t.Fatal(err)
-		}
+		must(r.client.DismissRefused(t.Context(), list[0].ID, ""))(t)
 		if learned, err = client.Get[client.Learned](t.Context(), r.client, "/v1/refused/learned"); err != nil || !strings.Contains(learned.Settings, "1 callbacks, of") {
 			t.Errorf("%+v, %v", learned, err)
 		}
@@ -69,11 +67,7 @@ func TestLearn(t *testing.T) {
 
 func seal(t testing.TB, key *envelope.Key, p envelope.Padding, plain string) []byte {
 	t.Helper()
-	b, err := envelope.Seal(key, p, []byte(plain))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return must(envelope.Seal(key, p, []byte(plain)))(t)
 }
 
 func sealed(t testing.TB, plain string) []byte { return seal(t, testPair(), envelope.PKCS1v15, plain) }
@@ -346,10 +340,7 @@ func TestShower(t *testing.T) {
 	fault = countersigntest.FaultAnswerLost
 	s.Deliver(t.Context(), to, countersigntest.Deposit(2))
 	for _, hostile := range []string{"", "\x1b[31mred", strings.Repeat("A", envelope.MaxBody+1), `{"data":"\u001b"}`} {
-		resp, err := http.Post(server.URL+"/callbacks/%1b%5bnotify", "text/plain", strings.NewReader(hostile))
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must(http.Post(server.URL+"/callbacks/%1b%5bnotify", "text/plain", strings.NewReader(hostile)))(t)
 		_ = resp.Body.Close()
 		if resp.StatusCode == http.StatusOK {
 			t.Error("it was taken")

@@ -30,10 +30,7 @@ func TestRefusalsAlarm(t *testing.T) {
 				if first.Err != nil || second.Err != nil {
 					t.Fatal(first.Err, second.Err)
 				}
-				spliced, err := countersigntest.Splice(first.Body, second.Body, 2, testPair().Size())
-				if err != nil {
-					t.Fatal(err)
-				}
+				spliced := must(countersigntest.Splice(first.Body, second.Body, 2, testPair().Size()))(t)
 				other := *countersigntest.Deposit(1)
 				other.TenantUserID = "another"
 				for range 2 {
@@ -44,10 +41,7 @@ func TestRefusalsAlarm(t *testing.T) {
 				}
 				r.wantRefused(map[client.RefusalReason]int64{splice: 2, "other_content": 2})
 				r.wantAlarms(client.AlarmDepositRefused, client.AlarmDepositRefused, client.AlarmRequestSuspect)
-				list, err := r.client.Alarms(t.Context(), client.AlarmFilter{}, client.PageOptions{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				list := must(r.client.Alarms(t.Context(), client.AlarmFilter{}, client.PageOptions{}))(t)
 				a := list.Items[0]
 				causes := []string{other.TrackingID + " (other_content)", other.TrackingID + " (" + string(splice) + ")"}
 				if !slices.Equal(slices.Sorted(slices.Values(a.Examples)), slices.Sorted(slices.Values(causes))) || a.Text == "" {
@@ -97,9 +91,7 @@ func TestAllRefused(t *testing.T) {
 		keep := func(after time.Duration) {
 			t.Helper()
 			strict.clock.advance(after)
-			if err := strict.refusals.raise(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, strict.refusals.raise(t.Context()))
 		}
 		refuse := func() { strict.deliver(countersigntest.Deposit(1)) }
 
@@ -179,9 +171,7 @@ func TestFloods(t *testing.T) {
 	r.refusals.mu.Lock()
 	r.refusals.alarm(client.AlarmDepositRefused, "other_content")
 	r.refusals.mu.Unlock()
-	if err := r.refusals.raise(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, r.refusals.raise(t.Context()))
 	r.wantAlarms(client.AlarmRequestSuspect, client.AlarmDepositRefused)
 }
 
@@ -204,9 +194,7 @@ func (c *refusedRequests) Forwarded(web.PostResult, time.Duration) {}
 // wantRefused wants these numbers of refused requests, and their alarms to be raised.
 func (r *rig) wantRefused(want map[client.RefusalReason]int64) {
 	r.t.Helper()
-	if err := r.refusals.raise(r.t.Context()); err != nil {
-		r.t.Fatal(err)
-	}
+	ok(r.t, r.refusals.raise(r.t.Context()))
 	r.refused.mu.Lock()
 	defer r.refused.mu.Unlock()
 	if !maps.Equal(r.refused.n, want) {

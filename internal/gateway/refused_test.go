@@ -46,11 +46,7 @@ func (r *rig) allRefused(n int) (list []client.RefusedCallback) {
 
 func asJSON(t *testing.T, v any) []byte {
 	t.Helper()
-	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return must(json.Marshal(v))(t)
 }
 
 // TestRetryRefused: a deposit that the setting refuses is kept once however often it comes, with
@@ -139,10 +135,7 @@ func TestRetryQuestion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	body, err := service.Seal(plaintext)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must(service.Seal(plaintext))(t)
 	service.Post(t.Context(), strict.to, merchant.DefaultNotifyPath, body)
 	list := strict.allRefused(2)
 	strict.wantAlarms() // no deposit
@@ -164,10 +157,7 @@ func TestOtherContentNamed(t *testing.T) {
 	eachRig(t, nil, func(t *testing.T, r *rig) {
 		r.deliver(countersigntest.Deposit(1))
 		other := *countersigntest.Deposit(1)
-		amount, err := countersign.ParseAmount("12.5")
-		if err != nil {
-			t.Fatal(err)
-		}
+		amount := must(countersign.ParseAmount("12.5"))(t)
 		other.Amount, other.ToAddress = amount, "another"
 		r.deliver(&other)
 		x := r.allRefused(1)[0]
@@ -179,7 +169,7 @@ func TestOtherContentNamed(t *testing.T) {
 		if fmt.Sprint(x.Facts) != fmt.Sprint(want) || x.Inbox != 1 || strings.Contains(x.Message, "order") {
 			t.Errorf("%+v", x)
 		}
-		_, err = r.client.RetryRefused(t.Context(), x.ID, "")
+		_, err := r.client.RetryRefused(t.Context(), x.ID, "")
 		wantProblem(t, err, http.StatusConflict, "other_content", "12.5")
 		if got := r.allDeposits(); len(got) != 1 {
 			t.Errorf("%+v", got)
@@ -197,10 +187,7 @@ func TestRefusedFlood(t *testing.T) {
 	}
 	r.allRefused(0)
 	evil := "\x1b[31m\u202e<script>"
-	body, err := service.Seal(fmt.Appendf(nil, `{"type":1,"trackingId":"t-1","amount":%s,"symbol":1}`, asJSON(t, evil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must(service.Seal(fmt.Appendf(nil, `{"type":1,"trackingId":"t-1","amount":%s,"symbol":1}`, asJSON(t, evil))))(t)
 	service.Post(t.Context(), r.to, merchant.DefaultNotifyPath, body)
 	x := r.allRefused(1)[0]
 	if x.Reason != "malformed" || x.Type != countersign.TypeDeposited || len(x.Facts) < 3 || strings.ContainsAny(fmt.Sprint(x), "\x1b\u202e") {

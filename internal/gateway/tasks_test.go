@@ -122,9 +122,7 @@ func TestTasks(t *testing.T) {
 				t.Fatalf("copies of one transfer were credited together: %+v, %v", done, err)
 			}
 		}
-		if _, err := approver.CreditDeposit(ctx, 2, "looked at"); err != nil {
-			t.Fatal(err)
-		}
+		must(approver.CreditDeposit(ctx, 2, "looked at"))(t)
 		if done, err := approver.DecideMany(ctx, "decline", client.DecideTasks{IDs: []string{"deposit.4", "deposit.1", "deposit.99"}}); err != nil || done.Done != 1 {
 			t.Fatalf("%+v, %v", done, err)
 		}
@@ -133,12 +131,8 @@ func TestTasks(t *testing.T) {
 			t.Errorf("%+v, %v", d, err)
 		}
 		// An approved order is done, although its row waits for the service.
-		if _, err := approver.ApproveTask(ctx, "order.order-1", "yes"); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := approver.DeclineTask(ctx, "order.order-2", "no"); err != nil {
-			t.Fatal(err)
-		}
+		must(approver.ApproveTask(ctx, "order.order-1", "yes"))(t)
+		must(approver.DeclineTask(ctx, "order.order-2", "no"))(t)
 		open()
 		for state, want := range map[client.TaskState]string{client.TaskDone: "order.order-1", client.TaskDeclined: "order.order-2"} {
 			p, err := approver.Tasks(ctx, client.TaskFilter{State: state, Kind: client.TaskOrder}, client.PageOptions{})
@@ -153,9 +147,7 @@ func TestTasks(t *testing.T) {
 		// Notes are in the log too. Those about an order with a slash are found as well.
 		o := newOrder(3)
 		o.CallBackID = "o/1"
-		if _, err := r.app.AddOrder(ctx, o); err != nil {
-			t.Fatal(err)
-		}
+		must(r.app.AddOrder(ctx, o))(t)
 		for _, id := range []string{"order.o/1", "deposit.1"} {
 			if task, err := approver.NoteTask(ctx, id, "seen on the chain"); err != nil || len(task.Votes) != 1 || task.Votes[0].Note != "seen on the chain" || task.Votes[0].Verdict != "" {
 				t.Errorf("%+v, %v", task, err)

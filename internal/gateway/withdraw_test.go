@@ -15,6 +15,7 @@ import (
 	"countersign/internal/api"
 	"countersign/internal/book"
 	"countersign/internal/db"
+	"countersign/internal/lab/dbtest"
 	"countersign/internal/policy"
 	"countersign/merchant"
 )
@@ -40,15 +41,9 @@ func (p *wordPolicy) decide(ctx context.Context, r policy.Request) (policy.Rulin
 // else could, the alarm is raised at once.
 func TestSelfApproval(t *testing.T) {
 	for _, self := range []bool{false, true} {
-		rules, err := policy.Parse(fmt.Appendf(nil, "default = \"ask\"\nself-approval = %v\n", self))
-		if err != nil {
-			t.Fatal(err)
-		}
+		rules := must(policy.Parse(fmt.Appendf(nil, "default = \"ask\"\nself-approval = %v\n", self)))(t)
 		r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { c.Policy = rules })
-		o, err := r.client.AddOrder(t.Context(), newOrder(2))
-		if err != nil {
-			t.Fatal(err)
-		}
+		o := must(r.client.AddOrder(t.Context(), newOrder(2)))(t)
 		if code := r.deliver(countersigntest.Withdrawal(2)); code != countersign.CodeAwaitingApproval {
 			t.Errorf("errCode %d", code)
 		}
@@ -57,7 +52,7 @@ func TestSelfApproval(t *testing.T) {
 		} else if r.wantToldOf(0, o.CallBackID); task.Nobody == "" || slices.Contains(task.May, "approve") {
 			t.Errorf("%+v", task)
 		}
-		_, err = r.client.ApproveOrder(t.Context(), o.CallBackID, "mine")
+		_, err := r.client.ApproveOrder(t.Context(), o.CallBackID, "mine")
 		if (err == nil) != self || !self && !errors.Is(err, client.ErrForbidden) {
 			t.Errorf("%v: %v", self, err)
 		}
@@ -127,9 +122,7 @@ func testOrders(t *testing.T, r *rig, rules *wordPolicy) {
 	ask(2, countersign.CodeUnknownOrder)
 	ask(2, countersign.CodeUnknownOrder)
 	r.state(2, client.OrderUnknown)
-	if _, err := r.app.AddOrder(ctx, newOrder(2)); !errors.Is(err, client.ErrConflict) {
-		t.Fatalf("an order that came too late: %v", err)
-	}
+	dbtest.Fails(r.app.AddOrder(ctx, newOrder(2)))(t, client.ErrConflict, "")
 	r.wantAlarms(client.AlarmEndedAgain, client.AlarmOrderUnknown)
 
 	// Late, but within the grace period.
@@ -237,9 +230,7 @@ func TestOrderChangesMeanwhile(t *testing.T) {
 	ann, token := r.named(r.client.url, "ann", client.RoleApprover)
 	o := newOrder(1)
 	r.order(1)
-	if _, err := ann.ApproveOrder(t.Context(), o.CallBackID, ""); err != nil {
-		t.Fatal(err)
-	}
+	must(ann.ApproveOrder(t.Context(), o.CallBackID, ""))(t)
 	once(func(ctx context.Context) {
 		inside = func() {
 			if err := api.NewTokens(r.db).Revoke(ctx, token.ID, db.MillisOf(r.clock.now()), nil); err != nil {
@@ -362,18 +353,14 @@ func TestHoldWaits(t *testing.T) {
 			asked, err := r.book.AskedFor(t.Context(), countersigntest.Withdrawal(2).CallBackID, 1)
 			return err == nil && asked.Order.State == client.OrderHeld
 		})
-		if _, err := r.client.ApproveOrder(t.Context(), countersigntest.Withdrawal(2).CallBackID, "looks right"); err != nil {
-			t.Fatal(err)
-		}
+		must(r.client.ApproveOrder(t.Context(), countersigntest.Withdrawal(2).CallBackID, "looks right"))(t)
 		if code := <-held; code != countersign.CodeAccepted {
 			t.Errorf("approved: errCode %d\n%s", code, r.log)
 		}
 
 		r.order(3)
 		held = ask(3)
-		if _, err := r.client.DeclineOrder(t.Context(), countersigntest.Withdrawal(3).CallBackID, "no"); err != nil {
-			t.Fatal(err)
-		}
+		must(r.client.DeclineOrder(t.Context(), countersigntest.Withdrawal(3).CallBackID, "no"))(t)
 		if code := <-held; code != countersign.CodeRefusedPerson {
 			t.Errorf("declined: errCode %d\n%s", code, r.log)
 		}
