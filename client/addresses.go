@@ -43,18 +43,12 @@ const (
 	AddressRejected AddressState = "rejected"
 )
 
-var addressStates = words[AddressState]{
+var _ = newWords(words[AddressState]{
 	{is: AddressTaken, means: "It counts from the time it was reported."},
 	{is: AddressHeld, means: "It replaces another one. It awaits a person's decision and must not be shown to the user."},
 	{is: AddressAccepted, means: "It was held, and counts."},
 	{is: AddressRejected, means: "It was held, and does not count."},
-}
-
-// Values returns every state.
-func (AddressState) Values() []AddressState { return addressStates.values() }
-
-// Means returns what s means, for people, or "" for an unknown word.
-func (s AddressState) Means() string { return addressStates.of(s).means }
+})
 
 // AddressEntry is what the service reported of a user's deposit address.
 type AddressEntry struct {

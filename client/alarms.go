@@ -42,31 +42,31 @@ const (
 // the same of a person are one kind; the subject says the cause. A kind is urgent if it may be about money, about who
 // decides on it, or about the evidence. A kind about one withdrawal, address or change has a row for each subject,
 // since a person decides on each; for any other, one row counts all.
-var alarmKinds = words[AlarmKind]{
-	{is: AlarmApprovalWaits, at: atBoth, bySubject: true,
+var alarmKinds = newWords(words[AlarmKind]{
+	{is: AlarmApprovalWaits, at: AtBoth, bySubject: true,
 		means: "Something has waited for an approver for over an hour, or there is nobody who can approve it. It is " +
 			"not done meanwhile.",
 		do:    "Open its task (tasks list), which says who can decide, or what to do if nobody can.",
 		ended: "It was decided."},
-	{is: AlarmAuditBroken, at: atBoth, urgent: true,
+	{is: AlarmAuditBroken, at: AtBoth, urgent: true,
 		means: "The audit log does not continue what a node has signed, and that node has stopped. What the database " +
 			"says of money may be false: it was changed past the program, damaged, or set back while in use.",
 		do: "Keep a copy of the database. Compare it with an export and with the last checkpoint in the program's " +
 			"log (audit verify --since). Find out who can write to the database."},
-	{is: AlarmRestored, at: atBoth, urgent: true,
+	{is: AlarmRestored, at: AtBoth, urgent: true,
 		means: "The database was restored from a backup. The service releases and ends nothing; the gateway holds " +
 			"every deposit and decides no order.",
 		do: "Reconcile as docs/operator/backup.md says, with --settle at the end. What no file speaks for stays restored " +
 			"until a person resumes it.",
 		ended: "The restore was reconciled."},
-	{is: AlarmControlChanged, at: atBoth, urgent: true, bySubject: true,
+	{is: AlarmControlChanged, at: AtBoth, urgent: true, bySubject: true,
 		means: "Somebody changed who decides, where a merchant's money goes, or what is stopped, and may now move " +
 			"money: a token that decides was made or an approver's revoked; an approver or admin signed in " +
 			"(person); all approvers were ended at the machine; a merchant was changed; a freeze or pause was " +
 			"ended.",
 		do: "Find out who did it (tasks show change.ID, api tokens, audit about ID). If nobody meant it, freeze " +
 			"the service, and revoke the token."},
-	{is: AlarmAddressChanged, at: atBoth, urgent: true, bySubject: true,
+	{is: AlarmAddressChanged, at: AtBoth, urgent: true, bySubject: true,
 		means: "A user's deposit address was replaced. If nobody meant it, the user's deposits go to somebody else. " +
 			"The service tells the merchant. The gateway holds the new one; the application keeps the old one.",
 		do: "Find out who replaced it: at the service by api callback ID, at the gateway from the service, by " +
@@ -74,7 +74,7 @@ var alarmKinds = words[AlarmKind]{
 			"nobody meant it, pause the merchant, revoke the token that added the callback, and have the address " +
 			"not used.",
 		ended: "The gateway's task was decided."},
-	{is: AlarmDepositRefused, at: atBoth, urgent: true, bySubject: true,
+	{is: AlarmDepositRefused, at: AtBoth, urgent: true, bySubject: true,
 		means: "A deposit was refused for good and is not credited; at the service perhaps the report of a " +
 			"withdrawal's end, at the gateway any malformed callback. The subject is the errCode or reason; " +
 			"disproved and unverified: the check at --verify-url said no, or not yes in time.",
@@ -84,7 +84,7 @@ var alarmKinds = words[AlarmKind]{
 			"--gateway kind=refused). Credit no deposit that the chain has not: ask the service who made it up.",
 		ended: "Each of them was taken, resent or dismissed."},
 
-	{is: AlarmAnswerUnusable, at: atService,
+	{is: AlarmAnswerUnusable, at: AtService,
 		means: "A response decided nothing, and the merchant is asked again: it cannot read the callback " +
 			"(not_understood), its API key is wrong (wrong_api_key), or it does not show which withdrawal it " +
 			"confirms (answer_unbound). Deposits wait, and withdrawals may expire.",
@@ -92,36 +92,36 @@ var alarmKinds = words[AlarmKind]{
 			"they are right, find out what answers at the merchant's URLs. For answer_unbound, give details with " +
 			"each withdrawal.",
 		ended: "Nothing like it came for an hour, and the merchant accepts callbacks."},
-	{is: AlarmAnswerDiffers, at: atService, urgent: true,
+	{is: AlarmAnswerDiffers, at: AtService, urgent: true,
 		means: "An answer contradicts its question or an earlier decision, or the merchant's answerKey did not sign " +
 			"it (unsigned, signature_invalid, signature_old). It changed nothing. With details_differ the " +
 			"merchant confirmed other details than were ordered, and the withdrawal is declined.",
 		do: "Compare both orders, the answerKey with the merchant's signing key, and both clocks. Ask the " +
 			"merchant what it meant. If it did not send this answer, somebody else answers for it: pause the " +
 			"merchant. If the merchant's order is right, somebody changed the service's."},
-	{is: AlarmOpenFailures, at: atService, urgent: true,
+	{is: AlarmOpenFailures, at: AtService, urgent: true,
 		means: "Within an hour, ten answers of the merchant did not open or were no answers. The merchant is paused: " +
 			"its deposits wait, and its withdrawals may expire.",
 		do: "Check its response key. If that is right, somebody tries out blocks on the service. Resume the " +
 			"merchant when you know the cause.",
 		ended: "The merchant was resumed."},
-	{is: AlarmExhausted, at: atService,
+	{is: AlarmExhausted, at: AtService,
 		means: "Callbacks of a merchant were given up: their schedule or deadline ended, or the merchant held them " +
 			"until then (merchant_hold). A deposit among them may not be credited.",
 		do:    "When the merchant can take them, resend them (callbacks list state=exhausted, callbacks resend).",
 		ended: "None of the callbacks is exhausted any more."},
-	{is: AlarmMerchantFailing, at: atService,
+	{is: AlarmMerchantFailing, at: AtService,
 		means: "A merchant accepts nothing or refuses much, or no exchange reaches it. Its deposits wait, and its " +
 			"withdrawals may expire.",
 		do:    "Tell the merchant what it must mend: merchants show ID says why it fails and since when.",
 		ended: "The merchant accepts callbacks again, and each lane reaches it."},
-	{is: AlarmOverdue, at: atService, bySubject: true,
+	{is: AlarmOverdue, at: AtService, bySubject: true,
 		means: "Callbacks of a reachable merchant have been due for a quarter of an hour. Deposits are credited " +
 			"late, and withdrawals may expire.",
 		do: "After an outage, wait while the number of pending callbacks falls. Otherwise raise the merchant's " +
 			"rate or concurrency, ask it to answer faster, or add a node.",
 		ended: "Nothing in the lane is overdue any more."},
-	{is: AlarmWalletDiffers, at: atService, urgent: true, bySubject: true,
+	{is: AlarmWalletDiffers, at: AtService, urgent: true, bySubject: true,
 		means: "The wallet contradicts itself about a released withdrawal: funds may have moved twice. " +
 			"foreign_claim: another claim asked for the permit, and did not get it. outcome_differs: the report " +
 			"differs from the outcome that stands; nothing was changed, and the merchant is told of a transaction " +
@@ -129,48 +129,48 @@ var alarmKinds = words[AlarmKind]{
 		do: "Look at the chain for what was executed. If funds moved twice, or although failed stands, tell the " +
 			"merchant. Find out who asked or reported (audit about ID); if it was not the wallet, revoke the " +
 			"token."},
-	{is: AlarmEvidenceDiffers, at: atService, urgent: true, bySubject: true,
+	{is: AlarmEvidenceDiffers, at: AtService, urgent: true, bySubject: true,
 		means: "A withdrawal is confirmed or released, but no kept answer signed by the merchant's answerKey " +
 			"confirms these details. No permit is given or repeated. The database was changed or damaged, or the " +
 			"merchant's key was replaced since.",
 		do: "If the merchant replaced its key, put the earlier one back beside the new one. Otherwise freeze the " +
 			"service, and find out who can write to the database. Compare the withdrawal with the audit log " +
 			"(audit about ID) and the chain. If nothing was executed, block it and have a new one ordered."},
-	{is: AlarmFrozen, at: atService,
+	{is: AlarmFrozen, at: AtService,
 		means: "A person froze the service: nothing is sent, decided or released. Withdrawals that reach their " +
 			"deadlines expire.",
 		do:    "Thaw it when the cause is gone (api frozen).",
 		ended: "The freeze was ended."},
-	{is: AlarmLapsed, at: atService,
+	{is: AlarmLapsed, at: AtService,
 		means: "A confirmed withdrawal was not released within its merchant's releaseWithin. It never will be, so " +
 			"the user is not paid. The merchant is told.",
 		do: "Find out why the wallet did not take it. If it is still wanted, the merchant orders a new one."},
 
-	{is: AlarmOrderUnknown, at: atGateway, urgent: true, bySubject: true,
+	{is: AlarmOrderUnknown, at: AtGateway, urgent: true, bySubject: true,
 		means: "The service asked about a withdrawal, or executed one, that was never ordered or is another " +
 			"tenantUserId's. Nothing was confirmed; what was executed moved funds without an order.",
 		do: "Ask the service who started it. If your own systems did, they must order it at the gateway first. If it " +
 			"was executed, look at the chain."},
-	{is: AlarmEndedAgain, at: atGateway, urgent: true, bySubject: true,
+	{is: AlarmEndedAgain, at: AtGateway, urgent: true, bySubject: true,
 		means: "The service asked again about a withdrawal that was confirmed and has ended. It was not confirmed " +
 			"again (errCode 2005).",
 		do: "Ask the service why it asks after the end, and compare its list of withdrawals with yours."},
-	{is: AlarmExecutedDiffers, at: atGateway, urgent: true, bySubject: true,
+	{is: AlarmExecutedDiffers, at: AtGateway, urgent: true, bySubject: true,
 		means: "The service executed an order that was not confirmed, or other details than were confirmed. Funds " +
 			"may have gone to the wrong address.",
 		do: "Compare with the chain and with the answers in the gateway's audit log, and order nothing more until " +
 			"the service explains it."},
-	{is: AlarmExecutedTwice, at: atGateway, urgent: true, bySubject: true,
+	{is: AlarmExecutedTwice, at: AtGateway, urgent: true, bySubject: true,
 		means: "The service names two transactions for one order, or says both that it was executed (type 3) and " +
 			"that it ended (type 5). The user may have the funds twice. What type 3 booked stands.",
 		do: "Look at each transaction on the chain, correct the books, and order nothing more until the service " +
 			"explains it."},
-	{is: AlarmPossibleDuplicate, at: atGateway,
+	{is: AlarmPossibleDuplicate, at: AtGateway,
 		means: "A deposit may be one that came before under another trackingId. It is held, so that it is not " +
 			"credited twice.",
 		do:    "Compare both with the chain, then approve or decline its task (tasks list --gateway kind=deposit).",
 		ended: "No deposit is held any more."},
-	{is: AlarmRequestSuspect, at: atGateway, urgent: true,
+	{is: AlarmRequestSuspect, at: AtGateway, urgent: true,
 		means: "A callback may not be what the service sent. Nothing is credited or confirmed by it: it was refused, " +
 			"or is held if it is a deposit with blocks of another callback (spliced). Others are bound to other " +
 			"bytes (binding_broken), not bound or not signed although required, or repeat an identifier with " +
@@ -178,29 +178,17 @@ var alarmKinds = words[AlarmKind]{
 		do: "Ask the service, by another channel, what it sent and which key it signs with, and compare both " +
 			"clocks. Give a new key beside the old one. If this service never binds, start the gateway with " +
 			"--provider other or --binding seen. Credit a held deposit only if the chain has it."},
-	{is: AlarmAllRefused, at: atGateway,
+	{is: AlarmAllRefused, at: AtGateway,
 		means: "Three callbacks were refused and none was taken, or all of ten minutes were refused. No deposit is " +
 			"booked meanwhile.",
 		do:    "Run countersign gateway --learn for a while, and countersign provider show.",
 		ended: "A callback was taken."},
-	{is: AlarmForwardFailing, at: atGateway,
+	{is: AlarmForwardFailing, at: AtGateway,
 		means: "The application does not take what the gateway forwards. Deposits are kept here and not credited " +
 			"there.",
 		do:    "Look at the application and at --forward-url (api forwarding). Entries are sent until taken.",
 		ended: "The application has taken everything that had failed."},
-}
-
-// Values returns the kinds of both ends.
-func (AlarmKind) Values() []AlarmKind { return alarmKinds.values() }
-
-// AtService returns the kinds of alarms of the service.
-func (AlarmKind) AtService() []AlarmKind { return alarmKinds.valuesAt(atService) }
-
-// AtGateway returns the kinds of alarms of the gateway.
-func (AlarmKind) AtGateway() []AlarmKind { return alarmKinds.valuesAt(atGateway) }
-
-// Means returns what happened, for people, or "" for an unknown word.
-func (k AlarmKind) Means() string { return alarmKinds.of(k).means }
+})
 
 // Do returns what helps.
 func (k AlarmKind) Do() string { return alarmKinds.of(k).do }
@@ -230,17 +218,11 @@ const (
 	AlarmEnded AlarmState = "ended"
 )
 
-var alarmStates = words[AlarmState]{
+var _ = newWords(words[AlarmState]{
 	{is: AlarmOpen, means: "Nobody has acknowledged it, and what it is about goes on."},
 	{is: AlarmAcked, means: "A person has acknowledged it."},
 	{is: AlarmEnded, means: "What it is about has ended."},
-}
-
-// Values returns the states.
-func (AlarmState) Values() []AlarmState { return alarmStates.values() }
-
-// Means returns what s means, for people, or "" for an unknown word.
-func (s AlarmState) Means() string { return alarmStates.of(s).means }
+})
 
 // Alarm is something that a person should look at. One row stands for all of its kind about a
 // merchant, or about a subject, until a person acknowledges it or it ends by itself. What is

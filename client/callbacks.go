@@ -21,20 +21,14 @@ const (
 	CallbackCancelled CallbackState = "cancelled"
 )
 
-var callbackStates = words[CallbackState]{
+var _ = newWords(words[CallbackState]{
 	{is: CallbackPending, means: "It waits for its next attempt."},
 	{is: CallbackSending, means: "It is in an attempt."},
 	{is: CallbackAccepted, means: "The merchant has taken it."},
 	{is: CallbackRefused, means: "The merchant will never take it."},
 	{is: CallbackExhausted, means: "Its schedule or its deadline is over. It is not sent any more, unless a person resends it."},
 	{is: CallbackCancelled, means: "The service cancelled its withdrawal."},
-}
-
-// Values returns every state.
-func (CallbackState) Values() []CallbackState { return callbackStates.values() }
-
-// Means returns what s means, for people, or "" for an unknown word.
-func (s CallbackState) Means() string { return callbackStates.of(s).means }
+})
 
 // Callback is one thing that the service says to a merchant.
 type Callback struct {

@@ -19,18 +19,12 @@ const (
 	DepositRejected DepositState = "rejected"
 )
 
-var depositStates = words[DepositState]{
+var _ = newWords(words[DepositState]{
 	{is: DepositTaken, means: "It counts."},
 	{is: DepositHeld, means: "It may be a duplicate, or is suspect. It awaits a person's decision and must not be credited."},
 	{is: DepositCredited, means: "It was held, and counts."},
 	{is: DepositRejected, means: "It was held, and does not count."},
-}
-
-// Values returns every state.
-func (DepositState) Values() []DepositState { return depositStates.values() }
-
-// Means returns what s means, for people, or "" for an unknown word.
-func (s DepositState) Means() string { return depositStates.of(s).means }
+})
 
 // DepositEntry is one entry of the gateway's feed of deposits.
 type DepositEntry struct {
@@ -67,10 +61,7 @@ const (
 	MessageDepositHeld  DepositMessage = "deposit.held"  // it must not be credited before the event deposit.credited
 )
 
-// Values returns every type.
-func (DepositMessage) Values() []DepositMessage {
-	return []DepositMessage{MessageDepositTaken, MessageDepositHeld}
-}
+var _ = plainWords(MessageDepositTaken, MessageDepositHeld)
 
 // ForwardedDeposit is the body of the message about a deposit that is posted to the
 // merchant's application. docs/merchant/README.md describes its headers and what to do with it.
@@ -86,8 +77,7 @@ type QuestionMessage string
 // MessageDepositVerify asks whether a deposit is true.
 const MessageDepositVerify QuestionMessage = "deposit.verify"
 
-// Values returns every type.
-func (QuestionMessage) Values() []QuestionMessage { return []QuestionMessage{MessageDepositVerify} }
+var _ = plainWords(MessageDepositVerify)
 
 // DepositQuestion is the body of the question that a gateway asks at --verify-url before
 // a deposit counts. docs/merchant/verify.md describes its headers and the answer.

@@ -9,8 +9,7 @@ const (
 	FeedOfEvents   FeedName = "events"
 )
 
-// Values returns both.
-func (FeedName) Values() []FeedName { return []FeedName{FeedOfDeposits, FeedOfEvents} }
+var _ = plainWords(FeedOfDeposits, FeedOfEvents)
 
 // Forwarding is the state of forwarding to the application.
 type Forwarding struct {

@@ -17,16 +17,10 @@ const (
 	MerchantPaused MerchantState = "paused"
 )
 
-var merchantStates = words[MerchantState]{
+var _ = newWords(words[MerchantState]{
 	{is: MerchantActive, means: "It takes part."},
 	{is: MerchantPaused, means: "An operator or an alarm paused it: callbacks are accepted and not sent, and nothing is decided or released."},
-}
-
-// Values returns every state.
-func (MerchantState) Values() []MerchantState { return merchantStates.values() }
-
-// Means returns what s means, for people, or "" for an unknown word.
-func (s MerchantState) Means() string { return merchantStates.of(s).means }
+})
 
 // Scheme says which end made the RSA pair that seals requests (PROTOCOL.md, Keys).
 type Scheme string
@@ -38,8 +32,7 @@ const (
 	SchemeMerchantOAEP Scheme = "merchant-oaep" // likewise, with OAEP and SHA-256 as padding
 )
 
-// Values returns every scheme.
-func (Scheme) Values() []Scheme { return []Scheme{SchemeService, SchemeMerchant, SchemeMerchantOAEP} }
+var _ = plainWords(SchemeService, SchemeMerchant, SchemeMerchantOAEP)
 
 // BodyForm is how the sealed text of a request is written in its body
 // (PROTOCOL.md, Body forms).
@@ -52,8 +45,7 @@ const (
 	BodyJSON BodyForm = "json" // a JSON object whose member data is the Base64
 )
 
-// Values returns every form.
-func (BodyForm) Values() []BodyForm { return []BodyForm{BodyBare, BodyData, BodyJSON} }
+var _ = plainWords(BodyBare, BodyData, BodyJSON)
 
 // Collect says what an answer must prove about the details of a withdrawal if the service has no order to compare them
 // with (PROTOCOL.md, Decision, D7).
@@ -65,8 +57,7 @@ const (
 	CollectAny   Collect = "any"   // nothing; whoever has stolen answers can put other details in
 )
 
-// Values returns both.
-func (Collect) Values() []Collect { return []Collect{CollectBound, CollectAny} }
+var _ = plainWords(CollectBound, CollectAny)
 
 // KeySpec says where an RSA key comes from. At most one member is set.
 type KeySpec struct {

@@ -24,7 +24,7 @@ const (
 	OrderUnknown   OrderState = "unknown"
 )
 
-var orderStates = words[OrderState]{
+var _ = newWords(words[OrderState]{
 	{is: OrderOpen, means: "The service has not asked for it."},
 	{is: OrderHeld, means: "It awaits a person's decision, or that of several."},
 	{is: OrderApproved, means: "As many persons as the policy wants approved it."},
@@ -35,13 +35,7 @@ var orderStates = words[OrderState]{
 	{is: OrderCancelled, means: "It was taken back."},
 	{is: OrderExpired, means: "It was not confirmed before expiresAt."},
 	{is: OrderUnknown, means: "The service asked for it, and nobody had ordered it."},
-}
-
-// Values returns every state.
-func (OrderState) Values() []OrderState { return orderStates.values() }
-
-// Means returns what s means, for people, or "" for an unknown word.
-func (s OrderState) Means() string { return orderStates.of(s).means }
+})
 
 // Undecided reports whether an order in this state can still be confirmed.
 func (s OrderState) Undecided() bool {

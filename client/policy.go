@@ -14,8 +14,7 @@ const (
 	EffectAllow Effect = "allow" // confirmed
 )
 
-// Values returns every effect.
-func (Effect) Values() []Effect { return []Effect{EffectDeny, EffectAsk, EffectAllow} }
+var _ = plainWords(EffectDeny, EffectAsk, EffectAllow)
 
 // PolicyInForce is the policy that the gateway decides by.
 type PolicyInForce struct {

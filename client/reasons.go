@@ -11,18 +11,12 @@ const (
 	AttemptRetry    AttemptResult = "retry"
 )
 
-var attemptResults = words[AttemptResult]{
+var _ = newWords(words[AttemptResult]{
 	{is: AttemptAccepted, means: "The merchant took the callback, or confirmed the withdrawal."},
 	{is: AttemptRefused, means: "The merchant will never take it."},
 	{is: AttemptHold, means: "The merchant is asked again later; the schedule does not move on."},
 	{is: AttemptRetry, means: "It is tried again by the schedule."},
-}
-
-// Values returns every result.
-func (AttemptResult) Values() []AttemptResult { return attemptResults.values() }
-
-// Means returns what r means, for people, or "" for an unknown word.
-func (r AttemptResult) Means() string { return attemptResults.of(r).means }
+})
 
 // Reason says why an attempt ended as it did, or why something ended without an
 // attempt.
@@ -81,7 +75,7 @@ const (
 	ReasonRestored  Reason = "restored"
 )
 
-var reasons = words[Reason]{
+var reasons = newWords(words[Reason]{
 	{is: ReasonBlockedAddress, means: "The service does not call the URL's address: it is private, or not a host of the internet.",
 		do: "Correct the merchant's URL, or start the service with --allow-private."},
 	{is: ReasonResolve, means: "The host in the merchant's URL has no address.",
@@ -152,13 +146,7 @@ var reasons = words[Reason]{
 	{is: ReasonDeadline, means: "The deadline passed without a valid answer."},
 	{is: ReasonCancelled, means: "The service cancelled it."},
 	{is: ReasonRestored, means: "The wallet had a permit for it before the database was restored from a backup. The answer that confirmed it is lost here."},
-}
-
-// Values returns every reason.
-func (Reason) Values() []Reason { return reasons.values() }
-
-// Means returns what r means, for people, or "" for an unknown word.
-func (r Reason) Means() string { return reasons.of(r).means }
+})
 
 // Do returns what helps; empty where there is nothing to do.
 func (r Reason) Do() string { return reasons.of(r).do }

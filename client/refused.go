@@ -15,17 +15,11 @@ const (
 	RefusedDismissed RefusedState = "dismissed"
 )
 
-var refusedStates = words[RefusedState]{
+var _ = newWords(words[RefusedState]{
 	{is: RefusedOpen, means: "Nobody has decided on it."},
 	{is: RefusedTaken, means: "A person had it tried again, and it was taken."},
 	{is: RefusedDismissed, means: "A person has said that nothing is to be done."},
-}
-
-// Values returns the states.
-func (RefusedState) Values() []RefusedState { return refusedStates.values() }
-
-// Means returns what s means, for people, or "" for an unknown word.
-func (s RefusedState) Means() string { return refusedStates.of(s).means }
+})
 
 // RefusedCallback is a callback that was refused although it opened, or although it came with
 // the right callback API key.

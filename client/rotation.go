@@ -15,16 +15,10 @@ const (
 	RotationActive RotationState = "active"
 )
 
-var rotationStates = words[RotationState]{
+var _ = newWords(words[RotationState]{
 	{is: RotationStaged, means: "Requests are sealed with the older keys; answers under the newer ones count already."},
 	{is: RotationActive, means: "Requests are sealed with the newer keys; answers under the older ones still count."},
-}
-
-// Values returns both.
-func (RotationState) Values() []RotationState { return rotationStates.values() }
-
-// Means returns what s means, for people, or "" for an unknown word.
-func (s RotationState) Means() string { return rotationStates.of(s).means }
+})
 
 // KeyKind says what a key is for.
 type KeyKind string
@@ -37,10 +31,7 @@ const (
 	KeyCallbackAPI KeyKind = "callback-api" // the X-API-KEY of requests
 )
 
-// Values returns every kind.
-func (KeyKind) Values() []KeyKind {
-	return []KeyKind{KeyRequest, KeyResponse, KeyAPI, KeyCallbackAPI}
-}
+var _ = plainWords(KeyRequest, KeyResponse, KeyAPI, KeyCallbackAPI)
 
 // Key names a key without showing it.
 type Key struct {

@@ -26,8 +26,7 @@ const (
 	LaneWithdraw Lane = "withdraw" // callbacks of type 2
 )
 
-// Values returns every lane.
-func (Lane) Values() []Lane { return []Lane{LaneNotify, LaneWithdraw} }
+var _ = plainWords(LaneNotify, LaneWithdraw)
 
 // LaneStats counts the callbacks of one lane in one state.
 type LaneStats struct {

@@ -203,7 +203,7 @@ func settingsOf(t reflect.Type) (list []Setting) {
 		if s.None == "" {
 			s.None = s.Default
 		}
-		s.Values = ValuesOf(s.Type)
+		s.Values = ValuesOf(s.Type, AtBoth)
 		list = append(list, s)
 	}
 	return list
@@ -212,23 +212,6 @@ func settingsOf(t reflect.Type) (list []Setting) {
 func jsonName(f reflect.StructField) string {
 	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 	return name
-}
-
-// ValuesOf returns, as text, the values that a type's method Values lists, nil if it has no such method.
-func ValuesOf(t reflect.Type) (list []string) {
-	values, ok := t.MethodByName("Values")
-	if !ok {
-		return nil
-	}
-	all := values.Func.Call([]reflect.Value{reflect.Zero(t)})[0]
-	for i := range all.Len() {
-		if v := all.Index(i); v.CanInt() {
-			list = append(list, strconv.FormatInt(v.Int(), 10))
-		} else {
-			list = append(list, v.String())
-		}
-	}
-	return list
 }
 
 // Text returns the setting of a merchant, such as a Merchant, as people write it. Empty: there

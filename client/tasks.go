@@ -20,27 +20,15 @@ const (
 	TaskRestored TaskKind = "restored"
 )
 
-var taskKinds = words[TaskKind]{
-	{is: TaskChange, at: atBoth, means: "Something that could move money, or who decides on it, is to be changed."},
-	{is: TaskRelease, at: atService, means: "A confirmed withdrawal above the merchant's approveAbove is to be released."},
-	{is: TaskOrder, at: atGateway, means: "The policy holds an order for a person."},
-	{is: TaskDeposit, at: atGateway, means: "A deposit may be a copy of another one, or forged. It counts only if a person says so."},
-	{is: TaskAddress, at: atGateway, means: "A deposit address is to replace another one. It counts only if a person says so."},
-	{is: TaskRefused, at: atGateway, means: "A callback was refused. It can be taken under the present settings."},
-	{is: TaskRestored, at: atBoth, means: "A restored database does not know what became of it. Nothing is decided on it until a person says that nothing did."},
-}
-
-// Values returns every kind.
-func (TaskKind) Values() []TaskKind { return taskKinds.values() }
-
-// Means returns what k means, for people, or "" for an unknown word.
-func (k TaskKind) Means() string { return taskKinds.of(k).means }
-
-// AtService returns the kinds of the service's tasks.
-func (TaskKind) AtService() []TaskKind { return taskKinds.valuesAt(atService) }
-
-// AtGateway returns the kinds of the gateway's tasks.
-func (TaskKind) AtGateway() []TaskKind { return taskKinds.valuesAt(atGateway) }
+var _ = newWords(words[TaskKind]{
+	{is: TaskChange, at: AtBoth, means: "Something that could move money, or who decides on it, is to be changed."},
+	{is: TaskRelease, at: AtService, means: "A confirmed withdrawal above the merchant's approveAbove is to be released."},
+	{is: TaskOrder, at: AtGateway, means: "The policy holds an order for a person."},
+	{is: TaskDeposit, at: AtGateway, means: "A deposit may be a copy of another one, or forged. It counts only if a person says so."},
+	{is: TaskAddress, at: AtGateway, means: "A deposit address is to replace another one. It counts only if a person says so."},
+	{is: TaskRefused, at: AtGateway, means: "A callback was refused. It can be taken under the present settings."},
+	{is: TaskRestored, at: AtBoth, means: "A restored database does not know what became of it. Nothing is decided on it until a person says that nothing did."},
+})
 
 // TaskState says what became of a task.
 type TaskState string
@@ -54,19 +42,13 @@ const (
 	TaskStale    TaskState = "stale"
 )
 
-var taskStates = words[TaskState]{
+var _ = newWords(words[TaskState]{
 	{is: TaskOpen, means: "It waits for a person."},
 	{is: TaskDone, means: "It was approved by as many persons as it needs."},
 	{is: TaskDeclined, means: "A person declined it."},
 	{is: TaskExpired, means: "Its time ended before anybody decided."},
 	{is: TaskStale, means: "What it was about has changed or ended otherwise; nobody can decide it any more."},
-}
-
-// Values returns every state.
-func (TaskState) Values() []TaskState { return taskStates.values() }
-
-// Means returns what s means, for people, or "" for an unknown word.
-func (s TaskState) Means() string { return taskStates.of(s).means }
+})
 
 // TaskID returns the id of the task about a thing.
 func TaskID(kind TaskKind, about string) string { return string(kind) + "." + about }

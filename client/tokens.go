@@ -22,28 +22,16 @@ const (
 	RoleAdmin    Role = "admin"
 )
 
-var roles = words[Role]{
-	{is: RoleViewer, at: atBoth, means: "It reads."},
-	{is: RoleIngest, at: atService, means: "It adds deposits."},
-	{is: RoleCore, at: atService, means: "It is the wallet core: it does what ingest does, adds changes of addresses, adds, cancels, releases and ends withdrawals, and reads decisions."},
-	{is: RoleMerchant, at: atService, means: "It is a merchant's own: it reads the merchant's callbacks with their attempts, has one sent again, and sends a test deposit."},
-	{is: RoleOperator, at: atService, means: "It makes merchants, proposes changes, pauses, resends and acknowledges alarms."},
-	{is: RoleApp, at: atGateway, means: "It is the merchant's application: orders and feeds."},
-	{is: RoleApprover, at: atBoth, means: "It decides on what others propose, and at the gateway on orders and held deposits."},
-	{is: RoleAdmin, at: atBoth, means: "It may do everything. The first token has it."},
-}
-
-// Values returns the roles of both ends.
-func (Role) Values() []Role { return roles.values() }
-
-// AtService returns the roles of the service's tokens.
-func (Role) AtService() []Role { return roles.valuesAt(atService) }
-
-// AtGateway returns the roles of the gateway's tokens.
-func (Role) AtGateway() []Role { return roles.valuesAt(atGateway) }
-
-// Means returns what r may do, for people, or "" for an unknown word.
-func (r Role) Means() string { return roles.of(r).means }
+var roles = newWords(words[Role]{
+	{is: RoleViewer, at: AtBoth, means: "It reads."},
+	{is: RoleIngest, at: AtService, means: "It adds deposits."},
+	{is: RoleCore, at: AtService, means: "It is the wallet core: it does what ingest does, adds changes of addresses, adds, cancels, releases and ends withdrawals, and reads decisions."},
+	{is: RoleMerchant, at: AtService, means: "It is a merchant's own: it reads the merchant's callbacks with their attempts, has one sent again, and sends a test deposit."},
+	{is: RoleOperator, at: AtService, means: "It makes merchants, proposes changes, pauses, resends and acknowledges alarms."},
+	{is: RoleApp, at: AtGateway, means: "It is the merchant's application: orders and feeds."},
+	{is: RoleApprover, at: AtBoth, means: "It decides on what others propose, and at the gateway on orders and held deposits."},
+	{is: RoleAdmin, at: AtBoth, means: "It may do everything. The first token has it."},
+})
 
 // NewToken is a token to be made.
 type NewToken struct {

@@ -26,7 +26,7 @@ const (
 	WithdrawalLapsed    WithdrawalState = "lapsed"
 )
 
-var withdrawalStates = words[WithdrawalState]{
+var _ = newWords(words[WithdrawalState]{
 	{is: WithdrawalAwaiting, means: "The merchant's answer is awaited."},
 	{is: WithdrawalConfirmed, means: "The merchant confirmed it: it can be released."},
 	{is: WithdrawalDeclined, means: "The merchant declined it."},
@@ -37,13 +37,7 @@ var withdrawalStates = words[WithdrawalState]{
 	{is: WithdrawalFailed, means: "The wallet core reported that nothing moved."},
 	{is: WithdrawalBlocked, means: "An operator blocked it after the confirmation: it is never released."},
 	{is: WithdrawalLapsed, means: "It was not released in time after the confirmation: it is never released."},
-}
-
-// Values returns every state.
-func (WithdrawalState) Values() []WithdrawalState { return withdrawalStates.values() }
-
-// Means returns what s means, for people, or "" for an unknown word.
-func (s WithdrawalState) Means() string { return withdrawalStates.of(s).means }
+})
 
 // Details are the amount of a withdrawal and its target.
 type Details struct {
@@ -194,15 +188,7 @@ const (
 	WaitingForFees  WaitingFor = "fees"  // the fees of its chain
 )
 
-// Values returns everything that a withdrawal can wait for.
-func (WaitingFor) Values() (list []WaitingFor) {
-	for _, t := range countersign.TypeUnknown.Values() {
-		if word := t.Report(); word != "" {
-			list = append(list, WaitingFor(word))
-		}
-	}
-	return list
-}
+var _ = plainWords(WaitingForFunds, WaitingForFees)
 
 // Type returns the type of the callback that says so, or TypeUnknown if there is none.
 func (w WaitingFor) Type() countersign.Type {

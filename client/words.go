@@ -1,5 +1,7 @@
 package client
 
+import "reflect"
+
 // The fixed words of the APIs: states, kinds, reasons, roles. Each kind of word has a
 // constant and a row of one table for each word, and the table is the only place that
 // says what the word means. The documents of the APIs, the consoles, the shell and the
@@ -9,9 +11,9 @@ package client
 // word is a fixed word.
 type word[T ~string] struct {
 	is    T
-	means string // one or two sentences for people
+	means string // one or two sentences for people; empty: the word says it
 	do    string // what helps; empty: the meaning says it, or there is nothing to do
-	at    end    // the ends that use it; zero: the one end that has such words
+	at    End    // the ends that use it; zero: every end that has such words
 
 	// For AlarmKind.Urgent, BySubject and Ended.
 	urgent, bySubject bool
@@ -21,14 +23,74 @@ type word[T ~string] struct {
 // words is a kind of word, in the order in which lists show it.
 type words[T ~string] []word[T]
 
-// end is a set of ends.
-type end int
+// End is a set of ends.
+type End int
 
+// The ends.
 const (
-	atService end = 1 << iota
-	atGateway
-	atBoth = atService | atGateway
+	AtService End = 1 << iota
+	AtGateway
+	AtBoth = AtService | AtGateway
 )
+
+// allWords has the table of each kind of word.
+var allWords = map[reflect.Type]interface {
+	textsAt(End) []string
+	meansOf(text string) string
+}{}
+
+func newWords[T ~string](table words[T]) words[T] {
+	allWords[reflect.TypeFor[T]()] = table
+	return table
+}
+
+// plainWords makes the table of a kind of word that needs no meanings.
+func plainWords[T ~string](list ...T) words[T] {
+	var table words[T]
+	for _, v := range list {
+		table = append(table, word[T]{is: v})
+	}
+	return newWords(table)
+}
+
+// Values returns every word of a kind, in the order of lists.
+func Values[T ~string]() []T { return ValuesAt[T](AtBoth) }
+
+// ValuesAt returns the words of a kind that an end uses.
+func ValuesAt[T ~string](at End) (list []T) {
+	for _, text := range ValuesOf(reflect.TypeFor[T](), at) {
+		list = append(list, T(text))
+	}
+	return list
+}
+
+// ValuesOf returns the words of type t that an end uses, nil if it is no type of words.
+func ValuesOf(t reflect.Type, at End) []string {
+	if table := allWords[t]; table != nil {
+		return table.textsAt(at)
+	}
+	return nil
+}
+
+// Means returns what a word means, for people, or "" if it is unknown or needs no meaning.
+func Means(word any) string {
+	v := reflect.ValueOf(word)
+	if table := allWords[v.Type()]; table != nil {
+		return table.meansOf(v.String())
+	}
+	return ""
+}
+
+func (w words[T]) textsAt(at End) (list []string) {
+	for _, row := range w {
+		if row.at == 0 || row.at&at != 0 {
+			list = append(list, string(row.is))
+		}
+	}
+	return list
+}
+
+func (w words[T]) meansOf(text string) string { return w.of(T(text)).means }
 
 // of returns the row of v; the zero word if there is none.
 func (w words[T]) of(v T) word[T] {
@@ -38,26 +100,6 @@ func (w words[T]) of(v T) word[T] {
 		}
 	}
 	return word[T]{}
-}
-
-// values returns the words.
-func (w words[T]) values() []T {
-	var list []T
-	for _, row := range w {
-		list = append(list, row.is)
-	}
-	return list
-}
-
-// valuesAt returns the words that an end uses.
-func (w words[T]) valuesAt(e end) []T {
-	var list []T
-	for _, row := range w {
-		if row.at&e != 0 {
-			list = append(list, row.is)
-		}
-	}
-	return list
 }
 
 // text returns what a word means and what helps.
@@ -75,7 +117,7 @@ type RefusalReason string
 // RefusalLearning is the reason of whatever comes while the gateway learns.
 const RefusalLearning RefusalReason = "learning"
 
-var refusalReasons = words[RefusalReason]{
+var _ = newWords(words[RefusalReason]{
 	// It was no callback.
 	{is: "path", means: "Its path is neither of the two."},
 	{is: "method", means: "Its method was not POST."},
@@ -105,13 +147,7 @@ var refusalReasons = words[RefusalReason]{
 	{is: "unverified", means: "The merchant's own check has not said yes."},
 
 	{is: RefusalLearning, means: "The gateway ran with --learn, which books nothing."},
-}
-
-// Values returns every reason.
-func (RefusalReason) Values() []RefusalReason { return refusalReasons.values() }
-
-// Means returns what r means, for people, or "" for an unknown word.
-func (r RefusalReason) Means() string { return refusalReasons.of(r).means }
+})
 
 // EventKind is the kind of an entry of the gateway's feed of events.
 type EventKind string
@@ -135,7 +171,7 @@ const (
 	EventDepositRejected EventKind = "deposit.rejected"
 )
 
-var eventKinds = words[EventKind]{
+var _ = newWords(words[EventKind]{
 	{is: EventOrderHeld, means: "An order awaits a person."},
 	{is: EventOrderApproved, means: "A person approved an order."},
 	{is: EventOrderConfirmed, means: "An order was confirmed to the service."},
@@ -151,10 +187,4 @@ var eventKinds = words[EventKind]{
 	{is: EventAddressRejected, means: "A held address does not count."},
 	{is: EventDepositCredited, means: "A held deposit counts."},
 	{is: EventDepositRejected, means: "A held deposit does not count."},
-}
-
-// Values returns every kind.
-func (EventKind) Values() []EventKind { return eventKinds.values() }
-
-// Means returns what k means, for people, or "" for an unknown word.
-func (k EventKind) Means() string { return eventKinds.of(k).means }
+})

@@ -18,22 +18,22 @@ import (
 // TestWordsAreThoseOfTheCode: each constant of a kind of word has its row in the table of
 // that kind, and the code of the ends says each reason, result and kind of alarm.
 func TestWordsAreThoseOfTheCode(t *testing.T) {
-	rows(t, client.AlarmKind("").Values())
-	rows(t, client.Reason("").Values())
-	rows(t, client.AttemptResult("").Values())
-	rows(t, client.EventKind("").Values())
-	rows(t, client.CallbackState("").Values())
-	rows(t, client.WithdrawalState("").Values())
-	rows(t, client.OrderState("").Values())
-	rows(t, client.DepositState("").Values())
-	rows(t, client.MerchantState("").Values())
-	rows(t, client.RotationState("").Values())
-	rows(t, client.Role("").Values())
-	rows(t, client.FoundKind("").Values())
-	rows(t, client.MatchedBy("").Values())
+	rows(t, client.Values[client.AlarmKind]())
+	rows(t, client.Values[client.Reason]())
+	rows(t, client.Values[client.AttemptResult]())
+	rows(t, client.Values[client.EventKind]())
+	rows(t, client.Values[client.CallbackState]())
+	rows(t, client.Values[client.WithdrawalState]())
+	rows(t, client.Values[client.OrderState]())
+	rows(t, client.Values[client.DepositState]())
+	rows(t, client.Values[client.MerchantState]())
+	rows(t, client.Values[client.RotationState]())
+	rows(t, client.Values[client.Role]())
+	rows(t, client.Values[client.FoundKind]())
+	rows(t, client.Values[client.MatchedBy]())
 
-	for _, s := range client.OrderState("").Values() { // book makes these kinds from the states
-		if s != client.OrderOpen && !slices.Contains(client.EventKind("").Values(), client.EventKind("order."+s)) {
+	for _, s := range client.Values[client.OrderState]() { // book makes these kinds from the states
+		if s != client.OrderOpen && !slices.Contains(client.Values[client.EventKind](), client.EventKind("order."+s)) {
 			t.Errorf("no event says that an order is %s", s)
 		}
 	}
@@ -59,13 +59,13 @@ func TestWordsAreThoseOfTheCode(t *testing.T) {
 // TestWordsInSQL: a word that stands in a statement is one of the table's.
 func TestWordsInSQL(t *testing.T) {
 	words := map[string][]string{
-		"state": slices.Concat(texts(client.CallbackState("").Values()), texts(client.WithdrawalState("").Values()), texts(client.OrderState("").Values()),
-			texts(client.DepositState("").Values()), texts(client.MerchantState("").Values()), texts(client.TaskState("").Values())),
-		"reason":   slices.Concat(texts(client.Reason("").Values()), texts(client.RefusalReason("").Values())),
-		"result":   texts(client.AttemptResult("").Values()),
+		"state": slices.Concat(texts(client.Values[client.CallbackState]()), texts(client.Values[client.WithdrawalState]()), texts(client.Values[client.OrderState]()),
+			texts(client.Values[client.DepositState]()), texts(client.Values[client.MerchantState]()), texts(client.Values[client.TaskState]())),
+		"reason":   slices.Concat(texts(client.Values[client.Reason]()), texts(client.Values[client.RefusalReason]())),
+		"result":   texts(client.Values[client.AttemptResult]()),
 		"decision": {"confirmed", "declined", "expired", "cancelled"},
-		"role":     texts(client.Role("").Values()),
-		"kind":     texts(client.AlarmKind("").Values()),
+		"role":     texts(client.Values[client.Role]()),
+		"kind":     texts(client.Values[client.AlarmKind]()),
 	}
 	words["last_reason"] = words["reason"]
 	columns := regexp.MustCompile(`\b(state|(?:last_)?reason|result|decision|role|kind)(?: \|\| '')?,? (?:=|<>|IN)? ?\(?('[a-z_]+'(?:, '[a-z_]+')*)`)
@@ -116,10 +116,7 @@ func texts[T ~string](list []T) (texts []string) {
 
 // rows fails where the constants of a kind of word and the rows of its table differ, and
 // where a row says nothing.
-func rows[T interface {
-	~string
-	Means() string
-}](t *testing.T, list []T) {
+func rows[T ~string](t *testing.T, list []T) {
 	t.Helper()
 	_, typ, _ := strings.Cut(fmt.Sprintf("%T", list[0]), ".")
 	same(t, typ, list, slices.Collect(maps.Values(constantsOf(t, typ))))
@@ -129,34 +126,31 @@ func rows[T interface {
 // TestWordsHaveMeanings: each alarm says what to do and which end raises it, and each
 // reason what helps, in whole sentences.
 func TestWordsHaveMeanings(t *testing.T) {
-	meanings(t, client.RefusalReason("").Values())
-	for _, k := range client.AlarmKind("").Values() {
-		if !slices.Contains(client.AlarmKind("").AtService(), k) && !slices.Contains(client.AlarmKind("").AtGateway(), k) {
+	meanings(t, client.Values[client.RefusalReason]())
+	for _, k := range client.Values[client.AlarmKind]() {
+		if !slices.Contains(client.ValuesAt[client.AlarmKind](client.AtService), k) && !slices.Contains(client.ValuesAt[client.AlarmKind](client.AtGateway), k) {
 			t.Errorf("no end raises %s", k)
 		}
-		if do := k.Do(); !sentence(do) || k.Text() != k.Means()+" "+do {
+		if do := k.Do(); !sentence(do) || k.Text() != client.Means(k)+" "+do {
 			t.Errorf("alarm %s: what to do: %q", k, do)
 		}
 	}
-	for _, r := range client.Reason("").Values() {
-		if do := r.Do(); do != "" && !sentence(do) || r.Text() != strings.TrimSpace(r.Means()+" "+do) {
+	for _, r := range client.Values[client.Reason]() {
+		if do := r.Do(); do != "" && !sentence(do) || r.Text() != strings.TrimSpace(client.Means(r)+" "+do) {
 			t.Errorf("reason %s: what to do: %q", r, do)
 		}
 	}
 }
 
 // meanings fails where a word has no meaning.
-func meanings[T interface {
-	~string
-	Means() string
-}](t *testing.T, list []T) {
+func meanings[T ~string](t *testing.T, list []T) {
 	t.Helper()
 	for _, w := range list {
-		if !sentence(w.Means()) {
-			t.Errorf("%T %s: %q is no sentence", w, w, w.Means())
+		if !sentence(client.Means(w)) {
+			t.Errorf("%T %s: %q is no sentence", w, w, client.Means(w))
 		}
 	}
-	if T("no such word").Means() != "" {
+	if client.Means(T("no such word")) != "" {
 		t.Errorf("%T: an unknown word has a meaning", list)
 	}
 }
@@ -165,7 +159,12 @@ func sentence(s string) bool { return regexp.MustCompile(`^[A-Z].*\.$`).MatchStr
 
 // TestWaitingFor: the words of reports are those of the callback types.
 func TestWaitingFor(t *testing.T) {
-	words := client.WaitingFor("").Values()
+	words := client.Values[client.WaitingFor]()
+	for _, typ := range countersign.TypeUnknown.Values() {
+		if word := typ.Report(); word != "" && !slices.Contains(words, client.WaitingFor(word)) {
+			t.Errorf("%q of type %d is no word of client", word, typ)
+		}
+	}
 	for _, w := range append(words, client.WaitingForFunds, client.WaitingForFees) {
 		if typ := w.Type(); typ.Report() != string(w) || w == "" {
 			t.Errorf("%q is of type %d, which is reported by %q", w, typ, typ.Report())
@@ -202,7 +201,7 @@ func TestRunbookAlarms(t *testing.T) {
 			kinds = append(kinds, m[1])
 			kind := client.AlarmKind(m[1])
 			text := plain(m[2])
-			if means := plain(kind.Means()); !strings.HasPrefix(text, means) {
+			if means := plain(client.Means(kind)); !strings.HasPrefix(text, means) {
 				t.Errorf("docs/operator/runbook.md, %s: begin with %q", kind, means)
 			}
 			if do := strings.NewReplacer("docs/operator/", "", "docs/", "").Replace(plain(kind.Do())); !strings.Contains(text, " - Do: "+do) {
@@ -221,11 +220,11 @@ func TestRunbookAlarms(t *testing.T) {
 		return kinds
 	}
 	both := kinds("both ends")
-	same(t, "docs/operator/runbook.md, the service", client.AlarmKind("").AtService(), append(kinds("the service"), both...))
-	if n := len(client.AlarmKind("").Values()); n > 25 {
+	same(t, "docs/operator/runbook.md, the service", client.ValuesAt[client.AlarmKind](client.AtService), append(kinds("the service"), both...))
+	if n := len(client.Values[client.AlarmKind]()); n > 25 {
 		t.Errorf("%d kinds of alarms, want at most 25", n)
 	}
-	same(t, "docs/operator/runbook.md, the gateway", client.AlarmKind("").AtGateway(), append(kinds("the gateway"), both...))
+	same(t, "docs/operator/runbook.md, the gateway", client.ValuesAt[client.AlarmKind](client.AtGateway), append(kinds("the gateway"), both...))
 }
 
 // same fails where the words of the API and those of the code differ, or where

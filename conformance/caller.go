@@ -52,7 +52,7 @@ func (s Sent) String() string {
 		}
 		e.explain(line)
 	}
-	line("judged", string(s.Result)+": "+s.Result.Means())
+	line("judged", string(s.Result)+": "+client.Means(s.Result))
 	if o := s.Confirmed; o != nil {
 		line("confirmed", printable(fmt.Appendf(nil, "%s %s on %s to %s, order %s of user %s",
 			o.Amount, o.Symbol, o.ChainName, o.Address, o.CallBackID, o.TenantUserID)))

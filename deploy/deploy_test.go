@@ -95,10 +95,10 @@ func TestEveryAlarmAlerts(t *testing.T) {
 			fmt.Fprintf(&b, "      - {expr: 'count by (job, kind, severity) (ALERTS{alertname=~\"CountersignAlarm.*\", alertstate=\"firing\"})', eval_time: %dm, exp_samples: %s}\n", at.minute, samples)
 		}
 	}
-	for _, k := range client.AlarmKind("").AtService() {
+	for _, k := range client.ValuesAt[client.AlarmKind](client.AtService) {
 		kind("countersign-serve", "countersign_alarms_open", k)
 	}
-	for _, k := range client.AlarmKind("").AtGateway() {
+	for _, k := range client.ValuesAt[client.AlarmKind](client.AtGateway) {
 		kind("countersign-gateway", "countersign_gateway_alarms_open", k)
 	}
 	path := filepath.Join(t.TempDir(), "alarms.yml")

@@ -49,7 +49,7 @@ func explain(called string, err error) error {
 		func(f client.Fault) bool { return f.Location == "body.role" }):
 		return &hintedError{err, []string{fmt.Sprintf(
 			"roles of the service: %s. Roles of the gateway, with --gateway: %s; it has one merchant.",
-			client.Role("").AtService(), client.Role("").AtGateway())}}
+			client.ValuesAt[client.Role](client.AtService), client.ValuesAt[client.Role](client.AtGateway))}}
 	case errors.Is(err, client.ErrUnauthorized):
 		return &hintedError{err, []string{"the token is not of this API, or was revoked: give --token or --data."}}
 	case errors.As(err, &p) && p.Status == http.StatusNotFound && p.Detail == "there is no such path":

@@ -54,7 +54,7 @@ func TestAccess(t *testing.T) {
 		"approveTasks":       `{"ids":["none"]}`,
 		"declineTasks":       `{"ids":["none"]}`,
 		"createToken":        `{"name":"x","role":"viewer","merchants":["mine"]}`,
-	}, append(client.Role("").AtService(), client.RoleApp)...)
+	}, append(client.ValuesAt[client.Role](client.AtService), client.RoleApp)...)
 }
 
 func TestWrongTokens(t *testing.T) {

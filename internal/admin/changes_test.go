@@ -219,7 +219,7 @@ func TestStaleChanges(t *testing.T) {
 		fourth := propose(alice, "https://four.example/w")
 		must(alice.DeclineTask(ctx, fourth, ""))(t)
 		must(bob.ApproveTask(ctx, propose(alice, "https://five.example/w"), ""))(t)
-		for _, task := range changesIn(t, bob, client.TaskState("").Values()...) {
+		for _, task := range changesIn(t, bob, client.Values[client.TaskState]()...) {
 			var kept int
 			_, err := db.One(ctx, h.store, `SELECT length(content) + length(data_key) FROM changes WHERE id = $1`, []any{task.About}, &kept)
 			if waits := task.State == client.TaskOpen; err != nil || (kept > 0) != waits {
@@ -301,7 +301,7 @@ func TestTokensAreChanges(t *testing.T) {
 		frank, change := make(admin, client.RoleApprover, "other")
 		must(bob.ApproveTask(ctx, change, ""))(t)
 		dbtest.Fails(frank.ApproveTask(ctx, url(alice), ""))(t, client.ErrNotFound, "")
-		if list := changesIn(t, frank, client.TaskState("").Values()...); len(list) != 0 {
+		if list := changesIn(t, frank, client.Values[client.TaskState]()...); len(list) != 0 {
 			t.Errorf("it sees %+v", list)
 		}
 		// The last that is for all stays while one is bound.

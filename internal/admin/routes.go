@@ -127,7 +127,7 @@ func (s *Server) table() (all []api.Route) {
 	for _, r := range s.routes() {
 		all = append(all, api.Route(r))
 	}
-	return api.AtEnd(client.Role("").AtService(), append(all, api.Common{
+	return api.AtEnd(client.ValuesAt[client.Role](client.AtService), append(all, api.Common{
 		Process: s.Process, End: "the service", Ack: api.Operators,
 		Rows: s.Outbox.DB, Lists: s.Lists.DB, Frozen: s.isFrozen,
 		Changes: s.Changes, KnownMerchant: s.knownMerchant,
@@ -224,7 +224,7 @@ func New(c Config) (*Server, error) {
 		Tags:   tags,
 		Tokens: c.Changes.Tokens(), MaxBody: c.MaxBody, RatePerSecond: c.RatePerSecond, Concerns: concernsPath,
 		Called: s.called, ProblemOf: problemOf,
-		Words: api.ServiceWords(), Shape: shapeSettings,
+		End: client.AtService, Shape: shapeSettings,
 	}, s.table())
 	if err != nil {
 		return nil, fmt.Errorf("admin: %w", err)

@@ -82,9 +82,8 @@ type Config struct {
 	Concerns func(*Call)
 	// Called returns the id of a thing that the path names as MERCHANT/NAME. Nil: paths hold ids only.
 	Called func(c *Call, merchant, name string) (id string, err error)
-	// Words describes the words of the end: ServiceWords or GatewayWords. Nil: only the words of both ends are
-	// described.
-	Words Aliases
+	// End has the document describe the words that this end uses. 0: those of the service.
+	End client.End
 	// Shape changes schemas of the document before any request is checked. Nil: they stay as they are.
 	Shape func(huma.Registry)
 }
@@ -120,9 +119,7 @@ func New(c Config, routes []Route) (*API, error) {
 	a.stopping, a.stop = context.WithCancel(context.Background())
 	a.tokens.known, a.tokens.bounds = map[[sha256.Size]byte]knownToken{}, map[string]*bounds{}
 	a.registry = huma.NewMapRegistry("#/components/schemas/", schemaName)
-	aliases := common()
-	maps.Copy(aliases, c.Words)
-	for t, alias := range aliases {
+	for t, alias := range aliasesAt(c.End) {
 		a.registry.RegisterTypeAlias(t, alias)
 	}
 	for _, r := range routes {

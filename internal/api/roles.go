@@ -32,7 +32,7 @@ var (
 	Apps       = Roles{client.RoleApp, client.RoleAdmin}
 	// MoneyReaders may read deposits, withdrawals, orders and the feeds.
 	MoneyReaders = append(Roles{client.RoleCore, client.RoleApp}, Readers...)
-	Everybody    = Roles(client.RoleAdmin.Values())
+	Everybody    = Roles(client.Values[client.Role]())
 )
 
 // AtEnd removes from each route the roles that tokens of an end cannot have. The rest are in the order of roles.

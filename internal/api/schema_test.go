@@ -44,7 +44,7 @@ const sample = `{"merchant":"acme","txId":"0xabc1","amount":"2.500000","fromAddr
 func schemaFor[T any]() (huma.Registry, *huma.Schema) {
 	reg := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
 	reg.RegisterTypeAlias(reflect.TypeFor[countersign.Amount](), reflect.TypeFor[anyAmount]())
-	for t, alias := range common() {
+	for t, alias := range aliasesAt(client.AtService) {
 		reg.RegisterTypeAlias(t, alias)
 	}
 	return reg, reg.Schema(reflect.TypeFor[T](), true, "")

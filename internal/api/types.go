@@ -23,26 +23,27 @@ func describe[T any, S huma.SchemaProvider](a Aliases) {
 	a[reflect.TypeFor[T]()] = reflect.TypeFor[S]()
 }
 
-// withValues is a string type with a fixed list of values.
-type withValues[T any] interface {
-	~string
-	Values() []T
+// word makes the words of T that an end uses its description.
+func word[T ~string](a Aliases, at client.End) {
+	if at == client.AtGateway {
+		describe[T, gatewayWord[T]](a)
+	} else {
+		describe[T, serviceWord[T]](a)
+	}
 }
 
-// enumerate describes T by its values.
-func enumerate[T withValues[T]](a Aliases) { describe[T, enumerated[T]](a) }
+type serviceWord[T ~string] struct{}
 
-type enumerated[T withValues[T]] struct{}
+func (serviceWord[T]) Schema(huma.Registry) *huma.Schema { return enumeration[T](client.AtService) }
 
-func (enumerated[T]) Schema(huma.Registry) *huma.Schema {
-	var zero T
-	return enumeration(zero.Values()...)
-}
+type gatewayWord[T ~string] struct{}
 
-// enumeration describes a text that is one of values.
-func enumeration[T ~string](values ...T) *huma.Schema {
+func (gatewayWord[T]) Schema(huma.Registry) *huma.Schema { return enumeration[T](client.AtGateway) }
+
+// enumeration describes a text that is one of the words of T that an end uses.
+func enumeration[T ~string](at client.End) *huma.Schema {
 	s := &huma.Schema{Type: huma.TypeString}
-	for _, v := range values {
+	for _, v := range client.ValuesAt[T](at) {
 		s.Enum = append(s.Enum, string(v))
 	}
 	return s
@@ -83,73 +84,36 @@ func (amountText) Schema(huma.Registry) *huma.Schema {
 		Examples:    []any{"2.500000"}}
 }
 
-// common returns the aliases of types that both ends describe alike, or that only one of them has.
-func common() Aliases {
+// aliasesAt returns the aliases of types for the document of an end.
+func aliasesAt(at client.End) Aliases {
 	a := Aliases{}
 	describe[countersign.Amount, amountText](a)
 	describe[countersign.Type, callbackType](a)
 	describe[client.Time, timeText](a)
 	describe[client.Duration, durationText](a)
-	enumerate[client.AddressState](a)
-	enumerate[client.AlarmState](a)
-	enumerate[client.AttemptResult](a)
-	enumerate[client.BodyForm](a)
-	enumerate[client.CallbackState](a)
-	enumerate[client.Collect](a)
-	enumerate[client.DepositState](a)
-	enumerate[client.Effect](a)
-	enumerate[client.EventKind](a)
-	enumerate[client.FeedName](a)
-	enumerate[client.KeyKind](a)
-	enumerate[client.Lane](a)
-	enumerate[client.MerchantState](a)
-	enumerate[client.OrderState](a)
-	enumerate[client.Reason](a)
-	enumerate[client.RefusedState](a)
-	enumerate[client.RotationState](a)
-	enumerate[client.Scheme](a)
-	enumerate[client.WaitingFor](a)
-	enumerate[client.WithdrawalState](a)
+	word[client.AddressState](a, at)
+	word[client.AlarmKind](a, at)
+	word[client.AlarmState](a, at)
+	word[client.AttemptResult](a, at)
+	word[client.BodyForm](a, at)
+	word[client.CallbackState](a, at)
+	word[client.Collect](a, at)
+	word[client.DepositState](a, at)
+	word[client.Effect](a, at)
+	word[client.EventKind](a, at)
+	word[client.FeedName](a, at)
+	word[client.FoundKind](a, at)
+	word[client.KeyKind](a, at)
+	word[client.Lane](a, at)
+	word[client.MatchedBy](a, at)
+	word[client.MerchantState](a, at)
+	word[client.OrderState](a, at)
+	word[client.Reason](a, at)
+	word[client.RefusedState](a, at)
+	word[client.Role](a, at)
+	word[client.RotationState](a, at)
+	word[client.Scheme](a, at)
+	word[client.WaitingFor](a, at)
+	word[client.WithdrawalState](a, at)
 	return a
-}
-
-// ServiceWords returns the aliases of the words that both ends have, with the values that the service uses.
-func ServiceWords() Aliases {
-	a := Aliases{}
-	describe[client.Role, atService[client.Role]](a)
-	describe[client.AlarmKind, atService[client.AlarmKind]](a)
-	describe[client.FoundKind, atService[client.FoundKind]](a)
-	describe[client.MatchedBy, atService[client.MatchedBy]](a)
-	return a
-}
-
-// GatewayWords returns the same with the values that the gateway uses.
-func GatewayWords() Aliases {
-	a := Aliases{}
-	describe[client.Role, atGateway[client.Role]](a)
-	describe[client.AlarmKind, atGateway[client.AlarmKind]](a)
-	describe[client.FoundKind, atGateway[client.FoundKind]](a)
-	describe[client.MatchedBy, atGateway[client.MatchedBy]](a)
-	return a
-}
-
-// bothEnds is a word whose values differ between the ends.
-type bothEnds[T any] interface {
-	~string
-	AtService() []T
-	AtGateway() []T
-}
-
-type atService[T bothEnds[T]] struct{}
-
-func (atService[T]) Schema(huma.Registry) *huma.Schema {
-	var zero T
-	return enumeration(zero.AtService()...)
-}
-
-type atGateway[T bothEnds[T]] struct{}
-
-func (atGateway[T]) Schema(huma.Registry) *huma.Schema {
-	var zero T
-	return enumeration(zero.AtGateway()...)
 }

@@ -397,7 +397,7 @@ func TestAlarmsEnd(t *testing.T) {
 			client.AlarmRestored:      func(client.AlarmKind) {}, // as at the service
 			client.AlarmApprovalWaits: func(client.AlarmKind) {}, // of package api
 		}
-		for _, k := range client.AlarmKind("").AtGateway() {
+		for _, k := range client.ValuesAt[client.AlarmKind](client.AtGateway) {
 			c, known := cases[k]
 			if (k.Ended() != "") != known {
 				t.Errorf("%s ends by itself: %v; a case here: %v", k, k.Ended() != "", known)

@@ -282,7 +282,7 @@ func TestTransitions(t *testing.T) {
 	eachBook(t, func(t *testing.T, b *Book) {
 		n, events := 0, int64(0)
 		for name, c := range cases {
-			for _, from := range append(client.OrderState("").Values(), "") {
+			for _, from := range append(client.Values[client.OrderState](), "") {
 				n++
 				o := testOrder(fmt.Sprint("o", n), "10")
 				o.Symbol, o.ExpiresAt = fmt.Sprint("S", n), 100 // the limits count it by itself

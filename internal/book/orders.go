@@ -210,7 +210,7 @@ func (b *Book) Orders(ctx context.Context, f client.OrderFilter, limit int, befo
 
 func orderMembers(f client.OrderFilter) []member {
 	state := text("state", string(f.State))
-	if slices.Contains(f.State.Values(), f.State) {
+	if slices.Contains(client.Values[client.OrderState](), f.State) {
 		state.walk = "state = '" + string(f.State) + "'" // a literal: PostgreSQL sees whether it is rare
 	}
 	return append([]member{longText("tx_id", f.TxID).where("tx_id <> ''"), text("address", f.Address),

@@ -185,7 +185,7 @@ func scanRefused(rows db.Rows) (r client.RefusedCallback, err error) {
 	if err == nil {
 		err = json.Unmarshal([]byte(facts), &r.Facts)
 	}
-	r.Opened, r.Means = opened != 0, r.Reason.Means()
+	r.Opened, r.Means = opened != 0, client.Means(r.Reason)
 	return r, err
 }
 

@@ -28,7 +28,7 @@ var alarmsList = &list[client.AlarmFilter, client.Alarm]{
 	table: table{name: "alarms", title: "Alarms"},
 	fields: []field{{name: "merchant", label: "Merchant", end: "service"}, {name: "kind", label: "Kind"},
 		{name: "state", label: "State", options: func(*visit) []option {
-			return append(optionsOf(client.AlarmState("").Values(), ""), option{Value: allAlarms, Text: allAlarms})
+			return append(optionsOf(client.Values[client.AlarmState](), ""), option{Value: allAlarms, Text: allAlarms})
 		}}},
 	read: func(v *visit, f client.AlarmFilter, o client.PageOptions) (client.List[client.Alarm], error) {
 		switch f.State {

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"countersign/client"
 	"countersign/internal/web"
 )
 
@@ -61,6 +62,7 @@ type Console struct {
 // end holds what differs between the consoles of the two ends.
 type end struct {
 	name  string
+	at    client.End
 	title string
 	// sections are listed in the order of the navigation.
 	sections []section

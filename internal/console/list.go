@@ -204,27 +204,30 @@ func (l *list[F, T]) views(v *visit, fields []field) (views []fieldView) {
 	return views
 }
 
-// valuesOf returns options for the values that an enumeration type has at the end, with "all" first, or nil for other
-// types.
+// valuesOf returns options for the words or types of callbacks that t has at the end, with "all" first, or nil for
+// other types.
 func (e end) valuesOf(t reflect.Type) []option {
-	values, is := t.MethodByName(map[string]string{"service": "AtService", "gateway": "AtGateway"}[e.name])
-	if !is {
-		values, is = t.MethodByName("Values")
+	if t == reflect.TypeFor[countersign.Type]() {
+		return optionsOf(countersign.TypeUnknown.Values(), "all")
 	}
-	if !is {
+	words := client.ValuesOf(t, e.at)
+	if words == nil {
 		return nil
 	}
-	return optionsOf(values.Func.Call([]reflect.Value{reflect.Zero(t)})[0].Interface(), "all")
+	options := []option{{Text: "all"}}
+	for _, text := range words {
+		options = append(options, optionOf(reflect.ValueOf(text).Convert(t).Interface()))
+	}
+	return options
 }
 
 // optionsOf returns options for a slice of values. none names an empty option, which is left out if none is empty.
-func optionsOf(values any, none string) (options []option) {
+func optionsOf[T any](values []T, none string) (options []option) {
 	if none != "" {
 		options = append(options, option{Text: none})
 	}
-	list := reflect.ValueOf(values)
-	for i := range list.Len() {
-		options = append(options, optionOf(list.Index(i).Interface()))
+	for _, v := range values {
+		options = append(options, optionOf(v))
 	}
 	return options
 }
@@ -235,10 +238,7 @@ func optionOf(value any) option {
 	if t, is := value.(countersign.Type); is {
 		return option{Value: strconv.Itoa(int(t)), Text: t.Words()}
 	}
-	if m, is := value.(interface{ Means() string }); is {
-		o.Means = m.Means()
-	}
-	o.Text = strings.ReplaceAll(o.Value, "_", " ")
+	o.Means, o.Text = client.Means(value), strings.ReplaceAll(o.Value, "_", " ")
 	return o
 }
 

@@ -268,7 +268,7 @@ func TestOfferedByService(t *testing.T) {
 // TestOfferedByGateway is the same of the gateway.
 func TestOfferedByGateway(t *testing.T) {
 	dbtest.NotRaced(t, "one button is pressed after another, and other tests ask for the same pages")
-	for _, role := range client.Role("").AtGateway() {
+	for _, role := range client.ValuesAt[client.Role](client.AtGateway) {
 		t.Run(string(role), func(t *testing.T) { t.Parallel(); testOfferedByGateway(t, role, false) })
 		t.Run(string(role)+" after a restore", func(t *testing.T) {
 			dbtest.Whole(t, "another gateway for each role")

@@ -224,7 +224,7 @@ func TestProviderClaims(t *testing.T) {
 	c := daemon.OIDC{Issuer: "https://id.example.com", Client: "c", Groups: []string{"desk=viewer"}}
 	for _, claim := range []string{".", "a..b", "a.", ".a"} {
 		c.Claim = claim
-		if err := c.Check(client.Role("").AtService(), true); err == nil || !strings.Contains(err.Error(), "--oidc-claim") {
+		if err := c.Check(client.ValuesAt[client.Role](client.AtService), true); err == nil || !strings.Contains(err.Error(), "--oidc-claim") {
 			t.Errorf("%q: %v", claim, err)
 		}
 	}

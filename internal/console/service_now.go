@@ -32,9 +32,9 @@ type laneRow struct {
 
 func (v *visit) now() error {
 	stats := fetch[client.ServiceStats](v, "/v1/stats")
-	page := nowPage{ServiceStats: stats, States: client.WithdrawalState("").Values(),
+	page := nowPage{ServiceStats: stats, States: client.Values[client.WithdrawalState](),
 		MoreFailing: len(stats.Failing) == client.MostFailing}
-	for _, lane := range client.Lane("").Values() {
+	for _, lane := range client.Values[client.Lane]() {
 		row := laneRow{Name: "Deposits and notices"}
 		if lane == client.LaneWithdraw {
 			row.Name, row.Type = "Questions about withdrawals", "2"

@@ -35,7 +35,7 @@ var tasksList = &list[client.TaskFilter, client.Task]{
 	at:    root,
 	live:  true,
 	fields: []field{{name: "kind", label: "Kind"}, {name: "state", label: "State", options: func(*visit) []option {
-		return optionsOf(client.TaskState("").Values(), "")
+		return optionsOf(client.Values[client.TaskState](), "")
 	}}, {name: "awaits", label: "Waits for", options: func(*visit) []option {
 		return optionsOf([]string{"me"}, "anybody")
 	}}, {name: "merchant", label: "Merchant", end: "service"}},

@@ -46,7 +46,7 @@ var tokensList = &list[struct{}, client.Token]{
 	form: func(v *visit) (any, error) {
 		// A token that is bound to merchants makes tokens for these only.
 		values := v.values(map[string]string{"merchants": strings.Join(v.me.Merchants, " ")})
-		return tokenForm{atEnd(v, client.Role("").AtService(), client.Role("").AtGateway()), values}, nil
+		return tokenForm{atEnd(v, client.ValuesAt[client.Role](client.AtService), client.ValuesAt[client.Role](client.AtGateway)), values}, nil
 	},
 }
 

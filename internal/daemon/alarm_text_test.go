@@ -46,7 +46,7 @@ func TestAlarmText(t *testing.T) {
 // TestChatsTakeAlarms: every message is one that the chats of docs/operator/README.md take as it is. None is
 // asked here; the rules are those of their documents.
 func TestChatsTakeAlarms(t *testing.T) {
-	for _, kind := range client.AlarmKind("").Values() {
+	for _, kind := range client.Values[client.AlarmKind]() {
 		for _, event := range []client.AlarmMessage{client.MessageAlarmRaised, client.MessageAlarmGrown, client.MessageAlarmEnded} {
 			p := hostilePost(kind, event)
 			p.Alarm.Examples = []string{hostile, hostile + "2", hostile + "3", hostile + "4", hostile + "5"}

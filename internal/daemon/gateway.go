@@ -57,7 +57,7 @@ func NewGateway(c GatewayConfig) (*Gateway, error) {
 	if c.Listen == "" || c.APIListen == "" {
 		return nil, errors.New("daemon: GatewayConfig.Listen or APIListen is missing")
 	}
-	if err := c.validate("GatewayConfig", client.Role("").AtGateway(), false); err != nil {
+	if err := c.validate("GatewayConfig", client.ValuesAt[client.Role](client.AtGateway), false); err != nil {
 		return nil, err
 	}
 	g := &Gateway{c: c}
@@ -100,7 +100,7 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 			return fmt.Errorf("signing key: %w", err)
 		}
 	}
-	g.figures = newFigures(&g.end, "countersign_gateway_", client.AlarmKind("").AtGateway(), g.scrape)
+	g.figures = newFigures(&g.end, "countersign_gateway_", client.ValuesAt[client.AlarmKind](client.AtGateway), g.scrape)
 	counts := newGatewayFigures(g.figures)
 	process, err := g.measure()
 	if err != nil {

@@ -53,7 +53,7 @@ func NewService(c ServiceConfig) (*Service, error) {
 	case slices.Contains(c.MerchantPorts, 0):
 		return nil, errors.New("daemon: ServiceConfig.MerchantPorts: 0 is not a port")
 	}
-	if err := c.validate("ServiceConfig", client.Role("").AtService(), true); err != nil {
+	if err := c.validate("ServiceConfig", client.ValuesAt[client.Role](client.AtService), true); err != nil {
 		return nil, err
 	}
 	c.Node = cmp.Or(c.Node, thisProcess())
@@ -97,10 +97,10 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	s.outbox = outbox.New(s.db)
 	now := s.clock.Now
 	if s.changes, err = api.NewChanges(api.ChangesConfig{DB: s.db, Approvals: c.ChangeApprovals, OIDC: c.OIDC,
-		Roles: client.Role("").AtService(), Bound: true, Now: now, Log: c.Log}); err != nil {
+		Roles: client.ValuesAt[client.Role](client.AtService), Bound: true, Now: now, Log: c.Log}); err != nil {
 		return err
 	}
-	s.figures = newFigures(&s.end, "countersign_", client.AlarmKind("").AtService(), s.scrape)
+	s.figures = newFigures(&s.end, "countersign_", client.ValuesAt[client.AlarmKind](client.AtService), s.scrape)
 	rows := dispatch.Outbox(s.outbox)
 	if c.WrapOutbox != nil {
 		rows = c.WrapOutbox(rows)

@@ -48,7 +48,7 @@ func (d *Demo) checkNotices(ctx context.Context) error {
 			want[client.EventOrderExecuted]++
 		}
 		if o.permit != "" && o.waits {
-			for _, what := range client.WaitingFor("").Values() {
+			for _, what := range client.Values[client.WaitingFor]() {
 				if what.Type().Effect() == countersign.EffectWaiting {
 					want[client.EventOrderWaiting]++
 				}

@@ -206,7 +206,7 @@ func (d *Demo) wait(ctx context.Context) error {
 		if o.permit == "" || !o.waits {
 			continue
 		}
-		for _, what := range client.WaitingFor("").Values() {
+		for _, what := range client.Values[client.WaitingFor]() {
 			if _, err := d.api.ReportWaiting(ctx, o.id, what); err != nil {
 				return err
 			}

@@ -121,7 +121,7 @@ func (row judgeRow) run(t *testing.T, q Question) Verdict {
 	if (v.Decision == countersign.DecisionConfirmed) != v.Details.Amount.IsSet() {
 		t.Errorf("decision %q with details %v", v.Decision, v.Details)
 	}
-	if !slices.Contains(v.Reason.Values(), v.Reason) {
+	if !slices.Contains(client.Values[client.Reason](), v.Reason) {
 		t.Errorf("reason %q is not in the list", v.Reason)
 	}
 	return v

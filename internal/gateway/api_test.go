@@ -152,7 +152,7 @@ func TestAddOrderAgain(t *testing.T) {
 
 func TestAccess(t *testing.T) {
 	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), nil)
-	endtest.Access(t, r.end(), nil, nil, append(client.Role("").AtGateway(), client.RoleCore)...) // core: of a service
+	endtest.Access(t, r.end(), nil, nil, append(client.ValuesAt[client.Role](client.AtGateway), client.RoleCore)...) // core: of a service
 }
 
 // A gateway has one merchant, so nothing is bound to any.

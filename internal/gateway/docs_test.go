@@ -25,10 +25,10 @@ func forwardingPage(t *testing.T) string {
 func TestForwardingPage(t *testing.T) {
 	page := forwardingPage(t)
 	var types []string
-	for _, v := range client.DepositMessage("").Values() {
+	for _, v := range client.Values[client.DepositMessage]() {
 		types = append(types, string(v))
 	}
-	for _, v := range client.EventKind("").Values() {
+	for _, v := range client.Values[client.EventKind]() {
 		types = append(types, string(v))
 	}
 	for _, v := range types {

@@ -66,7 +66,7 @@ func TestRefusalReasons(t *testing.T) {
 			t.Errorf("%s: to package merchant a refusal: %v, answered: %v", reason, reason.Refusal(), reason.Answered())
 		}
 	}
-	for _, reason := range client.RefusalReason("").Values() {
+	for _, reason := range client.Values[client.RefusalReason]() {
 		if reason == client.RefusalLearning { // the gateway's own
 			continue
 		}

@@ -153,7 +153,7 @@ var errQuestion = &db.ConflictError{Reason: "it asks about a withdrawal, and nob
 // conflict returns why a callback was not taken.
 func (g *Gateway) conflict(c *api.Call, what string, r merchant.Retried) error {
 	parts := []string{what + ": " + string(r.Reason)}
-	if means := client.RefusalReason(r.Reason).Means(); means != "" {
+	if means := client.Means(client.RefusalReason(r.Reason)); means != "" {
 		parts = append(parts, means)
 	}
 	for _, f := range factsOf(c.R.Context(), g.lists, r.Reason, r.Callback, r.Facts) {

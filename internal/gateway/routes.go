@@ -13,7 +13,7 @@ import (
 func (g *Gateway) makeAPI() (err error) {
 	g.lists = book.New(g.c.DB.ForLists(), book.Config{})
 	if g.changes, err = api.NewChanges(api.ChangesConfig{DB: g.c.DB, Approvals: g.c.ChangeApprovals, OIDC: g.c.OIDC,
-		Roles: client.Role("").AtGateway(), Now: g.c.Now, Log: g.c.Log}); err != nil {
+		Roles: client.ValuesAt[client.Role](client.AtGateway), Now: g.c.Now, Log: g.c.Log}); err != nil {
 		return err
 	}
 	g.changes.Tasks = g.tasks()
@@ -21,7 +21,7 @@ func (g *Gateway) makeAPI() (err error) {
 		Process: g.c.Process, Self: "the gateway", Title: title, Description: description, TokenDescription: tokenUse,
 		Tags:   tags,
 		Tokens: g.changes.Tokens(), MaxBody: maxBody,
-		Words: api.GatewayWords(),
+		End: client.AtGateway,
 	}, g.table())
 	if err != nil {
 		return fmt.Errorf("gateway: %w", err)
@@ -122,7 +122,7 @@ func (g *Gateway) table() (rows []api.Route) {
 	for _, r := range g.routes() {
 		rows = append(rows, api.Route(r))
 	}
-	return api.AtEnd(client.Role("").AtGateway(), append(rows, api.Common{
+	return api.AtEnd(client.ValuesAt[client.Role](client.AtGateway), append(rows, api.Common{
 		Process: g.c.Process, End: "the gateway", Ack: api.Approvers,
 		Rows: g.book.DB, Lists: g.lists.DB,
 		Changes: g.changes,

@@ -352,7 +352,7 @@ var refusedStates = map[client.RefusedState]client.TaskState{client.RefusedOpen:
 
 func (g *Gateway) refusedTasks() api.TaskKind {
 	return rows[client.RefusedState, client.RefusedFilter, client.RefusedCallback]{
-		kind: client.TaskRefused, means: refusedStates, states: client.RefusedState("").Values(),
+		kind: client.TaskRefused, means: refusedStates, states: client.Values[client.RefusedState](),
 		filter: func(s client.RefusedState) client.RefusedFilter { return client.RefusedFilter{State: s} },
 		list:   g.lists.RefusedList, read: g.lists.RefusedRow, task: g.refusedTask,
 		approve: g.takeRefused, decline: g.dismissRefused,

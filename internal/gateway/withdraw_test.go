@@ -252,7 +252,7 @@ func TestJudge(t *testing.T) {
 	refused := map[client.OrderState]countersign.ErrCode{client.OrderUnknown: countersign.CodeUnknownOrder, client.OrderDeclined: countersign.CodeRefusedPerson,
 		client.OrderCancelled: countersign.CodeOrderCancelled, client.OrderExpired: countersign.CodeOrderCancelled,
 		client.OrderEnded: countersign.CodeOrderCancelled, client.OrderExecuted: countersign.CodeOrderCancelled}
-	for _, state := range client.OrderState("").Values() {
+	for _, state := range client.Values[client.OrderState]() {
 		o := book.Order{Order: client.Order{TenantUserID: "7", State: state, ExpiresAt: 100}}
 		code, final := refused[state]
 		for name, c := range map[string]struct {

@@ -146,7 +146,7 @@ func testAlarmsEnd(t *testing.T, s *Outbox) {
 		client.AlarmApprovalWaits:  func(string, client.AlarmKind) func() { return func() {} }, // of package api
 		client.AlarmAddressChanged: func(string, client.AlarmKind) func() { return func() {} }, // at the gateway
 	}
-	for _, k := range client.AlarmKind("").AtService() {
+	for _, k := range client.ValuesAt[client.AlarmKind](client.AtService) {
 		c, known := cases[k]
 		if (k.Ended() != "") != known {
 			t.Errorf("%s ends by itself: %v; a case here: %v", k, k.Ended() != "", known)

@@ -123,7 +123,7 @@ func callbackListings(of []string, f client.CallbackFilter, cursor string) (all 
 		"tenantUserId", f.TenantUserID, "address", f.Address); err != nil {
 		return nil, err
 	}
-	if f.State != "" && f.State.Means() == "" {
+	if f.State != "" && client.Means(f.State) == "" {
 		return nil, fmt.Errorf("state is %w: %q", db.ErrInvalid, f.State)
 	}
 	if of == nil {

@@ -37,7 +37,7 @@ func checkKept(t testing.TB, s *Outbox) {
 	stats := must(s.Stats(ctx))(t)
 	for _, l := range stats.Lanes {
 		if l.Count != 0 {
-			got[fmt.Sprintf("lane %d %s", slices.Index(client.Lane("").Values(), l.Lane), l.State)] = l.Count
+			got[fmt.Sprintf("lane %d %s", slices.Index(client.Values[client.Lane](), l.Lane), l.State)] = l.Count
 		}
 	}
 	for state, n := range stats.Withdrawals {

@@ -68,7 +68,7 @@ func testGuards(t *testing.T, s *Outbox) {
 			exec(t, s, `UPDATE withdrawals SET state = 'awaiting', deadline = 500000, release_by = 0, restored = 0, permit = ''`)
 			exec(t, s, `UPDATE withdrawals SET state = '`+string(state)+`'`+set)
 		}
-		for _, state := range client.WithdrawalState("").Values() {
+		for _, state := range client.Values[client.WithdrawalState]() {
 			put(state, c.set)
 			if did := run(c.text, c.args...); did != (state == c.in) {
 				t.Errorf("%s changes one that is %s: %v", name, state, did)
@@ -111,7 +111,7 @@ func testGuards(t *testing.T, s *Outbox) {
 			exec(t, s, `UPDATE outbox SET state = 'pending', lane = 0, attempts = 3, lease_until = 2000, deadline = 2000, due = 2001`)
 			exec(t, s, `UPDATE outbox SET state = '`+string(state)+`'`+set)
 		}
-		for _, state := range client.CallbackState("").Values() {
+		for _, state := range client.Values[client.CallbackState]() {
 			put(state, "")
 			if did := run(c.text, c.args...); did != slices.Contains(c.in, state) {
 				t.Errorf("%s changes one that is %s: %v", name, state, did)

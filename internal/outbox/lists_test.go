@@ -19,7 +19,7 @@ import (
 func filters(yield func(f client.CallbackFilter) bool) {
 	for _, merchant := range []string{"", "m0"} {
 		for _, typ := range []countersign.Type{0, countersign.TypeDeposited, countersign.TypeNotEnoughHotMoney} {
-			for _, state := range append(client.CallbackState("").Values(), "") {
+			for _, state := range append(client.Values[client.CallbackState](), "") {
 				for ids := range 8 {
 					f := client.CallbackFilter{Merchant: merchant, Type: typ, State: state}
 					for i, to := range []*string{&f.TrackingID, &f.CallBackID, &f.TxID} {

@@ -52,7 +52,7 @@ func (m *Merchant) check() error {
 		return fmt.Errorf("releaseWithin is %w: want at least 1 ms", db.ErrInvalid)
 	case !(m.RatePerSecond >= 0) || math.IsInf(m.RatePerSecond, 0):
 		return fmt.Errorf("ratePerSecond is %w: want 0 or more", db.ErrInvalid)
-	case !slices.Contains(client.Collect("").Values(), m.Collect):
+	case !slices.Contains(client.Values[client.Collect](), m.Collect):
 		return fmt.Errorf("collect is %w: want bound or any", db.ErrInvalid)
 	case m.Key == nil:
 		return fmt.Errorf("merchant is %w: it has no request key", db.ErrInvalid)

@@ -216,7 +216,7 @@ func claim(t testing.TB, s *Outbox, lane countersign.Lane, now db.Millis, most i
 
 // since returns since when each kind of key is there.
 func since(s KeySet) (list [4]db.Millis) {
-	for i, kind := range client.KeyKind("").Values() {
+	for i, kind := range client.Values[client.KeyKind]() {
 		list[i] = s.Of(kind).Since
 	}
 	return list

@@ -39,7 +39,7 @@ func (o *Outbox) Stats(ctx context.Context) (client.ServiceStats, error) {
 		name := lane.String()
 		sending, pending := counts[name], counts[countOfLane(lane)]-counts[name]
 		var ended []client.LaneStats
-		for _, state := range client.CallbackState("").Values()[2:] {
+		for _, state := range client.Values[client.CallbackState]()[2:] {
 			n := counts[countOfEnded(lane, state)]
 			pending -= n
 			ended = append(ended, client.LaneStats{Lane: client.Lane(name), State: state, Count: n})

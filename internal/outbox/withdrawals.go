@@ -297,7 +297,7 @@ func withdrawalListing(f client.WithdrawalFilter, cursor string) (db.Listing, er
 		"callBackId", f.CallBackID); err != nil {
 		return l, err
 	}
-	if f.State != "" && f.State.Means() == "" {
+	if f.State != "" && client.Means(f.State) == "" {
 		return l, fmt.Errorf("state is %w: %q", db.ErrInvalid, f.State)
 	}
 	looks := []look{{"w.tx_id", "w.tx_id <> '' AND ", f.TxID}, {targetColumn, "", f.Address},

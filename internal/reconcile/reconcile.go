@@ -136,8 +136,8 @@ func (l Line) checkOrder() error {
 	switch state := client.OrderState(l.State); {
 	case state == "":
 		return nil
-	case !slices.Contains(state.Values(), state):
-		return fmt.Errorf("state %q is not known: %s", l.State, state.Values())
+	case !slices.Contains(client.Values[client.OrderState](), state):
+		return fmt.Errorf("state %q is not known: %s", l.State, client.Values[client.OrderState]())
 	case state == client.OrderConfirmed || state == client.OrderExecuted:
 		return nil
 	case state.Undecided() && l.Confirmed != 0:
