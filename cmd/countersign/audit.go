@@ -16,10 +16,10 @@ import (
 )
 
 type auditCmd struct {
-	Key        plainCmd[atEither] `cmd:"" help:"Print the key that verifies the log. Give it to whoever may have to check the log, before there is a dispute." op:"auditCheckpoint" member:"key"`
+	Key        plainCmd[atEither] `cmd:"" help:"Print the key that verifies the log. Give it to whoever may have to check the log, before there is a dispute." set:"op=auditCheckpoint" member:"key"`
 	Export     auditExportCmd     `cmd:"" help:"Write the log, or a part of it, as lines of JSON that audit verify checks; with --prove, one record and its proof."`
-	Checkpoint plainCmd[atEither] `cmd:"" help:"Write a signed checkpoint. Whoever keeps it can tell later whether anything before it was changed." op:"auditCheckpoint" member:"checkpoint"`
-	About      auditAboutCmd      `cmd:"" help:"List the newest records about something." op:"auditAbout" is:"id" set:"what=Id of a withdrawal, or MERCHANT/CALLBACKID; of a callback, a merchant or a token; with --gateway, the callBackId of an order, or deposit: and its number." columns:"SEQ|AT=record.at|KIND=record.kind|BY=record.by|NODE=record.node|DATA=record.data"`
+	Checkpoint plainCmd[atEither] `cmd:"" help:"Write a signed checkpoint. Whoever keeps it can tell later whether anything before it was changed." set:"op=auditCheckpoint" member:"checkpoint"`
+	About      auditAboutCmd      `cmd:"" help:"List the newest records about something." set:"op=auditAbout" is:"id" set:"what=Id of a withdrawal, or MERCHANT/CALLBACKID; of a callback, a merchant or a token; with --gateway, the callBackId of an order, or deposit: and its number." columns:"SEQ|AT=record.at|KIND=record.kind|BY=record.by|NODE=record.node|DATA=record.data"`
 	Verify     auditVerifyCmd     `cmd:"" help:"Check an export, a proof or a checkpoint with nothing but the key, or ask the end itself; --since says whether the log continues an earlier checkpoint."`
 }
 

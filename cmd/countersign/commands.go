@@ -74,7 +74,7 @@ func (c *listCmd[T]) Run(ctx context.Context, k *kong.Context, std streams) erro
 
 func (c *listOfCmd[T]) Run(ctx context.Context, k *kong.Context, std streams) error {
 	f, of := c.At.target()
-	return f.list(ctx, std, of, tagOf(k, "op"), tagOf(k, "columns"), c.listFlags, tagOf(k, "is"), c.What)
+	return f.list(ctx, std, of, k.Selected().Vars()["op"], tagOf(k, "columns"), c.listFlags, tagOf(k, "is"), c.What)
 }
 
 func (c *callCmd[T]) Run(ctx context.Context, k *kong.Context, std streams) error {
@@ -83,11 +83,11 @@ func (c *callCmd[T]) Run(ctx context.Context, k *kong.Context, std streams) erro
 
 func (c *oneCmd[T]) Run(ctx context.Context, k *kong.Context, std streams) error {
 	f, of := c.At.target()
-	return f.print(ctx, std, of, tagOf(k, "op"), c.requestFlags, tagOf(k, "is"), c.What)
+	return f.print(ctx, std, of, k.Selected().Vars()["op"], c.requestFlags, tagOf(k, "is"), c.What)
 }
 
 func (c *keepCmd[T]) Run(ctx context.Context, k *kong.Context, std streams) error {
-	return c.keep(ctx, std, tagOf(k, "op"), tagOf(k, "is"))
+	return c.keep(ctx, std, k.Selected().Vars()["op"], tagOf(k, "is"))
 }
 
 func (c *keepCmd[T]) keep(ctx context.Context, std streams, operation, is string) error {
@@ -105,7 +105,7 @@ func (c *keepCmd[T]) keep(ctx context.Context, std streams, operation, is string
 
 func (c *plainCmd[T]) Run(ctx context.Context, k *kong.Context, std streams) error {
 	f, of := c.At.target()
-	_, answer, err := f.call(ctx, std, of, tagOf(k, "op"), requestFlags{}, "", "")
+	_, answer, err := f.call(ctx, std, of, k.Selected().Vars()["op"], requestFlags{}, "", "")
 	if err != nil {
 		return err
 	}
@@ -124,10 +124,10 @@ func (c *plainCmd[T]) Run(ctx context.Context, k *kong.Context, std streams) err
 func tagOf(k *kong.Context, name string) string { return k.Selected().Tag.Get(name) }
 
 type merchantsCmd struct {
-	Add    keepCmd[atService] `cmd:"" help:"Make a merchant and its keys; what the merchant needs is printed once, or kept with --out." op:"createMerchant" is:"id" set:"what=Its id, for ever: 1 to 64 of a-z, 0-9, _ and -." set:"out=${handover}"`
-	List   listCmd[atService] `cmd:"" help:"List merchants." op:"merchants" columns:"ID|NAME|STATE|FAILING SINCE=health.failingSince|WHY=health.lastFailure.reason|SCHEME|NOTIFY URL|PAUSED BECAUSE=pausedReason"`
-	Show   oneCmd[atService]  `cmd:"" help:"Show one merchant." op:"merchant" set:"what=Id of the merchant."`
-	Edit   oneCmd[atService]  `cmd:"" help:"Change settings of a merchant, such as concurrency=7; what is not given stays." op:"updateMerchant" set:"what=Id of the merchant."`
+	Add    keepCmd[atService] `cmd:"" help:"Make a merchant and its keys; what the merchant needs is printed once, or kept with --out." set:"op=createMerchant" is:"id" set:"what=Its id, for ever: 1 to 64 of a-z, 0-9, _ and -." set:"out=${handover}"`
+	List   listCmd[atService] `cmd:"" help:"List merchants." set:"op=merchants" columns:"ID|NAME|STATE|FAILING SINCE=health.failingSince|WHY=health.lastFailure.reason|SCHEME|NOTIFY URL|PAUSED BECAUSE=pausedReason"`
+	Show   oneCmd[atService]  `cmd:"" help:"Show one merchant." set:"op=merchant" set:"what=Id of the merchant."`
+	Edit   oneCmd[atService]  `cmd:"" help:"Change settings of a merchant, such as concurrency=7; what is not given stays." set:"op=updateMerchant" set:"what=Id of the merchant."`
 	Rotate merchantsRotateCmd `cmd:"" help:"Replace keys without a pause, step by step: both sets count for a time." set:"what=Id of the merchant." set:"out=With stage: ${handover}"`
 }
 
@@ -141,51 +141,51 @@ func (c *merchantsRotateCmd) Run(ctx context.Context, std streams) error {
 }
 
 type callbacksCmd struct {
-	List   listCmd[atService] `cmd:"" help:"List callbacks, the newest first." op:"callbacks" columns:"ID|CREATED|MERCHANT|TYPE|STATE|ATTEMPTS=attempt|TRACKING ID|LAST REASON"`
-	Resend oneCmd[atService]  `cmd:"" help:"Send a refused or exhausted callback again, a pending one now, and with accepted=true one that was accepted. api resendCallbacks takes many." op:"resendCallback" set:"what=Its id, as callbacks list trackingId=ID shows it."`
+	List   listCmd[atService] `cmd:"" help:"List callbacks, the newest first." set:"op=callbacks" columns:"ID|CREATED|MERCHANT|TYPE|STATE|ATTEMPTS=attempt|TRACKING ID|LAST REASON"`
+	Resend oneCmd[atService]  `cmd:"" help:"Send a refused or exhausted callback again, a pending one now, and with accepted=true one that was accepted. api resendCallbacks takes many." set:"op=resendCallback" set:"what=Its id, as callbacks list trackingId=ID shows it."`
 }
 
 const withdrawalText = "Its id, or MERCHANT/CALLBACKID."
 
 type withdrawalsCmd struct {
-	Add     callCmd[atService] `cmd:"" help:"Ask merchants to confirm withdrawals, given as a JSON object or an array of them: a file, or - for standard input." op:"createWithdrawal"`
-	List    listCmd[atService] `cmd:"" help:"List withdrawals, the newest first." op:"withdrawals" columns:"ID|CREATED|STATE|MERCHANT|CALLBACK ID=callBackId|USER=tenantUserId|AMOUNT=details.amount,ordered.amount|SYMBOL=details.symbol,ordered.symbol|REASON"`
-	Show    oneCmd[atService]  `cmd:"" help:"Show one withdrawal." op:"withdrawal" set:"what=${withdrawal}"`
-	Release keepCmd[atService] `cmd:"" help:"Take the one permit to execute a confirmed withdrawal. claim=CLAIM says which execution it is for: the same claim gets it again, another claim never." op:"releaseWithdrawal" set:"what=${withdrawal}" set:"out=Directory for note.txt, answer.json if the merchant signs, which permit verify checks, and permit.json, all of it; made if missing. Nothing in it is overwritten."`
+	Add     callCmd[atService] `cmd:"" help:"Ask merchants to confirm withdrawals, given as a JSON object or an array of them: a file, or - for standard input." set:"op=createWithdrawal"`
+	List    listCmd[atService] `cmd:"" help:"List withdrawals, the newest first." set:"op=withdrawals" columns:"ID|CREATED|STATE|MERCHANT|CALLBACK ID=callBackId|USER=tenantUserId|AMOUNT=details.amount,ordered.amount|SYMBOL=details.symbol,ordered.symbol|REASON"`
+	Show    oneCmd[atService]  `cmd:"" help:"Show one withdrawal." set:"op=withdrawal" set:"what=${withdrawal}"`
+	Release keepCmd[atService] `cmd:"" help:"Take the one permit to execute a confirmed withdrawal. claim=CLAIM says which execution it is for: the same claim gets it again, another claim never." set:"op=releaseWithdrawal" set:"what=${withdrawal}" set:"out=Directory for note.txt, answer.json if the merchant signs, which permit verify checks, and permit.json, all of it; made if missing. Nothing in it is overwritten."`
 }
 
 type ordersCmd struct {
-	Add  callCmd[atGateway] `cmd:"" help:"Order a withdrawal, given as a JSON object: a file, or - for standard input." op:"addOrder"`
-	List listCmd[atGateway] `cmd:"" help:"List orders, the newest first." op:"orders" columns:"CALLBACK ID=callBackId|CREATED|STATE|USER=tenantUserId|AMOUNT|SYMBOL|CHAIN=chainName|ADDRESS|REASON"`
+	Add  callCmd[atGateway] `cmd:"" help:"Order a withdrawal, given as a JSON object: a file, or - for standard input." set:"op=addOrder"`
+	List listCmd[atGateway] `cmd:"" help:"List orders, the newest first." set:"op=orders" columns:"CALLBACK ID=callBackId|CREATED|STATE|USER=tenantUserId|AMOUNT|SYMBOL|CHAIN=chainName|ADDRESS|REASON"`
 }
 
 type depositsCmd struct {
-	List listCmd[atGateway] `cmd:"" help:"List deposits, the newest first." op:"searchDeposits" columns:"SEQ|TAKEN|STATE|USER=tenantUserId|AMOUNT|SYMBOL|CHAIN=chainName|TRANSACTION=txId|TRACKING ID"`
-	Show oneCmd[atGateway]  `cmd:"" help:"Show one deposit." op:"deposit" set:"what=Its number in the feed of deposits, as search shows it."`
+	List listCmd[atGateway] `cmd:"" help:"List deposits, the newest first." set:"op=searchDeposits" columns:"SEQ|TAKEN|STATE|USER=tenantUserId|AMOUNT|SYMBOL|CHAIN=chainName|TRANSACTION=txId|TRACKING ID"`
+	Show oneCmd[atGateway]  `cmd:"" help:"Show one deposit." set:"op=deposit" set:"what=Its number in the feed of deposits, as search shows it."`
 }
 
 const taskText = "Its id, such as deposit.17, or release.MERCHANT/CALLBACKID."
 
 type tasksCmd struct {
-	List    listCmd[atEither] `cmd:"" help:"List what waits for persons, the newest first; awaits=me: only what you may approve." op:"tasks" columns:"ID|OPENED|STATE|MERCHANT|WHAT=title|WHY|MISSING|NOBODY CAN=nobody"`
-	Show    oneCmd[atEither]  `cmd:"" help:"Show one task: what would happen, who has said what, and who can say the rest." op:"task" set:"what=${task}"`
-	Approve oneCmd[atEither]  `cmd:"" help:"Approve a task; reason='…' is kept for later readers. api approveTasks takes several." op:"approveTask" set:"what=${task}"`
-	Decline oneCmd[atEither]  `cmd:"" help:"Decline a task; reason='…' is kept for later readers. api declineTasks takes several." op:"declineTask" set:"what=${task}"`
-	Note    oneCmd[atEither]  `cmd:"" help:"Add a note, text='…', to a task for colleagues." op:"noteTask" set:"what=${task}"`
+	List    listCmd[atEither] `cmd:"" help:"List what waits for persons, the newest first; awaits=me: only what you may approve." set:"op=tasks" columns:"ID|OPENED|STATE|MERCHANT|WHAT=title|WHY|MISSING|NOBODY CAN=nobody"`
+	Show    oneCmd[atEither]  `cmd:"" help:"Show one task: what would happen, who has said what, and who can say the rest." set:"op=task" set:"what=${task}"`
+	Approve oneCmd[atEither]  `cmd:"" help:"Approve a task; reason='…' is kept for later readers. api approveTasks takes several." set:"op=approveTask" set:"what=${task}"`
+	Decline oneCmd[atEither]  `cmd:"" help:"Decline a task; reason='…' is kept for later readers. api declineTasks takes several." set:"op=declineTask" set:"what=${task}"`
+	Note    oneCmd[atEither]  `cmd:"" help:"Add a note, text='…', to a task for colleagues." set:"op=noteTask" set:"what=${task}"`
 }
 
 type alarmsCmd struct {
-	List listCmd[atEither]  `cmd:"" help:"List alarms, the newest first; state=open: only those that nobody has acknowledged and that have not ended." op:"alarms" columns:"SEQ|LAST|MERCHANT|KIND|TIMES=number|ABOUT=subject|ACKNOWLEDGED=acked|BY=ackedName|ENDED|WHAT HELPS=text"`
-	Test plainCmd[atEither] `cmd:"" help:"Post a message that is a test to --alarm-url, and show how that ended." op:"testAlarm"`
+	List listCmd[atEither]  `cmd:"" help:"List alarms, the newest first; state=open: only those that nobody has acknowledged and that have not ended." set:"op=alarms" columns:"SEQ|LAST|MERCHANT|KIND|TIMES=number|ABOUT=subject|ACKNOWLEDGED=acked|BY=ackedName|ENDED|WHAT HELPS=text"`
+	Test plainCmd[atEither] `cmd:"" help:"Post a message that is a test to --alarm-url, and show how that ended." set:"op=testAlarm"`
 }
 
 type providerCmd struct {
-	Show plainCmd[atGateway] `cmd:"" help:"Print the settings that fit the provider, for gateway --config, and what would be refused with them." op:"learned" member:"settings"`
-	Note plainCmd[atGateway] `cmd:"" help:"Print what the provider must change, because no setting helps." op:"learned" member:"note"`
+	Show plainCmd[atGateway] `cmd:"" help:"Print the settings that fit the provider, for gateway --config, and what would be refused with them." set:"op=learned" member:"settings"`
+	Note plainCmd[atGateway] `cmd:"" help:"Print what the provider must change, because no setting helps." set:"op=learned" member:"note"`
 }
 
 type tokenCmd struct {
-	New keepCmd[atEither] `cmd:"" help:"Make a token: role=ROLE, merchants=ID,… if it is for these alone, expires=90d if it ends. Its secret is shown once, or written to a file." op:"createToken" is:"name" set:"what=Name of the token's owner, for people." set:"out=New file for the secret, which is then not printed."`
+	New keepCmd[atEither] `cmd:"" help:"Make a token: role=ROLE, merchants=ID,… if it is for these alone, expires=90d if it ends. Its secret is shown once, or written to a file." set:"op=createToken" is:"name" set:"what=Name of the token's owner, for people." set:"out=New file for the secret, which is then not printed."`
 }
 
 // apiCmd calls any operation.

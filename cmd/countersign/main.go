@@ -29,8 +29,8 @@ type commandLine struct {
 	Merchants   merchantsCmd        `cmd:"" help:"The service's merchants."`
 	Callbacks   callbacksCmd        `cmd:"" help:"The service's callbacks."`
 	Withdrawals withdrawalsCmd      `cmd:"" help:"The service's withdrawals."`
-	Freeze      oneCmd[atService]   `cmd:"" help:"Stop sending, deciding and releasing for all merchants of the service; api frozen says whether it is." op:"freeze" is:"reason" set:"what=Why, for everybody who meets the freeze."`
-	Thaw        plainCmd[atService] `cmd:"" help:"End the freeze of the service." op:"thaw"`
+	Freeze      oneCmd[atService]   `cmd:"" help:"Stop sending, deciding and releasing for all merchants of the service; api frozen says whether it is." set:"op=freeze" is:"reason" set:"what=Why, for everybody who meets the freeze."`
+	Thaw        plainCmd[atService] `cmd:"" help:"End the freeze of the service." set:"op=thaw"`
 
 	Gateway gatewayCmd `cmd:"" first:"" help:"Run the merchant end: take each deposit once, confirm the withdrawals that were ordered through its API, and tell the application."`
 
@@ -39,7 +39,7 @@ type commandLine struct {
 	Provider providerCmd `cmd:"" help:"What the provider does, as seen by a gateway that ran with --learn."`
 
 	Tasks  tasksCmd            `cmd:"" help:"What waits for persons, at either end."`
-	Search listOfCmd[atEither] `cmd:"" help:"Find what has a text as an identifier, user, address or transaction, at either end." op:"search" is:"q" set:"what=The whole text." columns:"KIND|ID|MERCHANT|MATCHED|STATE|AT"`
+	Search listOfCmd[atEither] `cmd:"" help:"Find what has a text as an identifier, user, address or transaction, at either end." set:"op=search" is:"q" set:"what=The whole text." columns:"KIND|ID|MERCHANT|MATCHED|STATE|AT"`
 	Alarms alarmsCmd           `cmd:"" help:"Alarms of either end."`
 	Token  tokenCmd            `cmd:"" help:"API tokens of either end."`
 	Audit  auditCmd            `cmd:"" help:"The audit log of either end: read it, export it, prove a record, verify."`
@@ -165,7 +165,7 @@ func newParser() (p *parser, err error) {
 		kong.Configuration(func(r io.Reader) (kong.Resolver, error) { return p.std.file.load(r) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Help(shortHelp),
-		kong.Vars{"withdrawal": withdrawalText, "task": taskText, "handover": handoverText,
+		kong.Vars{"withdrawal": withdrawalText, "task": taskText, "handover": handoverText, "op": "OPERATION",
 			"version":       fmt.Sprint("countersign ", daemon.ThisBuild()),
 			"serviceFaults": namesOf(countersigntest.ServiceFaults), "merchantFaults": namesOf(countersigntest.MerchantFaults)},
 		kong.ExplicitGroups([]kong.Group{{Key: "profile", Title: "What the provider does:"}}),

@@ -117,7 +117,7 @@ func TestColumns(t *testing.T) {
 			continue
 		}
 		all := slices.Concat(operations(serviceEnd), operations(gatewayEnd)) // of both, the service's comes first
-		o := all[slices.IndexFunc(all, func(o api.Operation) bool { return o.ID == leaf.Tag.Get("op") })]
+		o := all[slices.IndexFunc(all, func(o api.Operation) bool { return o.ID == leaf.Vars()["op"] })]
 		has := func(name string) bool {
 			name, _, _ = strings.Cut(name, ".")
 			return slices.ContainsFunc(membersIn(o.Out, "json", ""), func(list member) bool {

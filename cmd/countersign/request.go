@@ -28,7 +28,7 @@ const maxBody = 4 << 20
 
 // requestFlags set the members of a request that have no flag of their own.
 type requestFlags struct {
-	Set  []string `arg:"" optional:"" name:"name=value" help:"Members of the request, such as confirmWithin=4h or key.bits=2048; @FILE reads a value, null takes a setting back to its default. countersign api OPERATION --members lists them."`
+	Set  []string `arg:"" optional:"" name:"name=value" help:"Members of the request, such as confirmWithin=4h or key.bits=2048; @FILE reads a value, null takes a setting back to its default. countersign api ${op} --members lists them."`
 	Body string   `name:"request" short:"d" placeholder:"JSON" env:"-" help:"The request as JSON, or @FILE to read it from there, @- from standard input. What is given as name=value wins."`
 }
 

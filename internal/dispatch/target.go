@@ -58,7 +58,7 @@ func parseTarget(raw string, p TargetRules) (*url.URL, error) {
 	case u.Scheme == "https":
 	case u.Scheme == "http" && p.AllowHTTP:
 	case u.Scheme == "http":
-		return refuse("it must be https")
+		return refuse("it must be https, unless the service runs with --allow-http")
 	default:
 		return refuse("it must start with https://")
 	}
@@ -88,7 +88,7 @@ func parseTarget(raw string, p TargetRules) (*url.URL, error) {
 			return refuse("its address has a zone")
 		}
 		if isMetadata(ip) || g.SafeAddrPort(netip.AddrPortFrom(ip.Unmap(), port)) != nil {
-			return refuse("its address or port is not one that callbacks go to")
+			return refuse("its address is private or its port is not one that callbacks go to; see serve --allow-private and --merchant-ports")
 		}
 		return u, nil
 	}
@@ -97,11 +97,11 @@ func parseTarget(raw string, p TargetRules) (*url.URL, error) {
 		return refuse("its host is neither a name nor an address in its usual form")
 	}
 	if !p.AllowPrivate && isLocalName(host) {
-		return refuse("its host names this machine")
+		return refuse("its host names this machine, which needs --allow-private at the service")
 	}
 	// With a public address in place of the name, only the port is checked.
 	if g.SafeAddrPort(netip.AddrPortFrom(publicAddress, port)) != nil {
-		return refuse("its port is not one that callbacks go to")
+		return refuse("its port is not one that callbacks go to; see serve --merchant-ports")
 	}
 	return u, nil
 }
