@@ -127,8 +127,50 @@ func Document(t *testing.T, e End) {
 			t.Errorf("schema %s is not used", name)
 		}
 	}
+	var whole any
+	if err := json.Unmarshal([]byte(a.Body), &whole); err != nil {
+		t.Fatal(err)
+	}
+	undescribed(t, "the document", whole)
 	slices.Sort(golden)
 	checkGolden(t, filepath.Join("testdata", "operations.golden"), golden)
+}
+
+// undescribed fails for each operation without a summary, each parameter and member of an object in v without a
+// description, and each member that is required and is not there.
+func undescribed(t *testing.T, where string, v any) {
+	if list, is := v.([]any); is {
+		for _, item := range list {
+			undescribed(t, where, item)
+		}
+	}
+	o, _ := v.(map[string]any)
+	lacks := func(of any, where, what string) {
+		if text, _ := of.(map[string]any)[what].(string); strings.TrimSpace(text) == "" {
+			t.Errorf("%s has no %s", where, what)
+		}
+	}
+	if _, is := o["operationId"].(string); is {
+		lacks(o, where, "summary")
+	}
+	if _, is := o["in"].(string); is {
+		lacks(o, fmt.Sprint(where, " ", o["name"]), "description")
+	}
+	members, _ := o["properties"].(map[string]any)
+	for name, m := range members {
+		lacks(m, where+"."+name, "description")
+	}
+	required, _ := o["required"].([]any)
+	for _, name := range required {
+		if members[name.(string)] == nil {
+			t.Errorf("%s requires %s, which it does not have", where, name)
+		}
+	}
+	for name, inner := range o {
+		if name != "example" && name != "examples" && name != "default" {
+			undescribed(t, where+"."+name, inner)
+		}
+	}
 }
 
 func checkGolden(t *testing.T, path string, got []string) {
