@@ -14,7 +14,6 @@ type AuditEntry struct {
 
 // AuditPage is a part of the audit log.
 type AuditPage struct {
-	Edge    []byte       `json:"edge,omitempty" doc:"Base64: hashes, 32 bytes each, of the complete subtrees of the tree of all records up to after, the largest first; absent: after is 0, or beyond the end"`
 	Entries []AuditEntry `json:"entries" nullable:"false" doc:"in the order of seq"`
 	Next    int64        `json:"next" doc:"the value of after for the next request"`
 	Size    int64        `json:"size" doc:"number of records that the log has now"`

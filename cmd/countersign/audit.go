@@ -17,7 +17,7 @@ import (
 
 type auditCmd struct {
 	Key        plainCmd[atEither] `cmd:"" help:"Print the key that verifies the log. Give it to whoever may have to check the log, before there is a dispute." set:"op=auditCheckpoint" member:"key"`
-	Export     auditExportCmd     `cmd:"" help:"Write the log, or a part of it, as lines of JSON that audit verify checks; with --prove, one record and its proof."`
+	Export     auditExportCmd     `cmd:"" help:"Write the log as lines of JSON that audit verify checks; with --prove, one record and its proof."`
 	Checkpoint plainCmd[atEither] `cmd:"" help:"Write a signed checkpoint. Whoever keeps it can tell later whether anything before it was changed." set:"op=auditCheckpoint" member:"checkpoint"`
 	About      auditAboutCmd      `cmd:"" help:"List the newest records about something." set:"op=auditAbout" is:"id" set:"what=Id of a withdrawal, or MERCHANT/CALLBACKID; of a callback, a merchant or a token; with --gateway, the callBackId of an order, or deposit: and its number." columns:"SEQ|AT=record.at|KIND=record.kind|BY=record.by|NODE=record.node|DATA=record.data"`
 	Verify     auditVerifyCmd     `cmd:"" help:"Check an export, a proof or a checkpoint with nothing but the key, or ask the end itself; --since says whether the log continues an earlier checkpoint."`
@@ -25,14 +25,10 @@ type auditCmd struct {
 
 type auditExportCmd struct {
 	atEither
-	From  int64 `help:"Number of the first record." default:"1" placeholder:"SEQ"`
 	Prove int64 `help:"Write only the record with this number, and the proof that it is in the log. audit about shows the numbers." placeholder:"SEQ" env:"-"`
 }
 
 func (c *auditExportCmd) Run(ctx context.Context, std streams) error {
-	if c.From < 1 {
-		return fmt.Errorf("--from %d: give the number of a record, 1 or more", c.From)
-	}
 	api, _, err := c.api(std)
 	if err != nil {
 		return err
@@ -44,7 +40,7 @@ func (c *auditExportCmd) Run(ctx context.Context, std streams) error {
 		}
 		return journal.WriteProof(std.out, p)
 	}
-	return journal.Export(ctx, std.out, api, c.From)
+	return journal.Export(ctx, std.out, api)
 }
 
 type auditAboutCmd struct{ listOfCmd[atEither] }
@@ -97,8 +93,8 @@ func (c *auditVerifyCmd) Run(ctx context.Context, std streams) error {
 	if v.Earlier != nil {
 		fmt.Fprintf(std.out, "      it begins with the %d records that were signed at %s\n", v.Earlier.Size, v.Earlier.At)
 	}
-	if v.Last > 0 {
-		fmt.Fprintf(std.out, "      records %d to %d are in it, unchanged\n", v.First, v.Last)
+	if v.Records > 0 {
+		fmt.Fprintf(std.out, "      records 1 to %d are in it, unchanged\n", v.Records)
 	}
 	if v.Record != nil {
 		return journal.Show(std.out, *v.Record)

@@ -9,12 +9,9 @@ import (
 	"countersign/client"
 )
 
-// An export consists of lines: a head, the records as they are kept, and a checkpoint of as many records. The head has
-// the edge of the tree before the first record, so that a part of the log can be verified.
+// An export consists of lines: a head, the records as they are kept, and a checkpoint of as many records.
 type exportHead struct {
 	Export string `json:"export"` // exportForm
-	First  int64  `json:"first"`  // number of the first record
-	Edge   []byte `json:"edge,omitempty"`
 }
 
 const exportForm = "countersign audit log"
@@ -25,8 +22,8 @@ type Source interface {
 	AuditCheckpoint(ctx context.Context, from int64) (client.AuditProof, error)
 }
 
-// Export writes the records of a log from number first on.
-func Export(ctx context.Context, to io.Writer, api Source, first int64) error {
+// Export writes the records of a log.
+func Export(ctx context.Context, to io.Writer, api Source) error {
 	signed, err := api.AuditCheckpoint(ctx, 0)
 	if err != nil {
 		return err
@@ -35,34 +32,23 @@ func Export(ctx context.Context, to io.Writer, api Source, first int64) error {
 	if err != nil {
 		return err
 	}
-	if first > max(c.Size, 1) {
-		return fmt.Errorf("the log has %d records: no record %d", c.Size, first)
-	}
 	w := bufio.NewWriterSize(to, 1<<20)
-	for after := first - 1; ; {
-		page, err := api.Audit(ctx, client.FeedOptions{After: after, Limit: int(max(1, min(1000, c.Size-after)))})
+	if err := writeLine(w, exportHead{exportForm}); err != nil {
+		return err
+	}
+	for after := int64(0); after < c.Size; { // it may grow meanwhile
+		page, err := api.Audit(ctx, client.FeedOptions{After: after, Limit: int(min(1000, c.Size-after))})
 		if err != nil {
 			return err
 		}
-		if after == first-1 {
-			if err := writeLine(w, exportHead{exportForm, first, page.Edge}); err != nil {
-				return err
-			}
+		if len(page.Entries) == 0 {
+			return fmt.Errorf("the log ended at record %d", after)
 		}
 		for _, r := range page.Entries {
-			if after == c.Size { // it has grown since
-				break
-			}
 			if _, err := w.Write(append(r.Record, '\n')); err != nil {
 				return err
 			}
 			after = r.Seq
-		}
-		if after == c.Size {
-			break
-		}
-		if len(page.Entries) == 0 {
-			return fmt.Errorf("the log ended at record %d", after)
 		}
 	}
 	if err := writeLine(w, signed); err != nil {

@@ -80,7 +80,6 @@ func (l *Log) Page(ctx context.Context, after int64, limit int) (client.AuditPag
 	if err != nil {
 		return out, err
 	}
-	out.Edge = join(e.hashes)
 	size, enough := 0, errors.New("enough")
 	err = db.Each(ctx, l.lists, listRecordsSQL, []any{after, head.size, limit}, func(r db.Rows) error {
 		var of client.AuditEntry

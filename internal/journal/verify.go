@@ -20,8 +20,8 @@ type Verified struct {
 	Checkpoint Checkpoint
 	// Earlier is the checkpoint that was held before; nil if none was given. The log begins with its records.
 	Earlier *Checkpoint
-	// First and Last are the numbers of the records of an export.
-	First, Last int64
+	// Records is the number of records of an export.
+	Records int64
 	// Record is the record of a proof; nil: it has none.
 	Record *client.AuditEntry
 }
@@ -121,17 +121,15 @@ func (v *Verified) export(lines *bufio.Scanner, verifierKey string) error {
 	if err := strictly(lines.Bytes(), &head); err != nil {
 		return err
 	}
-	e, ok := edgeOf(head.First-1, head.Edge)
-	if !ok || head.Export != exportForm {
+	if head.Export != exportForm {
 		return fmt.Errorf("%w: its first line is malformed", ErrFile)
 	}
-	met := v.Earlier == nil || v.Earlier.Size == 0 // every log begins with nothing
+	var e edge
 	for {
-		if !met && v.Earlier.Size == e.size {
+		if v.Earlier != nil && v.Earlier.Size == e.size {
 			if err := v.sameAs(e.size, e.root()); err != nil {
 				return err
 			}
-			met = true
 		}
 		if !lines.Scan() {
 			return fmt.Errorf("%w: it ends after record %d without a checkpoint", ErrFile, e.size)
@@ -145,13 +143,12 @@ func (v *Verified) export(lines *bufio.Scanner, verifierKey string) error {
 	if err := v.signed(lines.Bytes(), &p, verifierKey); err != nil {
 		return err
 	}
-	v.First, v.Last = head.First, e.size
+	v.Records = e.size
 	switch c := v.Checkpoint; {
 	case p.From != 0 || p.Consistency != nil || p.Record != nil, c.Size != e.size, c.Root != e.root():
 		return fmt.Errorf("%w: its records are not those of the signed log", ErrFile)
-	case !met:
-		return fmt.Errorf("%w: it is of %d records, and the file has those from %d to %d: export from record %d or before",
-			ErrEarlier, v.Earlier.Size, v.First, v.Last, v.Earlier.Size+1)
+	case v.Earlier != nil && v.Earlier.Size > e.size:
+		return fmt.Errorf("%w: it is of %d records, and the file has %d", ErrEarlier, v.Earlier.Size, e.size)
 	}
 	return nil
 }

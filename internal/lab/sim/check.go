@@ -140,7 +140,7 @@ func (w *world) logOf(p *process) journal.Source {
 // checkLog: a log verifies whole, and continues each checkpoint that was held.
 func (w *world) checkLog(p *process) {
 	var b bytes.Buffer
-	err := journal.Export(w.ctx, &b, w.logOf(p), 1)
+	err := journal.Export(w.ctx, &b, w.logOf(p))
 	for _, held := range p.held {
 		if err == nil {
 			_, err = journal.Verify(bytes.NewReader(b.Bytes()), held.Key, []byte(held.Checkpoint))
