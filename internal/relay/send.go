@@ -5,8 +5,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 )
 
@@ -44,8 +42,7 @@ func (t *turn) leading(group string) []Row {
 }
 
 // sendMany sends deposits or withdrawals in as few requests as possible. If a row of a request is refused, nothing of
-// the request was taken. The rows before it, the row, and the rows after it are then sent in separate requests, in this
-// order.
+// the request was taken. Its halves are then sent in separate requests, in their order.
 func (t *turn) sendMany(ctx context.Context, list []Row) {
 	for len(list) > 0 && !t.over(ctx) {
 		n := together(list, maxBatch)
@@ -150,38 +147,9 @@ func (t *turn) sendTogether(ctx context.Context, list []Row) {
 		t.reported(ctx, list, results)
 	case len(list) == 1 || !v.split:
 		t.note(list, v, err)
-	default:
-		splitRows(list, err, func(part []Row) { t.sendTogether(ctx, part) })
+	default: // in halves, down to the row at fault
+		half := len(list) / 2
+		t.sendTogether(ctx, list[:half])
+		t.sendTogether(ctx, list[half:])
 	}
-}
-
-// splitRows sends rows that failed together in parts: the row at fault alone, if the error names one, else in halves.
-func splitRows(list []Row, err error, send func([]Row)) {
-	if at := faultAt(err, len(list)); at >= 0 {
-		send(list[:at])
-		send(list[at : at+1])
-		send(list[at+1:])
-		return
-	}
-	half := len(list) / 2
-	send(list[:half])
-	send(list[half:])
-}
-
-// faultAt returns the index of the first item that a problem names, or -1 if it names none of n.
-func faultAt(err error, n int) int {
-	p := problemOf(err)
-	if p == nil {
-		return -1
-	}
-	first := -1
-	for _, f := range p.Faults {
-		rest, ok := strings.CutPrefix(f.Location, "body[")
-		digits, _, closed := strings.Cut(rest, "]")
-		at, err := strconv.Atoi(digits)
-		if ok && closed && err == nil && at >= 0 && at < n && (first < 0 || at < first) {
-			first = at
-		}
-	}
-	return first
 }
