@@ -39,7 +39,7 @@ var examples = []struct {
 	{"php", "php", []string{"../examples/php/merchant.php"}, true},
 }
 
-var otherCases = regexp.MustCompile(`^(other|binding|repeat|withdrawal|restart|credit)/|^deposit/(plain|json|blocks)$`)
+var otherCases = regexp.MustCompile(`^(other|binding|repeat|withdrawal|credit)/|^restart/withdrawal$|^deposit/(plain|json|blocks)$`)
 
 // started is an example that runs.
 type started struct {

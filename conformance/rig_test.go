@@ -183,8 +183,13 @@ func (g *rig) start(t testing.TB) conformance.Config {
 				}
 			}
 			g.mu.Unlock()
+			// Connections are accepted in turn: after another one's response a connection that was dialled before is closed too.
+			resp, err := server.Client().Get(server.URL)
+			if err == nil {
+				err = resp.Body.Close()
+			}
 			server.CloseClientConnections()
-			return nil
+			return err
 		},
 	}
 }
