@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -116,60 +114,6 @@ func await(t *testing.T, d *process, ok func() bool) {
 	waitUntil(t, "what another process does in its own time", d.output.String, ok)
 }
 
-// TestStartRefuses: what cannot work is said at the start, by name.
-func TestStartRefuses(t *testing.T) {
-	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
-	dir := t.TempDir()
-	file := filepath.Join(dir, "file")
-	open := filepath.Join(dir, "open")
-	damaged := filepath.Join(dir, "damaged")
-	badToken := filepath.Join(dir, "token")
-	for path, content := range map[string]string{file: "x", filepath.Join(open, daemon.MasterKeyFile): strings.Repeat("ab", 32),
-		filepath.Join(damaged, daemon.MasterKeyFile): "abcd", filepath.Join(badToken, tokenFile): "hello"} {
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.Chmod(filepath.Join(open, daemon.MasterKeyFile), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	for _, tt := range []struct {
-		want   string
-		status int
-		args   []string
-	}{
-		{"data directory", exitFailed, []string{"--data", file}},
-		{"can be read by others", exitFailed, []string{"--data", open}},
-		{"the database is incomplete", exitFailed, []string{"--data", damaged}},
-		{"does not hold a token", exitFailed, []string{"--data", badToken}},
-		{"chmod 600 " + filepath.Join(open, daemon.MasterKeyFile), exitFailed, []string{"--data", open}},
-		{"listening on", exitFailed, []string{"--data", filepath.Join(dir, "a"), "--listen", "256.0.0.1:1"}},
-		{"listening on 28190: it names no port: write :28190", exitFailed, []string{"--data", filepath.Join(dir, "a"), "--listen", "28190"}},
-		{"below 0", exitFailed, []string{"--data", filepath.Join(dir, "b"), "--exchange-timeout=-1s"}},
-		{"retain-days", exitFailed, []string{"--data", filepath.Join(dir, "b"), "--retain-days", "36501"}},
-		{"retain-days", exitFailed, []string{"--data", filepath.Join(dir, "b"), "--retain-days=-1"}},
-		{"opening the database", exitFailed, []string{"--data", filepath.Join(dir, "c"), "--db", "postgres://127.0.0.1:1/none?connect_timeout=1"}},
-		{"log-level", exitUsage, []string{"--log-level", "loud"}},
-		{"log-format", exitUsage, []string{"--log-format", "xml"}},
-	} {
-		status, out, errOut := shell(t, "", append([]string{"serve", "--listen", "127.0.0.1:0"}, tt.args...)...)
-		if status != tt.status || !strings.Contains(errOut, tt.want) {
-			t.Errorf("serve %v: status %d, want %d and %q\n%s%s", tt.args, status, tt.status, tt.want, out, errOut)
-		}
-		if out != "" {
-			t.Errorf("serve %v failed and printed %q", tt.args, out)
-		}
-	}
-	for _, data := range []string{"a", "b", "c"} {
-		if _, err := os.Stat(filepath.Join(dir, data, tokenFile)); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("a start that failed left a token in %s: %v", data, err)
-		}
-	}
-}
-
 // TestSettings: flags come before the environment, that before the file, and
 // the file before the defaults.
 func TestSettings(t *testing.T) {
@@ -197,19 +141,5 @@ func TestSettings(t *testing.T) {
 	}
 	if got := out("--change-approvals", "14"); !strings.Contains(got, "--change-approvals is 14") {
 		t.Errorf("a flag before the environment: %s", got)
-	}
-	for text, want := range map[string]string{
-		"[serve]\nlisen = \"x\"\n":                "serve has no setting lisen",
-		"[sevre]\nlisten = \"x\"\n":               "there is no subcommand sevre",
-		"listen = \"x\"\n":                        "listen is not a table",
-		"[serve\n":                                "settings file",
-		"[serve]\nlisten = 5":                     "--listen: [serve] of the settings file has a value that is not a text: write it in quotes",
-		"[serve]\ndb = true":                      "--db: [serve] of the settings file has a value that is not a text",
-		"[gateway.profile]\nbinding = \"seen\"\n": "gateway has no setting profile",
-	} {
-		write(text)
-		if got := out(); !strings.Contains(got, want) {
-			t.Errorf("%q: %s, want %s", text, got, want)
-		}
 	}
 }
