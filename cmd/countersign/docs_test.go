@@ -9,12 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
-	"github.com/alecthomas/kong"
-
-	"countersign/internal/api"
 	"countersign/internal/lab/dbtest"
 )
 
@@ -142,89 +138,6 @@ func TestBlocksOfDocuments(t *testing.T) {
 		t.Errorf("%d session blocks were found, of %d", sessions, marked)
 	}
 }
-
-// elsewhere are commands of the pages that no session runs, and what runs them.
-var elsewhere = map[string]string{
-	"bench": "TestDemo, which measures less",
-	"demo":  "TestDemo",
-}
-
-// TestEveryCommandRuns: each command that a page of docs/ names is run by a session of some
-// page, as it is written there.
-func TestEveryCommandRuns(t *testing.T) {
-	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
-	leaf := func(words []string) string {
-		node, err := commandNode(words)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if node.Parent == nil || len(node.Children) > 0 && node.DefaultCmd == nil {
-			return ""
-		}
-		return strings.TrimPrefix(node.Path(), "countersign ")
-	}
-	runs, named := map[string]bool{}, map[string]string{}
-	call := regexp.MustCompile(`(?:^|[\s(|"'])(?:\./)?countersign ([^\n|>]+)`)
-	// Without the program's name a command of one word may be another word.
-	span := regexp.MustCompile("`(countersign |)([a-z][^`\n]*)`")
-	for _, page := range documents(t) {
-		text, err := os.ReadFile(filepath.Join("../..", page))
-		if err != nil {
-			t.Fatal(err)
-		}
-		prose := string(text)
-		for _, b := range readBlocks(t, page) {
-			prose = strings.Replace(prose, b.text, "", 1)
-			for _, m := range call.FindAllStringSubmatch(strings.ReplaceAll(b.text, "\\\n", " "), -1) {
-				if c := leaf(strings.Fields(m[1])); b.fixture() != "" {
-					runs[c] = true
-				} else if c != "" {
-					named[c] = b.String()
-				}
-			}
-		}
-		if !strings.HasPrefix(page, "docs/") {
-			continue
-		}
-		for _, m := range span.FindAllStringSubmatch(prose, -1) {
-			if c := leaf(strings.Fields(m[2])); c != "" && (m[1] != "" || strings.Contains(c, " ")) {
-				named[c] = page + ": " + m[2]
-			}
-		}
-	}
-	if len(named) < 39 { // of the fifty that there are
-		t.Errorf("%d commands are named", len(named))
-	}
-	for c, where := range named {
-		if !runs[c] && elsewhere[c] == "" {
-			t.Errorf("no session of a page runs %q (%s)", c, where)
-		}
-	}
-	for c := range elsewhere {
-		if runs[c] || named[c] == "" {
-			t.Errorf("%q needs no exception", c)
-		}
-	}
-}
-
-// commandNode returns the command that words begin with, or the group, or the root.
-func commandNode(words []string) (*kong.Node, error) {
-	root, err := commands()
-	if err != nil {
-		return nil, err
-	}
-	node := root.Model.Node
-	for _, word := range words {
-		at := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == word })
-		if at < 0 {
-			break
-		}
-		node = node.Children[at]
-	}
-	return node, nil
-}
-
-var commands = sync.OnceValues(newParser)
 
 // everyday are the sessions that somebody in a hurry reads; the others are run by the whole
 // check.
@@ -466,56 +379,4 @@ func printsAs(shown, text string) bool {
 func lastLine(text string) string {
 	text = strings.TrimSpace(text)
 	return text[strings.LastIndex(text, "\n")+1:]
-}
-
-// TestCommandsInMessages: a command that a text of the program names, in brackets or after its name, exists: its
-// words, its flags and, after api, the operation.
-func TestCommandsInMessages(t *testing.T) {
-	parser, err := newParser()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var first []string
-	for _, n := range parser.Model.Children {
-		first = append(first, n.Name)
-	}
-	named := regexp.MustCompile(`(?:\(|, |countersign )((?:` + strings.Join(first, "|") + `)(?: [A-Za-z-]+)+)`)
-	prose := []string{"token in", "withdrawals and", "audit key", "audit log", "alarms of", "merchants with", "api lists", "api OPERATION", "api --", "deposits of", "gateway API",
-		"deposits before", "deposits FROM", "deposits that"}
-	texts := regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*\"|`[^`]*`")
-	tried := 0
-	files, err := exec.Command("git", "-C", "../..", "ls-files", "client/*.go", "internal/*.go", "cmd/*.go", ":!*_test.go", ":!internal/lab").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range strings.Fields(string(files)) {
-		source, err := os.ReadFile(filepath.Join("../..", path))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, text := range texts.FindAllString(string(source), -1) {
-			for _, m := range named.FindAllStringSubmatch(text, -1) {
-				words := strings.Fields(m[1])
-				if slices.Contains(prose, strings.Join(words[:2], " ")) {
-					continue
-				}
-				tried++
-				node, err := commandNode(words)
-				if err != nil {
-					t.Fatal(err)
-				}
-				ok := len(node.Children) == 0 && knownCommand(parser.Model.Node, words) == nil
-				if node.Name == "api" {
-					ok = ok && slices.ContainsFunc(slices.Concat(operations(serviceEnd), operations(gatewayEnd)),
-						func(o api.Operation) bool { return o.ID == words[1] })
-				}
-				if !ok {
-					t.Errorf("%s names a command that there is not: %s", path, m[1])
-				}
-			}
-		}
-	}
-	if tried < 20 {
-		t.Errorf("only %d commands were found", tried)
-	}
 }

@@ -4,18 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/alecthomas/kong"
 
 	"countersign/internal/lab/dbtest"
 )
@@ -160,104 +156,6 @@ func copyTree(from, to string) error {
 		}
 		if err := os.WriteFile(at, data, 0o644); err != nil {
 			return err
-		}
-	}
-	return nil
-}
-
-// TestCommandsOfDocuments: every command line that a document, a unit or an alert shows has commands and flags that are
-// there. In the text of a page one with arguments is whole, so that who types it with values of their own is not refused.
-func TestCommandsOfDocuments(t *testing.T) {
-	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
-	parser, err := newParser()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var pages []string
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "examples/*.md", "deploy/*/*", "deploy/*"} {
-		found, err := filepath.Glob(filepath.Join("../..", pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
-		pages = append(pages, found...)
-	}
-	line := regexp.MustCompile("(?m)(?:`|^|ExecStart=)(?:[A-Z_]+=[^ `]* )*[./a-z]*\\bcountersign ([^`\n]+)")
-	commands := 0
-	for _, page := range pages {
-		if info, err := os.Stat(page); err != nil || info.IsDir() || filepath.Base(page) == "CHANGELOG.md" || filepath.Ext(page) == ".go" {
-			continue
-		}
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		whole := strings.ReplaceAll(string(text), "\\\n", " ")
-		for _, m := range line.FindAllStringSubmatch(whole, -1) {
-			if commands++; m[1] == "request binding 1" { // a text of the protocol
-				continue
-			}
-			if err := knownCommand(parser.Model.Node, strings.Fields(m[1])); err != nil {
-				t.Errorf("%s: countersign %s: %v", page, m[1], err)
-			}
-		}
-	}
-	if commands < 150 {
-		t.Errorf("%d commands were found", commands)
-	}
-	span, quoted := regexp.MustCompile("`(?:countersign )?([a-z][^`\n…<>|&;]*)`"), regexp.MustCompile(`"[^"]*"`)
-	tried := 0
-	for _, page := range documents(t) {
-		text, err := os.ReadFile(filepath.Join("../..", page))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range span.FindAllStringSubmatch(string(text), -1) {
-			words := strings.Fields(quoted.ReplaceAllString(m[1], "TEXT"))
-			node, err := commandNode(words)
-			if err != nil {
-				t.Fatal(err)
-			}
-			args := words[len(strings.Fields(strings.TrimPrefix(node.Path(), "countersign"))):]
-			if len(args) == 0 || strings.HasPrefix(args[0], "--") || strings.Contains(m[1], " /etc/") || len(node.Children) > 0 || len(node.Positional) == 0 {
-				continue
-			}
-			if _, err := parser.Parse(words); err != nil {
-				t.Errorf("%s: %s: %v", page, m[1], err)
-			}
-			tried++
-		}
-	}
-	if tried < 20 {
-		t.Errorf("%d commands with arguments were found", tried)
-	}
-}
-
-// knownCommand says which word of a command line is neither a command nor a flag.
-func knownCommand(node *kong.Node, words []string) error {
-	for i, word := range words {
-		name, _, _ := strings.Cut(strings.TrimPrefix(word, "--"), "=")
-		switch {
-		case strings.ContainsAny(word[:1], "|<>&;…"):
-			return nil
-		case strings.HasPrefix(word, "--"):
-			flags := slices.Concat(node.AllFlags(false)...)
-			if node.DefaultCmd != nil {
-				flags = append(flags, node.DefaultCmd.Flags...)
-			}
-			if !slices.ContainsFunc(flags, func(f *kong.Flag) bool {
-				return f.Name == name || f.Tag.Negatable != "" && "no-"+f.Name == name
-			}) {
-				return fmt.Errorf("%s has no flag --%s", node.FullPath(), name)
-			}
-		case len(node.Children) > 0:
-			at := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == word })
-			if at < 0 && i > 0 && node.DefaultCmd != nil {
-				return nil // an argument of the default command
-			}
-			if at < 0 {
-				return fmt.Errorf("%s has no command %s", node.FullPath(), word)
-			}
-			node = node.Children[at]
 		}
 	}
 	return nil
