@@ -54,12 +54,6 @@ func TestOrderOfTwoPersons(t *testing.T) {
 		ann, _ := r.named(url, "ann", client.RoleApprover)
 		bob, bobToken := r.named(url, "bob", client.RoleApprover)
 		id := func(n int) string { return countersigntest.Withdrawal(n).CallBackID }
-		asked := func(n int, want countersign.ErrCode) {
-			t.Helper()
-			if code := r.deliver(countersigntest.Withdrawal(n)); code != want {
-				t.Errorf("order %d: errCode %d, want %d", n, code, want)
-			}
-		}
 		approves := func(by user, n int, state client.OrderState, missing int) {
 			t.Helper()
 			r.clock.advance(time.Millisecond) // approvals of one moment have no order
@@ -70,7 +64,7 @@ func TestOrderOfTwoPersons(t *testing.T) {
 		}
 
 		r.order(1)
-		asked(1, countersign.CodeAwaitingApproval)
+		r.asked(1, countersign.CodeAwaitingApproval)
 		r.state(1, client.OrderHeld)
 		if task := r.orderTask(1); task.Needs != 2 || task.Missing != 2 || !slices.Contains(task.Could, "ann") || slices.Contains(task.Could, "operator") {
 			t.Errorf("%+v", task)
@@ -83,9 +77,9 @@ func TestOrderOfTwoPersons(t *testing.T) {
 		r.wantToldOf(0)
 		approves(ann, 1, client.OrderHeld, 1)
 		approves(ann, 1, client.OrderHeld, 1)
-		asked(1, countersign.CodeAwaitingApproval)
+		r.asked(1, countersign.CodeAwaitingApproval)
 		approves(bob, 1, client.OrderApproved, 0)
-		asked(1, countersign.CodeAccepted)
+		r.asked(1, countersign.CodeAccepted)
 		r.state(1, client.OrderConfirmed)
 		if task := r.orderTask(1); len(task.Votes) != 2 || task.Votes[0].Name != "ann" || task.Votes[0].Note != "looked at" {
 			t.Errorf("%+v", task)
@@ -112,10 +106,10 @@ func TestOrderOfTwoPersons(t *testing.T) {
 
 		// An approval of another order is none of this: its digest is of the other.
 		r.order(3)
-		asked(3, countersign.CodeAwaitingApproval)
+		r.asked(3, countersign.CodeAwaitingApproval)
 		approves(ann, 3, client.OrderHeld, 1)
 		r.order(4)
-		asked(4, countersign.CodeAwaitingApproval)
+		r.asked(4, countersign.CodeAwaitingApproval)
 		approves(bob, 4, client.OrderHeld, 1)
 		err := r.db.Write(ctx, func(ctx context.Context, x *db.Tx) error {
 			_, err := x.Exec(ctx, `UPDATE votes SET about = $1, seq = 9 WHERE about = $2`, "order/"+id(4), "order/"+id(3))
@@ -125,10 +119,10 @@ func TestOrderOfTwoPersons(t *testing.T) {
 			t.Fatal(err)
 		}
 		approves(bob, 4, client.OrderHeld, 1)
-		asked(4, countersign.CodeAwaitingApproval)
+		r.asked(4, countersign.CodeAwaitingApproval)
 
 		r.order(2)
-		asked(2, countersign.CodeAwaitingApproval)
+		r.asked(2, countersign.CodeAwaitingApproval)
 		approves(bob, 2, client.OrderHeld, 1)
 		approves(ann, 2, client.OrderApproved, 0)
 		if slices.Contains(ann.open(t, client.TaskOrder), "order."+id(2)) {
@@ -141,7 +135,7 @@ func TestOrderOfTwoPersons(t *testing.T) {
 		if task := r.orderTask(2); task.Missing != 1 || task.State != client.TaskOpen || !slices.Contains(ann.open(t, client.TaskOrder), task.ID) {
 			t.Errorf("%+v", task)
 		}
-		asked(2, countersign.CodeAwaitingApproval)
+		r.asked(2, countersign.CodeAwaitingApproval)
 	})
 }
 
@@ -230,9 +224,7 @@ func TestVotesAtTheSameMoment(t *testing.T) {
 					a.clock.advance(time.Second)
 					b.clock.at.Store(a.clock.at.Load())
 					a.order(n)
-					if code := a.deliver(countersigntest.Withdrawal(n)); code != countersign.CodeAwaitingApproval {
-						t.Fatalf("errCode %d", code)
-					}
+					a.asked(n, countersign.CodeAwaitingApproval)
 					id := countersigntest.Withdrawal(n).CallBackID
 					ann, annToken := a.named(a.client.url, "ann", client.RoleApprover)
 					second, _ := b.named(b.client.url, "bob", client.RoleApprover)

@@ -234,19 +234,13 @@ func TestEveryWrongMember(t *testing.T) {
 func TestSearch(t *testing.T) {
 	eachRig(t, func(c *Config) { c.Callbacks.Profile.Lenient = true }, func(t *testing.T, r *rig) {
 		ctx := t.Context()
-		deliver := func(cb countersign.Callback) {
-			t.Helper()
-			if code := r.deliver(cb); code != countersign.CodeAccepted {
-				t.Fatalf("errCode %d", code)
-			}
-		}
 		x := countersigntest.Deposit(1)
 		x.TrackingID, x.TxID, x.TenantUserID, x.ToAddress, x.Amount = "t-1", "0xt1", "u-1", "TOne", amount(t, "7.10")
-		deliver(x)
+		r.answers(x, countersign.CodeAccepted)
 		r.clock.advance(time.Minute)
 		must(r.app.AddOrder(ctx, client.NewOrder{CallBackID: "o/1", TenantUserID: "u-1", Address: "TOut", ChainName: "TRON", Symbol: "USDT", Amount: amount(t, "7.1")}))(t)
 		r.clock.advance(time.Minute)
-		deliver(told("c1", "u-2", "TRON", "TOld", "TNew"))
+		r.answers(told("c1", "u-2", "TRON", "TOld", "TNew"), countersign.CodeAccepted)
 		refused := countersigntest.Deposit(1)
 		refused.TrackingID, refused.TxID = "t-1", "0xother" // other content
 		r.deliver(refused)

@@ -143,9 +143,7 @@ func TestForgerPoisonsNothing(t *testing.T) {
 		if len(held) != 1 || held[0].State != client.DepositHeld || held[0].Amount.String() != countersigntest.Deposit(1).Amount.String() {
 			t.Fatalf("%+v", held)
 		}
-		if code := r.deliver(countersigntest.Deposit(2)); code != countersign.CodeAccepted {
-			t.Errorf("another attempt of the other one: errCode %d", code)
-		}
+		r.answers(countersigntest.Deposit(2), countersign.CodeAccepted)
 	})
 }
 
@@ -173,9 +171,7 @@ func TestHeldIsAskedAgain(t *testing.T) {
 				}
 				says("not_yet")
 				for range 3 { // some come again all the same
-					if code := r.deliver(countersigntest.Deposit(1)); code != countersign.CodeNotKnownYet {
-						t.Fatalf("errCode %d", code)
-					}
+					r.answers(countersigntest.Deposit(1), countersign.CodeNotKnownYet)
 				}
 				x := r.allRefused(1)[0]
 				if x.Reason != "unverified" || x.State != client.RefusedOpen || x.Number != 3 || x.CallbackID != countersigntest.Deposit(1).TrackingID || x.Due == 0 {

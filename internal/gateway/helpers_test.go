@@ -169,6 +169,20 @@ func (r *rig) deliver(cb countersign.Callback) countersign.ErrCode {
 	return result.Code()
 }
 
+// answers delivers cb and wants an errCode.
+func (r *rig) answers(cb countersign.Callback, want countersign.ErrCode) {
+	r.t.Helper()
+	if got := r.deliver(cb); got != want {
+		r.t.Errorf("type %d of %s%s: errCode %d, want %d\n%s", cb.CallbackType(), cb.EventID(), cb.OrderID(), got, want, r.log)
+	}
+}
+
+// asked asks for withdrawal n and wants an errCode.
+func (r *rig) asked(n int, want countersign.ErrCode) {
+	r.t.Helper()
+	r.answers(countersigntest.Withdrawal(n), want)
+}
+
 // confirmed asks for withdrawal n and gives the details that were confirmed.
 func (r *rig) confirmed(n int) countersign.Details {
 	r.t.Helper()

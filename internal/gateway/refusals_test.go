@@ -35,9 +35,7 @@ func TestRefusalsAlarm(t *testing.T) {
 				other.TenantUserID = "another"
 				for range 2 {
 					service.Post(t.Context(), r.to, merchant.DefaultNotifyPath, spliced)
-					if code := r.deliver(&other); code != countersign.CodeDetailsDiffer {
-						t.Errorf("errCode %d", code)
-					}
+					r.answers(&other, countersign.CodeDetailsDiffer)
 				}
 				r.wantRefused(map[client.RefusalReason]int64{splice: 2, "other_content": 2})
 				r.wantAlarms(client.AlarmDepositRefused, client.AlarmDepositRefused, client.AlarmRequestSuspect)

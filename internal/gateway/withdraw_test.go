@@ -44,9 +44,7 @@ func TestSelfApproval(t *testing.T) {
 		rules := must(policy.Parse(fmt.Appendf(nil, "default = \"ask\"\nself-approval = %v\n", self)))(t)
 		r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { c.Policy = rules })
 		o := must(r.client.AddOrder(t.Context(), newOrder(2)))(t)
-		if code := r.deliver(countersigntest.Withdrawal(2)); code != countersign.CodeAwaitingApproval {
-			t.Errorf("errCode %d", code)
-		}
+		r.asked(2, countersign.CodeAwaitingApproval)
 		if task := r.orderTask(2); self {
 			r.wantToldOf(0)
 		} else if r.wantToldOf(0, o.CallBackID); task.Nobody == "" || slices.Contains(task.May, "approve") {
@@ -68,128 +66,109 @@ func TestOrders(t *testing.T) {
 	rules := &wordPolicy{}
 	eachRig(t, rules.use, func(t *testing.T, r *rig) {
 		*rules = wordPolicy{effect: policy.Allow}
-		testOrders(t, r, rules)
-	})
-}
+		ctx := t.Context()
+		id := func(n int) string { return countersigntest.Withdrawal(n).CallBackID }
 
-func testOrders(t *testing.T, r *rig, rules *wordPolicy) {
-	ctx := t.Context()
-	ask := func(n int, want countersign.ErrCode) {
-		t.Helper()
-		if got := r.deliver(countersigntest.Withdrawal(n)); got != want {
-			t.Fatalf("order %d: errCode %d, want %d\n%s", n, got, want, r.log)
+		// Confirmed, again with the same details, executed.
+		r.order(1)
+		r.state(1, client.OrderOpen)
+		for range 3 {
+			if got := r.confirmed(1); got.Differs(countersigntest.Order(1)) != "" {
+				t.Fatalf("confirmed %v", got)
+			}
 		}
-	}
-	ok := func(_ client.Order, err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
+		if o := r.state(1, client.OrderConfirmed); o.Confirmed == 0 || o.Reason != "test: because" {
+			t.Fatalf("confirmed order: %+v", o)
 		}
-	}
-	conflict := func(_ client.Order, err error) {
-		t.Helper()
-		if !errors.Is(err, client.ErrConflict) {
-			t.Fatalf("got %v, want a conflict", err)
+		dbtest.Fails(r.client.CancelOrder(ctx, id(1), ""))(t, client.ErrConflict, "")
+		dbtest.Fails(r.client.DeclineOrder(ctx, id(1), ""))(t, client.ErrConflict, "")
+		dbtest.Fails(r.client.ApproveOrder(ctx, id(1), ""))(t, client.ErrConflict, "")
+		r.deliver(countersigntest.Notice(countersign.TypeWithdraw, 1))
+		if o := r.state(1, client.OrderExecuted); o.TxID == "" || o.Ended == 0 {
+			t.Fatalf("executed order: %+v", o)
 		}
-	}
-	id := func(n int) string { return countersigntest.Withdrawal(n).CallBackID }
-
-	// Confirmed, again with the same details, executed.
-	r.order(1)
-	r.state(1, client.OrderOpen)
-	for range 3 {
-		if got := r.confirmed(1); got.Differs(countersigntest.Order(1)) != "" {
-			t.Fatalf("confirmed %v", got)
+		for range 2 { // it is over: a person hears of it once, and again where a restore lost the answer
+			for range 3 {
+				r.asked(1, countersign.CodeOrderCancelled)
+			}
+			ok(t, r.db.Write(ctx, func(ctx context.Context, x *db.Tx) error {
+				_, err := x.Exec(ctx, `DELETE FROM inbox WHERE type = 2`)
+				return err
+			}))
 		}
-	}
-	if o := r.state(1, client.OrderConfirmed); o.Confirmed == 0 || o.Reason != "test: because" {
-		t.Fatalf("confirmed order: %+v", o)
-	}
-	conflict(r.client.CancelOrder(ctx, id(1), ""))
-	conflict(r.client.DeclineOrder(ctx, id(1), ""))
-	conflict(r.client.ApproveOrder(ctx, id(1), ""))
-	r.deliver(countersigntest.Notice(countersign.TypeWithdraw, 1))
-	if o := r.state(1, client.OrderExecuted); o.TxID == "" || o.Ended == 0 {
-		t.Fatalf("executed order: %+v", o)
-	}
-	ask(1, countersign.CodeOrderCancelled) // it is over
+		r.wantNumbers(2)
 
-	// Unknown: hold for the grace period, then refused for good.
-	ask(2, countersign.CodeNotKnownYet)
-	r.clock.advance(DefaultGrace - time.Second)
-	ask(2, countersign.CodeNotKnownYet)
-	r.clock.advance(2 * time.Second)
-	ask(2, countersign.CodeUnknownOrder)
-	ask(2, countersign.CodeUnknownOrder)
-	r.state(2, client.OrderUnknown)
-	dbtest.Fails(r.app.AddOrder(ctx, newOrder(2)))(t, client.ErrConflict, "")
-	r.wantAlarms(client.AlarmEndedAgain, client.AlarmOrderUnknown)
+		// Unknown: hold for the grace period, then refused for good.
+		r.asked(2, countersign.CodeNotKnownYet)
+		r.clock.advance(DefaultGrace - time.Second)
+		r.asked(2, countersign.CodeNotKnownYet)
+		r.clock.advance(2 * time.Second)
+		r.asked(2, countersign.CodeUnknownOrder)
+		r.asked(2, countersign.CodeUnknownOrder)
+		r.state(2, client.OrderUnknown)
+		dbtest.Fails(r.app.AddOrder(ctx, newOrder(2)))(t, client.ErrConflict, "")
+		r.wantAlarms(client.AlarmEndedAgain, client.AlarmOrderUnknown)
 
-	// Late, but within the grace period.
-	ask(3, countersign.CodeNotKnownYet)
-	r.order(3)
-	r.confirmed(3)
+		// Late, but within the grace period.
+		r.asked(3, countersign.CodeNotKnownYet)
+		r.order(3)
+		r.confirmed(3)
 
-	// A person is asked.
-	rules.effect = policy.Ask
-	r.order(4)
-	ask(4, countersign.CodeAwaitingApproval)
-	ask(4, countersign.CodeAwaitingApproval)
-	r.state(4, client.OrderHeld)
-	ok(r.client.ApproveOrder(ctx, id(4), "looks right"))
-	ok(r.client.ApproveOrder(ctx, id(4), "looks right"))
-	r.confirmed(4)
-	if o := r.state(4, client.OrderConfirmed); o.DecidedBy == "" || o.Reason != "looks right" {
-		t.Fatalf("approved order: %+v", o)
-	}
-	r.deliver(countersigntest.Notice(countersign.TypeWithdraw, 4))
-	if o := r.state(4, client.OrderExecuted); o.DecidedBy == "" || o.Reason != "looks right" {
-		t.Fatalf("approved and executed: %+v", o)
-	}
-	// Approval meets Ask and never Deny.
-	r.order(5)
-	ok(r.client.ApproveOrder(ctx, id(5), ""))
-	rules.effect = policy.Deny
-	ask(5, countersign.CodeRefusedPolicy)
-	r.state(5, client.OrderDeclined)
-	ask(5, countersign.CodeRefusedPolicy)
-
-	// Declined before it is asked for.
-	r.order(6)
-	ok(r.client.DeclineOrder(ctx, id(6), "no"))
-	ask(6, countersign.CodeRefusedPerson)
-
-	// Another tenantUserId than the order's.
-	rules.effect = policy.Allow
-	r.order(9)
-	w := countersigntest.Withdrawal(9)
-	w.TenantUserID = "somebody else"
-	if got := r.deliver(w); got != countersign.CodeDetailsDiffer {
-		t.Fatalf("another user: %d", got)
-	}
-	r.state(9, client.OrderDeclined)
-	ask(9, countersign.CodeDetailsDiffer)
-
-	// A policy that cannot be asked decides nothing.
-	r.order(10)
-	rules.err = errors.New("down")
-	ask(10, countersign.CodeInternal)
-	r.state(10, client.OrderOpen)
-	rules.err = nil
-	r.confirmed(10)
-	// A question that nothing was decided on does not bind its callBackId to its user; one that was answered for good does.
-	w = countersigntest.Withdrawal(11)
-	w.TenantUserID = "somebody else"
-	for _, want := range []countersign.ErrCode{countersign.CodeNotKnownYet, countersign.CodeDetailsDiffer} {
-		if got := r.deliver(w); got != want {
-			t.Fatalf("another user: %d, want %d", got, want)
+		// A person is asked.
+		rules.effect = policy.Ask
+		r.order(4)
+		r.asked(4, countersign.CodeAwaitingApproval)
+		r.asked(4, countersign.CodeAwaitingApproval)
+		r.state(4, client.OrderHeld)
+		must(r.client.ApproveOrder(ctx, id(4), "looks right"))(t)
+		must(r.client.ApproveOrder(ctx, id(4), "looks right"))(t)
+		r.confirmed(4)
+		if o := r.state(4, client.OrderConfirmed); o.DecidedBy == "" || o.Reason != "looks right" {
+			t.Fatalf("approved order: %+v", o)
 		}
-		if want == countersign.CodeNotKnownYet {
-			r.order(11)
+		r.deliver(countersigntest.Notice(countersign.TypeWithdraw, 4))
+		if o := r.state(4, client.OrderExecuted); o.DecidedBy == "" || o.Reason != "looks right" {
+			t.Fatalf("approved and executed: %+v", o)
 		}
+		// Approval meets Ask and never Deny.
+		r.order(5)
+		must(r.client.ApproveOrder(ctx, id(5), ""))(t)
+		rules.effect = policy.Deny
+		r.asked(5, countersign.CodeRefusedPolicy)
+		r.state(5, client.OrderDeclined)
+		r.asked(5, countersign.CodeRefusedPolicy)
+
+		// Declined before it is asked for.
+		r.order(6)
+		must(r.client.DeclineOrder(ctx, id(6), "no"))(t)
+		r.asked(6, countersign.CodeRefusedPerson)
+
+		// Another tenantUserId than the order's.
+		rules.effect = policy.Allow
+		r.order(9)
+		w := countersigntest.Withdrawal(9)
+		w.TenantUserID = "somebody else"
+		r.answers(w, countersign.CodeDetailsDiffer)
+		r.state(9, client.OrderDeclined)
+		r.asked(9, countersign.CodeDetailsDiffer)
+
+		// A policy that cannot be asked decides nothing.
+		r.order(10)
+		rules.err = errors.New("down")
+		r.asked(10, countersign.CodeInternal)
+		r.state(10, client.OrderOpen)
+		rules.err = nil
+		r.confirmed(10)
+		// A question that nothing was decided on does not bind its callBackId to its user; one that was answered for good does.
+		w = countersigntest.Withdrawal(11)
+		w.TenantUserID = "somebody else"
+		r.answers(w, countersign.CodeNotKnownYet)
+		r.order(11)
 		r.confirmed(11)
-	}
-	r.wantAlarms(client.AlarmEndedAgain, client.AlarmOrderUnknown, client.AlarmOrderUnknown, client.AlarmRequestSuspect)
+		r.answers(w, countersign.CodeDetailsDiffer)
+		r.confirmed(11)
+		r.wantAlarms(client.AlarmEndedAgain, client.AlarmOrderUnknown, client.AlarmOrderUnknown, client.AlarmRequestSuspect)
+	})
 }
 
 // TestOrderChangesMeanwhile lets the order, or whoever approved it, change between the look at it and the decision.
@@ -208,9 +187,7 @@ func TestOrderChangesMeanwhile(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		if got := r.deliver(countersigntest.Withdrawal(1)); got != countersign.CodeOrderCancelled {
-			t.Fatalf("errCode %d", got)
-		}
+		r.asked(1, countersign.CodeOrderCancelled)
 		r.state(1, client.OrderCancelled)
 	})
 	// With PostgreSQL a token can be revoked while the transaction that confirms has begun.
@@ -238,9 +215,7 @@ func TestOrderChangesMeanwhile(t *testing.T) {
 			}
 		}
 	})
-	if got := r.deliver(countersigntest.Withdrawal(1)); got != countersign.CodeAwaitingApproval {
-		t.Fatalf("errCode %d", got)
-	}
+	r.asked(1, countersign.CodeAwaitingApproval)
 	r.state(1, client.OrderHeld)
 }
 
@@ -396,41 +371,6 @@ func (r *rig) deadline() (time.Time, bool) {
 	}
 	end, ok := t.Deadline()
 	return end.Add(-10 * time.Second), ok
-}
-
-// TestAskedAgain: what was confirmed is confirmed again while it stands. Once it has ended, the
-// service is told so, and a person hears of it once, also where a restore lost the answer.
-func TestAskedAgain(t *testing.T) {
-	eachRig(t, nil, func(t *testing.T, r *rig) {
-		for n, end := range []countersign.Type{countersign.TypeInvalidAddress, countersign.TypeWithdraw, countersign.TypeInvalidAddress, countersign.TypeWithdraw} {
-			r.order(n)
-			for range 2 {
-				r.confirmed(n)
-			}
-			r.deliver(countersigntest.Notice(end, n))
-			if n > 1 {
-				r.forgetAnswers()
-			}
-			for range 3 {
-				if got := r.deliver(countersigntest.Withdrawal(n)); got != countersign.CodeOrderCancelled {
-					t.Fatalf("%d: asked again after the end: errCode %d\n%s", n, got, r.log)
-				}
-			}
-			r.wantAlarms(slices.Repeat([]client.AlarmKind{client.AlarmEndedAgain}, n+1)...)
-			r.wantNumbers(slices.Repeat([]int64{1}, n+1)...)
-		}
-	})
-}
-
-// forgetAnswers loses what the service was told about withdrawals, as a restore can.
-func (r *rig) forgetAnswers() {
-	r.t.Helper()
-	if err := r.db.Write(r.t.Context(), func(ctx context.Context, x *db.Tx) error {
-		_, err := x.Exec(ctx, `DELETE FROM inbox WHERE type = 2`)
-		return err
-	}); err != nil {
-		r.t.Fatal(err)
-	}
 }
 
 // TestTwoWorkOnOneQuestion: a lease on a question may end while it is worked on. Whoever decides, at how many nodes at
