@@ -314,28 +314,10 @@ func actAtService(t *testing.T, b *tab, s *serviceScene) {
 	b.click("button.danger")
 	b.shows("All that matched are due now.")
 
-	list := must(s.admin.Withdrawals(ctx, client.WithdrawalFilter{Merchant: "shop", State: client.WithdrawalConfirmed}, client.PageOptions{}))(t)
-	b.open("/console/withdrawals/" + list.Items[0].ID)
-	b.send("/block", map[string]string{"reason": "a test", "confirm": "something else"})
-	b.shows("Type the word block")
-	b.send("/block", map[string]string{"confirm": "block"})
-	b.shows("Blocked: it is never released.", "a test")
-	b.send("/note", map[string]string{"text": "asked the merchant\nby telephone"})
-	b.shows("Noted.", "asked the merchant", "by telephone")
-
-	b.open("/console/stop")
-	b.send("/freeze", map[string]string{"reason": evilOf(200), "confirm": "no"})
-	b.shows("Type the word freeze")
-	b.send("/freeze", map[string]string{"confirm": "freeze"})
+	must(s.admin.Freeze(ctx, evilOf(200)))(t)
 	b.open("/console/tokens")
 	b.harmless("the banner of a freeze", 1, true, false)
-	b.size(desk)
-	b.open("/console/stop")
-	b.send("/thaw", map[string]string{"confirm": "thaw"})
-	b.shows("Thawed")
-	if f := must(s.admin.Frozen(ctx))(t); f.Frozen {
-		t.Errorf("%+v", f)
-	}
+	must(s.admin.Thaw(ctx))(t)
 }
 
 // actAtGateway is a run through the gateway's console: one task, many at once, and two browsers.
@@ -351,21 +333,13 @@ func actAtGateway(t *testing.T, browser context.Context, s *shop) {
 	b.shows("1000.000000000000000001", "large amounts need a person")
 	b.click(`a[href="/console/orders/acts-approve"]`)
 	b.shows("1000.000000000000000001", "large amounts need a person")
-	b.send("/note", map[string]string{"text": "noted about an order"})
-	b.shows("Noted.", "noted about an order", "the approver")
+	b.send("/note", map[string]string{"text": "noted about an order\nby telephone"})
+	b.shows("Noted.", "noted about an order", "by telephone", "the approver")
 	b.send("/approve", map[string]string{"reason": "because of a test"})
 	b.shows("Approved.", "because of a test")
 	b.back()
 	if o := must(s.admin.Order(ctx, o.CallBackID))(t); o.State != client.OrderApproved {
 		t.Errorf("approved: %s", o.State)
-	}
-	id := s.misdirected(1)
-	b.open(fmt.Sprintf("/console/refused/%d", id))
-	b.shows("wrong url", "belongs to the other URL", "Explained", "callback type 1")
-	b.send("/approve", map[string]string{"reason": "because of a test"})
-	b.shows("Approved.")
-	if x := must(client.Get[client.RefusedCallback](ctx, s.admin, client.Path("refused", id)))(t); x.State != client.RefusedTaken {
-		t.Errorf("%+v", x)
 	}
 
 	// Many at once, with what was typed kept where a form is refused. Copies are not credited together.

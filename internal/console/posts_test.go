@@ -42,10 +42,11 @@ func (a *callsOf) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // TestPosts: each form of both consoles makes the call of its operation, with what was typed, and no other call that
-// changes something.
+// changes something. The page after it says what was done. A form that a word confirms makes no call without it.
 func TestPosts(t *testing.T) {
 	form := url.Values{"reason": {"typed text"}, "note": {"typed text"}, "text": {"typed text"}, "name": {"typed text"}, "role": {"viewer"}, "merchant": {"typed text"},
 		"bits": {"1024"}, "scheme": {"service"}, "version": {"0"}, "seq": {"1"}, "resend": {"on"}, "apiKey": {"on"}, "verdict": {"approve"}, "id": {"typed text"}}
+	words := map[string]string{"freeze": "freeze", "thaw": "thaw", "blockWithdrawal": "block", "approveTasks": "approve"} // that confirm
 	silent := []string{"testDeposit", "resumeMerchant", "resendCallback", "cancelWithdrawal",
 		"thaw", "revokeToken", "retryForwards"} // nothing is typed
 	calls := &callsOf{}
@@ -70,6 +71,19 @@ func TestPosts(t *testing.T) {
 			if p.status >= 400 || len(calls.calls) != 1 || !want.MatchString(calls.calls[0]) || strings.Contains(calls.calls[0], "typed text") == slices.Contains(silent, op.ID) {
 				t.Errorf("%s: %d, calls %q, want %s\n%s", pattern, p.status, calls.calls, want, saysOf(p.body))
 			}
+			if p.status == http.StatusSeeOther && !strings.Contains(s.get(p.to()).body, `<p class="did" role="status">`) {
+				t.Errorf("%s: %s does not say what was done", pattern, p.to())
+			}
+			if form.Set("confirm", "no"); words[op.ID] != "" {
+				calls.calls = nil
+				p = s.post(path, form)
+				if p.status != http.StatusUnprocessableEntity || len(calls.calls) > 0 || !strings.Contains(p.body, "Type the word "+words[op.ID]+" to confirm") {
+					t.Errorf("%s, not confirmed: %d, calls %q\n%s", pattern, p.status, calls.calls, saysOf(p.body))
+				}
+			}
+		}
+		if p := s.post("/console/tasks/release.shop/decline", url.Values{"confirm": {"decline"}}); c == atService && !strings.Contains(p.body, "Type the word block") {
+			t.Errorf("a release is declined, for ever, without the word block: %d", p.status)
 		}
 	}
 }
