@@ -64,9 +64,7 @@ func TestProvider(t *testing.T) {
 	if in.status != 200 || in.header.Get("Refresh") != "0;url=/console/alarms?state=all" || !strings.Contains(set, "session=") || strings.Contains(set, "cso_") {
 		t.Fatalf("signed in: %d %v", in.status, in.header)
 	}
-	if at := s.get("/console/callbacks"); at.status != 200 || !strings.Contains(at.body, "Ann (ann@example.com)") {
-		t.Errorf("the first page: %d", at.status)
-	}
+	s.get("/console/callbacks").is(200, "Ann (ann@example.com)") // the first page
 	ann := tokenOf(t, admin, "ann")
 	if ann.Role != client.RoleOperator || !slices.Equal(ann.Merchants, []string{"a", "b", "c"}) || ann.Name != "Ann (ann@example.com)" {
 		t.Errorf("%+v", ann)
@@ -88,21 +86,13 @@ func TestProvider(t *testing.T) {
 		t.Errorf("%d records of 2 sign-ins", signedIn)
 	}
 	// The other session does not end with this one.
-	if out := s.post("/console/signout", nil); out.status != 303 {
-		t.Errorf("signing out: %d", out.status)
-	}
-	if at := other.get("/console/callbacks"); at.status != 200 {
-		t.Errorf("the other session: %d", at.status)
-	}
+	s.post("/console/signout", nil).is(303) // signing out
+	other.get("/console/callbacks").is(200) // the other session
 	// Revoked, the person is signed out everywhere.
 	must(admin.RevokeToken(t.Context(), ann.ID))(t)
-	if at := other.get("/console/callbacks"); at.status != 303 {
-		t.Errorf("revoked: %d", at.status)
-	}
+	other.get("/console/callbacks").is(303) // revoked
 	other.signInPeer()
-	if at := other.get("/console/callbacks"); at.status != 200 {
-		t.Errorf("signed in again: %d", at.status)
-	}
+	other.get("/console/callbacks").is(200) // signed in again
 }
 
 // TestProviderAgain: the provider is asked again; who loses the group loses the role, a session
@@ -174,16 +164,12 @@ func TestProviderAgain(t *testing.T) {
 	other := newSite(t, base).signInPeer()
 	p.set(func() { p.claims["groups"] = []string{"desks", "desk=operator"} })
 	clock.forward(6 * time.Minute)
-	if at := other.get("/console/callbacks"); at.status != 303 {
-		t.Errorf("without a role: %d", at.status)
-	}
+	other.get("/console/callbacks").is(303) // without a role
 	is("another session of a person without a role", 303)
 	if ann := tokenOf(t, admin, "ann"); ann.Revoked == 0 {
 		t.Errorf("%+v", ann)
 	}
-	if in := s.get(s.atPeer("/")); in.status != 403 || !strings.Contains(in.body, "none of the groups") {
-		t.Errorf("signing in without a role: %d", in.status)
-	}
+	s.get(s.atPeer("/")).is(403, "none of the groups") // signing in without a role
 	// Sessions end after half a day, whatever the provider says.
 	p.set(func() { p.claims["groups"] = []string{"desk"} })
 	s.signInPeer()
@@ -230,9 +216,7 @@ func TestProviderAttacks(t *testing.T) {
 	for _, c := range s.c.Jar.Cookies(u) {
 		cookies = append(cookies, c.Name+"="+c.Value)
 	}
-	if at := s.get(back); at.status != 200 {
-		t.Fatalf("%d %s", at.status, at.body)
-	}
+	s.get(back).is(200)
 	before := p.replayed.Load()
 	if at := newSite(t, base).do("GET", back, nil, "Cookie", strings.Join(cookies, "; ")); at.status != 422 || p.replayed.Load() != before {
 		t.Errorf("a redirect again: %d, at the provider %d", at.status, p.replayed.Load()-before)
@@ -290,12 +274,8 @@ func TestProviderAway(t *testing.T) {
 	base, admin, clock := people(t, p, "desk=operator")
 	must(admin.Self(t.Context()))(t)
 	s := newSite(t, base)
-	if in := s.get("/console/signin"); in.status != 200 || !strings.Contains(in.body, "cannot be used to sign in now. A token still signs in.") {
-		t.Errorf("%d %s", in.status, in.body)
-	}
-	if at := s.get("/console/signin/provider"); at.status != 503 || !strings.Contains(at.body, "tokens still sign in") {
-		t.Errorf("%d", at.status)
-	}
+	s.get("/console/signin").is(200, "cannot be used to sign in now. A token still signs in.")
+	s.get("/console/signin/provider").is(503, "tokens still sign in")
 	p.set(func() { p.away = false })
 	clock.forward(5 * time.Second)
 	s.signInPeer()
@@ -332,10 +312,8 @@ func TestNodes(t *testing.T) {
 	})
 	made := must(admin.CreateToken(t.Context(), client.NewToken{Name: "program", Role: client.RoleViewer}))(t)
 	b := newSite(t, bases[0]).signIn(made.Secret)
-	b.base = bases[1] // a balancer leads the browser to the other node: cookies know no ports
-	if p := b.get("/console/now"); p.status != 200 || !strings.Contains(p.body, "node-1") || !strings.Contains(p.body, `node-2</bdi> <span class="hint">this one,`) {
-		t.Fatalf("on the other node: %d %s", p.status, p.body)
-	}
+	b.base = bases[1]                                                                    // a balancer leads the browser to the other node: cookies know no ports
+	b.get("/console/now").is(200, "node-1", `node-2</bdi> <span class="hint">this one,`) // on the other node
 	must(admin.RevokeToken(t.Context(), made.ID))(t)
 	await(t, "the session ends with its token", func() bool { return b.get("/console/").status != 200 })
 	if len(b.cookies()) > 0 {
@@ -363,9 +341,7 @@ func TestNodes(t *testing.T) {
 	if p.asked.Load() != 1 || p.replayed.Load() != 0 {
 		t.Errorf("asked %d times, %d with a token that was used", p.asked.Load(), p.replayed.Load())
 	}
-	if out := s.post("/console/signout", nil); out.status != 303 {
-		t.Errorf("%d", out.status)
-	}
+	s.post("/console/signout", nil).is(303)
 	if got := ask(bases[1]); got != 303 {
 		t.Errorf("signed out at the other node: %d", got)
 	}

@@ -26,9 +26,7 @@ func TestResumedFromBefore(t *testing.T) {
 				t.Errorf("reconciled %v: %s", reconciled, p.body)
 			}
 		}
-		if p := s.post("/console/tasks/restored."+id+"/approve", url.Values{"reason": {"the wallet has nothing"}}); p.status != http.StatusSeeOther {
-			t.Fatalf("%d %s", p.status, p.body)
-		}
+		s.post("/console/tasks/restored."+id+"/approve", url.Values{"reason": {"the wallet has nothing"}}).is(http.StatusSeeOther)
 		if p := s.get(path); strings.Contains(p.body, "/restored.") || strings.Contains(p.body, "before a restore") {
 			t.Errorf("resumed it is still shown as restored: %s", p.body)
 		}

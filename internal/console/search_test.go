@@ -26,9 +26,7 @@ func TestSearchBox(t *testing.T) {
 	s := newSite(t, base).signIn(first)
 	for text, want := range map[string]string{"shop": "/console/merchants/shop", " w&1 ": "/console/withdrawals/" + w.ID, "user-8": "/console/withdrawals/" + w.ID,
 		w.ID: "/console/withdrawals/" + w.ID} {
-		if p := s.get("/console/search?q=" + url.QueryEscape(text)); p.status != http.StatusSeeOther || p.to() != want {
-			t.Errorf("%q leads to %q with status %d, want %q", text, p.to(), p.status, want)
-		}
+		s.get("/console/search?q=" + url.QueryEscape(text)).leads(want)
 	}
 	p := s.get("/console/search?q=user-7")
 	if rows := strings.Count(p.body, `data-label="Which"`); p.status != 200 || rows != client.MostFound || !strings.Contains(p.body, "there may be more") ||
@@ -45,7 +43,5 @@ func TestSearchBox(t *testing.T) {
 	if p := other.get("/console/withdrawals"); strings.Contains(p.body, "data-everything") {
 		t.Errorf("a token of the wallet has the box\n%s", p.body)
 	}
-	if p := other.get("/console/search?q=shop"); p.status != http.StatusForbidden {
-		t.Errorf("a token of the wallet finds: %d %s", p.status, p.body)
-	}
+	other.get("/console/search?q=shop").is(http.StatusForbidden) // a token of the wallet
 }

@@ -14,12 +14,8 @@ import (
 func TestSession(t *testing.T) {
 	base, token := node(t, nil)
 	s := newSite(t, base)
-	if p := s.get("/console/merchants?cursor=a"); p.status != 303 || p.to() != "/console/signin?next="+url.QueryEscape("/console/merchants?cursor=a") {
-		t.Errorf("signed out: %d, %q", p.status, p.to())
-	}
-	if p := s.post("/console/stop/freeze", url.Values{"reason": {"r"}, "confirm": {"freeze"}}); p.status != 303 || p.to() != "/console/signin" {
-		t.Errorf("a post, signed out: %d, %q", p.status, p.to())
-	}
+	s.get("/console/merchants?cursor=a").leads("/console/signin?next=" + url.QueryEscape("/console/merchants?cursor=a")) // signed out
+	s.post("/console/stop/freeze", url.Values{"reason": {"r"}, "confirm": {"freeze"}}).leads("/console/signin")          // a post, signed out
 	for _, wrong := range []string{"", "cst_nothing", "two words", token.Reveal() + "x", "é"} {
 		p := s.post("/console/signin", url.Values{"token": {wrong}})
 		if p.status != 401 || !strings.Contains(p.body, "not a valid token") || len(s.cookies()) > 0 || wrong != "" && strings.Contains(p.body, wrong) {
@@ -30,9 +26,7 @@ func TestSession(t *testing.T) {
 		"/console/alarms?state=all": "/console/alarms?state=all", "": "/console/", "https://evil.example/": "/console/", "//evil.example/console/": "/console/",
 		"/console/\\evil": "/console/", "/v1/stats": "/console/", "/console/signin": "/console/",
 	} {
-		if p := s.post("/console/signin", url.Values{"token": {token.Reveal()}, "next": {next}}); p.status != 303 || p.to() != want {
-			t.Errorf("next %q leads to %q, want %q", next, p.to(), want)
-		}
+		s.post("/console/signin", url.Values{"token": {token.Reveal()}, "next": {next}}).leads(want)
 	}
 	p := s.post("/console/signin", url.Values{"token": {token.Reveal()}})
 	set := p.header.Get("Set-Cookie")
@@ -58,14 +52,10 @@ func TestSession(t *testing.T) {
 		changed := []byte(cookie.Value)
 		changed[at] = map[bool]byte{true: 'B', false: 'A'}[changed[at] == 'A']
 		other := newSite(t, base)
-		if p := other.do("GET", "/console/", nil, "Cookie", cookie.Name+"="+string(changed)); p.status != 303 {
-			t.Errorf("changed at %d: %d", at, p.status)
-		}
+		other.do("GET", "/console/", nil, "Cookie", cookie.Name+"="+string(changed)).is(303)
 	}
 	other := newSite(t, base)
-	if p := other.do("GET", "/console/signin/provider/return", nil, "Cookie", strings.Replace(cookie.Name, "session", "provider", 1)+"="+cookie.Value); p.status != 400 {
-		t.Errorf("a session as another cookie: %d", p.status)
-	}
+	other.do("GET", "/console/signin/provider/return", nil, "Cookie", strings.Replace(cookie.Name, "session", "provider", 1)+"="+cookie.Value).is(400) // a session as another cookie
 
 	// A copy of the cookie ends with the session that was ended, and no other does.
 	copied, again := newSite(t, base), newSite(t, base).signIn(token)
@@ -75,25 +65,17 @@ func TestSession(t *testing.T) {
 	if p := copied.do("GET", "/console/", nil, "Cookie", cookie.Name+"="+cookie.Value); p.status != 303 || !strings.HasPrefix(p.to(), "/console/signin") {
 		t.Errorf("a copy of the cookie, signed out: %d", p.status)
 	}
-	if p := again.get("/console/"); p.status != 200 {
-		t.Errorf("another session of the token: %d", p.status)
-	}
+	again.get("/console/").is(200) // another session of the token
 	// A browser that is signed in to two services under one host name stays so, since their cookies have other names.
 	second, secondToken := node(t, nil)
 	again.base = second
-	if p := again.get("/console/"); p.status != 303 {
-		t.Fatalf("the other service takes the session: %d", p.status)
-	}
+	again.get("/console/").is(303) // the other service takes the session
 	again.signIn(secondToken)
 	again.base = base
-	if p := again.get("/console/"); p.status != 200 {
-		t.Errorf("signed in to both: %d", p.status)
-	}
+	again.get("/console/").is(200) // signed in to both
 	again.post("/console/signout", nil)
 	again.base = second
-	if p := again.get("/console/"); p.status != 200 {
-		t.Errorf("signing out of the one signs out of the other: %d", p.status)
-	}
+	again.get("/console/").is(200) // signing out of the one signs out of the other
 	// What keeps a page up to date is led away with it.
 	if p := copied.do("GET", "/console/now", nil, "Cookie", cookie.Name+"="+cookie.Value, "HX-Request", "true"); p.status != 401 || p.header.Get("HX-Redirect") != "/console/signin" {
 		t.Errorf("a live page, signed out: %d %v", p.status, p.header)
@@ -106,25 +88,19 @@ func TestForms(t *testing.T) {
 	c, _ := bare(t, &callsOf{})
 	server := httptest.NewServer(c)
 	defer server.Close()
-	if p := newSite(t, server.URL).post("/console/signin", url.Values{"token": {strings.Repeat("x", 9000)}}); p.status != 413 {
-		t.Errorf("9 KB before a session: %d", p.status)
-	}
+	newSite(t, server.URL).post("/console/signin", url.Values{"token": {strings.Repeat("x", 9000)}}).is(413) // 9 KB before a session
 	s, held := newSite(t, server.URL).signIn("cst_any"), 0
 	for c.Bodies.Callers.Take(1 << 10) {
 		held += 1 << 10
 	}
 	alarm := url.Values{"note": {"seen"}, "seq": {"1"}}
-	if p := s.post("/console/alarms/ack", alarm); p.status != 503 {
-		t.Errorf("a form beyond the memory for bodies: %d", p.status)
-	}
+	s.post("/console/alarms/ack", alarm).is(503) // a form beyond the memory for bodies
 	if p := s.post("/console/stop/freeze", url.Values{"reason": {"r"}, "confirm": {"freeze"}}); p.status != 303 || !strings.Contains(p.to(), "did=") {
 		t.Errorf("freezing while others hold all: %d, %q", p.status, p.to())
 	}
 	newSite(t, server.URL).signIn("cst_any")
 	c.Bodies.Callers.Give(held)
-	if p := s.post("/console/alarms/ack", alarm); p.status != 303 {
-		t.Errorf("when they hold it no more: %d %s", p.status, p.body)
-	}
+	s.post("/console/alarms/ack", alarm).is(303) // when they hold it no more
 }
 
 // TestHeaders: what protects the pages is on every answer.
@@ -148,9 +124,7 @@ func TestHeaders(t *testing.T) {
 			t.Error("a page has inline code or style")
 		}
 	}
-	if p := s.get("/console/nothing"); p.status != 404 || !strings.Contains(p.body, "There is no such page") {
-		t.Errorf("%d %s", p.status, p.body)
-	}
+	s.get("/console/nothing").is(404, "There is no such page")
 	if p := out.get("/console"); p.status != 301 || p.to() != "/console/" {
 		t.Errorf("/console: %d %q", p.status, p.to())
 	}
@@ -164,17 +138,13 @@ func TestCrossOrigin(t *testing.T) {
 	for _, headers := range [][]string{
 		{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example"}, {"Origin", "null"},
 	} {
-		if p := s.do("POST", "/console/stop/freeze", form, headers...); p.status != 403 {
-			t.Errorf("%v: %d", headers, p.status)
-		}
+		s.do("POST", "/console/stop/freeze", form, headers...).is(403)
 	}
 	api := serviceAPI(t, base, token)
 	if f, err := api.Frozen(t.Context()); err != nil || f.Frozen {
 		t.Fatalf("%+v, %v", f, err)
 	}
-	if p := s.do("POST", "/console/stop/freeze", form, "Sec-Fetch-Site", "same-origin", "Origin", base); p.status != 303 || p.to() != "/console/stop?did=frozen" {
-		t.Errorf("from here: %d %q", p.status, p.to())
-	}
+	s.do("POST", "/console/stop/freeze", form, "Sec-Fetch-Site", "same-origin", "Origin", base).leads("/console/stop?did=frozen") // from here
 	if f, err := api.Frozen(t.Context()); err != nil || !f.Frozen {
 		t.Errorf("%+v, %v", f, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"net/http/cookiejar"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,12 +42,32 @@ func newSite(t testing.TB, base string) *site {
 
 // page is an answer of a console.
 type page struct {
+	t      testing.TB
+	of     string // the request
 	status int
 	header http.Header
 	body   string
 }
 
 func (p page) to() string { return p.header.Get("Location") }
+
+// is wants a status, and texts on the page.
+func (p page) is(status int, texts ...string) page {
+	p.t.Helper()
+	lacks := slices.DeleteFunc(texts, func(text string) bool { return strings.Contains(p.body, text) })
+	if p.status != status || len(lacks) > 0 {
+		p.t.Errorf("%s: %d to %q, want %d; it lacks %q\n%s", p.of, p.status, p.to(), status, lacks, saysOf(p.body))
+	}
+	return p
+}
+
+// leads wants the page to lead to another one.
+func (p page) leads(to string) {
+	p.t.Helper()
+	if p.is(http.StatusSeeOther); p.to() != to {
+		p.t.Errorf("%s leads to %q, want %q", p.of, p.to(), to)
+	}
+}
 
 func (s *site) do(method, path string, form url.Values, headers ...string) page {
 	s.t.Helper()
@@ -73,7 +94,7 @@ func (s *site) do(method, path string, form url.Values, headers ...string) page 
 		time.Sleep(50 * time.Millisecond)
 		return s.do(method, path, form, headers...)
 	}
-	return page{resp.StatusCode, resp.Header, string(b)}
+	return page{s.t, method + " " + path, resp.StatusCode, resp.Header, string(b)}
 }
 
 func (s *site) get(path string) page { s.t.Helper(); return s.do(http.MethodGet, path, nil) }
@@ -85,9 +106,7 @@ func (s *site) post(path string, form url.Values) page {
 
 func (s *site) signIn(token client.Secret) *site {
 	s.t.Helper()
-	if p := s.post("/console/signin", url.Values{"token": {token.Reveal()}}); p.status != http.StatusSeeOther || p.to() != "/console/" {
-		s.t.Fatalf("signing in: %d %s", p.status, p.body)
-	}
+	s.post("/console/signin", url.Values{"token": {token.Reveal()}}).leads("/console/")
 	return s
 }
 
