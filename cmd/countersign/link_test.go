@@ -116,9 +116,10 @@ func TestSignedLink(t *testing.T) {
 
 	// An end replaces its own pair. The other one takes both meanwhile, so nothing is refused.
 	gateway.stop(t)
-	ofGateway := []string{"--data", at("gateway"), "--gateway"}
-	staged := rekeyedSigning(t, ofGateway...)
-	if again := rekeyedSigning(t, ofGateway...); staged.State != "both keys" || staged.Key.PublicKey != public || again.NextKey.PublicKey != staged.NextKey.PublicKey {
+	ofGateway := []string{"--data", at("gateway"), "--gateway", "--signing"}
+	var staged, again, done daemon.RekeyedSigning
+	rekeyed(t, &staged, ofGateway...)
+	if rekeyed(t, &again, ofGateway...); staged.State != "both keys" || staged.Key.PublicKey != public || again.NextKey.PublicKey != staged.NextKey.PublicKey {
 		t.Errorf("rekey --signing: %+v, then %+v", staged, again)
 	}
 	fresh := staged.NextKey.PublicKey
@@ -126,7 +127,7 @@ func TestSignedLink(t *testing.T) {
 	gateway = start("--service-signing-key", other, "--service-signing-key", signer)
 	confirmed("order-7")
 	gateway.stop(t)
-	if done := rekeyedSigning(t, append(ofGateway, "--finish")...); done.State != "one key" || done.Key.PublicKey != fresh {
+	if rekeyed(t, &done, append(ofGateway, "--finish")...); done.State != "one key" || done.Key.PublicKey != fresh {
 		t.Errorf("rekey --signing --finish: %+v", done)
 	}
 	gateway = start("--service-signing-key", signer)
@@ -145,19 +146,6 @@ func TestSignedLink(t *testing.T) {
 	if status, text := release("order-2", "late"); status != exitFailed || !strings.Contains(text, "answerKey") {
 		t.Errorf("status %d %s", status, text)
 	}
-}
-
-// rekeyedSigning runs rekey --signing to its end.
-func rekeyedSigning(t *testing.T, args ...string) (r daemon.RekeyedSigning) {
-	t.Helper()
-	out, err := rekeyProcess(t, append(args, "--signing")...).Output()
-	if err == nil {
-		err = json.Unmarshal(out, &r)
-	}
-	if err != nil {
-		t.Fatalf("rekey --signing %v: %v\n%s", args, err, out)
-	}
-	return r
 }
 
 // publicOf returns the public part that gateway --check shows.
