@@ -54,12 +54,12 @@ func (w *WithdrawalRequest) Differs(answer Answer) string {
 	return ""
 }
 
-// Details are what a withdrawal moves and where to.
+// Details are what a withdrawal moves and where to. The tags describe them in the APIs' JSON.
 type Details struct {
-	Address   string // target address
-	ChainName string
-	Symbol    string
-	Amount    Amount // above 0
+	Address   string `json:"address" minLength:"1" maxLength:"200" doc:"target, 1 to 200 characters"`
+	ChainName string `json:"chainName" minLength:"1" maxLength:"64" doc:"the chain, 1 to 64 characters" example:"TRON"`
+	Symbol    string `json:"symbol" minLength:"1" maxLength:"64" doc:"the currency, 1 to 64 characters" example:"USDT"`
+	Amount    Amount `json:"amount,omitzero" required:"true" doc:"in units of the currency: an exact decimal of at most 78 digits, without sign and exponent; kept as written"` // above 0
 }
 
 // Validate returns a *MemberError for the first member that is missing or invalid: the address must be Legible, chain
@@ -98,6 +98,12 @@ func (d Details) Differs(order Details) string {
 		return "amount"
 	}
 	return ""
+}
+
+// Get returns the text of a member that Differs names.
+func (d Details) Get(member string) string {
+	return map[string]string{"address": d.Address, "chainName": d.ChainName, "symbol": d.Symbol,
+		"amount": d.Amount.String()}[member]
 }
 
 // WithdrawalAnswer is the plaintext of the data of a response to a

@@ -176,7 +176,7 @@ func VerifyPermit(signed, key string, x Execution) (PermitNote, error) {
 	if err != nil {
 		return PermitNote{}, err
 	}
-	differs := countersign.Details(n.Details).Differs(countersign.Details(x.Details))
+	differs := n.Details.Differs(x.Details)
 	switch {
 	case n.Claim != x.Claim:
 		differs = "claim"
@@ -192,7 +192,7 @@ func VerifyPermit(signed, key string, x Execution) (PermitNote, error) {
 		return n, fmt.Errorf("%w: it has %d, and %d was seen before", ErrPermitEpoch, n.Epoch, x.Epoch)
 	}
 	if x.MerchantKeys != nil {
-		if err := x.Answer.Confirms(n.CallBackID, countersign.Details(n.Details), x.MerchantKeys...); err != nil {
+		if err := x.Answer.Confirms(n.CallBackID, n.Details, x.MerchantKeys...); err != nil {
 			return n, err
 		}
 	}

@@ -40,28 +40,7 @@ var _ = newWords(words[WithdrawalState]{
 })
 
 // Details are the amount of a withdrawal and its target.
-type Details struct {
-	Address   string             `json:"address" minLength:"1" maxLength:"200" doc:"target, 1 to 200 characters"`
-	ChainName string             `json:"chainName" minLength:"1" maxLength:"64" doc:"the chain, 1 to 64 characters" example:"TRON"`
-	Symbol    string             `json:"symbol" minLength:"1" maxLength:"64" doc:"the currency, 1 to 64 characters" example:"USDT"`
-	Amount    countersign.Amount `json:"amount,omitzero" required:"true" doc:"in units of the currency: an exact decimal of at most 78 digits, without sign and exponent; kept as written"`
-}
-
-// Differs returns the first member in which d and known differ, with both values. member is "" if they agree
-// (PROTOCOL.md, D2).
-func (d Details) Differs(known Details) (member, was, is string) {
-	switch member = countersign.Details(d).Differs(countersign.Details(known)); member {
-	case "address":
-		return member, known.Address, d.Address
-	case "chainName":
-		return member, known.ChainName, d.ChainName
-	case "symbol":
-		return member, known.Symbol, d.Symbol
-	case "amount":
-		return member, known.Amount.String(), d.Amount.String()
-	}
-	return member, "", ""
-}
+type Details = countersign.Details
 
 // NewWithdrawal is a withdrawal that the merchant is asked to confirm.
 type NewWithdrawal struct {

@@ -252,12 +252,12 @@ func (s Settlement) Revokes(kept Reply) bool {
 // rest of the answer follows from the request and Details. The zero Reply is
 // errCode 0.
 type Reply struct {
-	Code    countersign.ErrCode
-	Message string              // not empty if Code is not 0
-	Details countersign.Details // of a confirmed withdrawal
+	Code    countersign.ErrCode `json:"code"`
+	Message string              `json:"message,omitempty"` // not empty if Code is not 0
+	Details countersign.Details `json:"details,omitzero"`  // of a confirmed withdrawal
 	// TenantUserID is the user of the order, if a withdrawal was confirmed whose
 	// request named none. Otherwise empty.
-	TenantUserID string
+	TenantUserID string `json:"tenantUserId,omitempty"`
 }
 
 // Same reports whether o and p say the same thing to the service.

@@ -262,7 +262,7 @@ func (c *chain) withdraw(ctx context.Context, g, s *node) error {
 	}
 	in := client.NewWithdrawal{Merchant: "shop", CallBackID: w.CallBackID, TenantUserID: w.TenantUserID}
 	if k%2 == 0 {
-		details := client.Details(countersigntest.Order(k))
+		details := countersigntest.Order(k)
 		in.Details = &details
 	}
 	return c.insist(ctx, c.services, s, func(ctx context.Context, n *node) error {

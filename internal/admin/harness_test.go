@@ -471,7 +471,7 @@ func (h *harness) decide(id string, d countersign.Decision) {
 			Attempt: outbox.Attempt{Attempt: client.Attempt{Number: c.Attempt, RequestUUID: "00000000-0000-8000-8000-000000000001", Started: now, HTTPStatus: 200, ErrCode: &code, Result: "accepted", Reason: "accepted", Node: "test", DurationMs: 3}},
 		}
 		if d == countersign.DecisionConfirmed && c.Withdrawal.Ordered != nil {
-			s.Details = countersign.Details(*c.Withdrawal.Ordered)
+			s.Details = *c.Withdrawal.Ordered
 		}
 		must(h.store.Settle(ctx, []outbox.Settlement{s}, now))(h.t)
 		return

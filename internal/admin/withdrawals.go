@@ -82,7 +82,7 @@ func withdrawalFrom(in *client.NewWithdrawal, place string) (outbox.NewWithdrawa
 		faults = append(faults, memberFault(place, err))
 	}
 	if in.Details != nil {
-		if err := countersign.Details(*in.Details).Validate(); err != nil {
+		if err := in.Details.Validate(); err != nil {
 			faults = append(faults, memberFault(place+".details", err))
 		}
 	}

@@ -208,7 +208,7 @@ func (r *rig) latency(ctx context.Context) error {
 // withdrawals measures each step of withdrawals at a fixed rate.
 func (r *rig) withdrawals(ctx context.Context) error {
 	steps := []string{"order", "confirmation", "release", "outcome", "notice", "whole"}
-	details := client.Details(countersigntest.Order(0))
+	details := countersigntest.Order(0)
 	return r.atRate(ctx, "withdrawals", withdrawalRate, steps, func(due time.Time) (took []time.Duration, err error) {
 		id, last := fmt.Sprint("withdrawal-", r.next.Add(1)), time.Now()
 		step := func(until time.Time) { // it may have ended before a call returned

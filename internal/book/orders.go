@@ -176,12 +176,12 @@ func checkNewOrder(n client.NewOrder, now db.Millis) error {
 // contentDiffers returns the first member in which n and o differ, with both values. It returns "" if they are the
 // same.
 func contentDiffers(o Order, n client.NewOrder) string {
-	member, was, is := client.Details(n.Details()).Differs(client.Details(o.Details()))
+	member := n.Details().Differs(o.Details())
 	switch {
 	case o.TenantUserID != n.TenantUserID:
 		return db.Both("tenantUserId", o.TenantUserID, n.TenantUserID)
 	case member != "":
-		return db.Both(member, was, is)
+		return db.Both(member, o.Details().Get(member), n.Details().Get(member))
 	case o.ExpiresAt != n.ExpiresAt:
 		return db.Both("expiresAt", o.ExpiresAt, n.ExpiresAt)
 	}

@@ -22,7 +22,7 @@ func addWithdrawal(t testing.TB, o *outbox.Outbox, state client.WithdrawalState,
 	t.Helper()
 	details := countersign.Details{Address: "T1", ChainName: "TRON", Symbol: "USDT", Amount: must(countersign.ParseAmount("2.5"))(t)}
 	id := string(state)
-	w, _, err := createOne(ctx, o, outbox.NewWithdrawal{Merchant: "shop", CallBackID: id, TenantUserID: "u", TrackingID: id, Details: (*client.Details)(&details), Deadline: at + day,
+	w, _, err := createOne(ctx, o, outbox.NewWithdrawal{Merchant: "shop", CallBackID: id, TenantUserID: "u", TrackingID: id, Details: &details, Deadline: at + day,
 		Payload: []byte(`{"type":2,"callBackId":"` + id + `"}`)}, at)
 	if err != nil {
 		t.Fatal(err)

@@ -79,7 +79,7 @@ func TestPurgeChangesNoAnswer(t *testing.T) {
 							s := outbox.Settlement{Merchant: c.Merchant, CallbackID: c.ID, State: state, Due: now + 10, Reached: true,
 								MerchantVersion: c.MerchantVersion, Attempt: outbox.Attempt{Attempt: client.Attempt{Number: c.Attempt, RequestUUID: fmt.Sprint(c.EventID, c.Attempt), Started: now, Result: "x", Reason: "x"}}}
 							if c.Type == countersign.TypeRequestWithdraw && state == client.CallbackAccepted {
-								s.Decision, s.Details = countersign.DecisionConfirmed, countersign.Details(*c.Withdrawal.Ordered)
+								s.Decision, s.Details = countersign.DecisionConfirmed, *c.Withdrawal.Ordered
 							}
 							list = append(list, s)
 							answers[i] += fmt.Sprint(" ", name(i, c.ID), c.Attempt)

@@ -95,7 +95,7 @@ func (d *Demo) withdraw(ctx context.Context) error {
 		}
 		if ordered != nil {
 			if _, _, err := d.gateway.Book().AddOrder(ctx, client.NewOrder{CallBackID: callBackID,
-				TenantUserID: user}.Paying(countersign.Details(*ordered)), "", now); err != nil {
+				TenantUserID: user}.Paying(*ordered), "", now); err != nil {
 				return err
 			}
 		}

@@ -128,7 +128,7 @@ func TestEveryTypeIsSent(t *testing.T) {
 		}
 		for _, id := range []string{ordered, open} {
 			w := r.withdrawal(id)
-			if w.State != client.WithdrawalConfirmed || w.Details == nil || countersign.Details(*w.Details).Differs(testDetails()) != "" {
+			if w.State != client.WithdrawalConfirmed || w.Details == nil || w.Details.Differs(testDetails()) != "" {
 				t.Errorf("withdrawal: %+v", w)
 			}
 		}

@@ -260,7 +260,7 @@ func question(c outbox.Claimed, m *merchant) (q Question, plain []byte, uuid str
 		if c.Withdrawal == nil {
 			return q, nil, "", fmt.Errorf("the question has no withdrawal")
 		}
-		q.Ordered = (*countersign.Details)(c.Withdrawal.Ordered)
+		q.Ordered = c.Withdrawal.Ordered
 		q.Deadline = min(c.Deadline, c.Withdrawal.Deadline)
 	}
 	return q, plain, uuid, nil

@@ -102,5 +102,5 @@ func withdrawalPayload(t testing.TB, n int) outbox.NewWithdrawal {
 		t.Fatal(err)
 	}
 	d := testDetails()
-	return outbox.NewWithdrawal{CallBackID: w.CallBackID, TenantUserID: w.TenantUserID, TrackingID: w.TrackingID, Details: (*client.Details)(&d), Payload: payload}
+	return outbox.NewWithdrawal{CallBackID: w.CallBackID, TenantUserID: w.TenantUserID, TrackingID: w.TrackingID, Details: &d, Payload: payload}
 }

@@ -181,5 +181,5 @@ func DetailsOf(d *countersign.Details) *client.Details {
 	if d == nil || *d == (countersign.Details{}) {
 		return nil
 	}
-	return (*client.Details)(d)
+	return d
 }

@@ -56,7 +56,7 @@ func (o *Outbox) settleAnswers(ctx context.Context, t *db.Tx, batch []*settling)
 		var e evidence
 		switch {
 		case !b.signs:
-			e.Unsigned = (*client.Details)(&b.Details)
+			e.Unsigned = &b.Details
 		case b.Exchange != nil && b.Exchange.Signed != nil:
 			e.Answer, e.Key = b.Exchange.Signed, b.Exchange.SignedBy
 		default:
@@ -95,12 +95,12 @@ func (e evidence) bears(w *Withdrawal, again bool, keys []*envelope.SigningKey) 
 		d = e.Adopted
 	}
 	if d != nil {
-		return countersign.Details(*d).Differs(countersign.Details(*w.Details)) == ""
+		return d.Differs(*w.Details) == ""
 	}
 	if again && e.Key != "" {
 		if then, err := envelope.ParseSigningKeys(e.Key); err == nil {
 			keys = append(slices.Clip(keys), then...)
 		}
 	}
-	return e.Answer != nil && e.Answer.Confirms(w.CallBackID, countersign.Details(*w.Details), keys...) == nil
+	return e.Answer != nil && e.Answer.Confirms(w.CallBackID, *w.Details, keys...) == nil
 }

@@ -21,7 +21,7 @@ import (
 // signedAnswer is the answer of the merchant whose key is pair about a withdrawal.
 func signedAnswer(t testing.TB, pair *envelope.SigningKey, callBackID string, code countersign.ErrCode, d client.Details) *client.SignedAnswer {
 	t.Helper()
-	opened := must(countersign.WithdrawalAnswer{TenantUserID: "user", CallBackID: callBackID, Details: countersign.Details(d), RequestUUID: "uuid"}.Marshal())(t)
+	opened := must(countersign.WithdrawalAnswer{TenantUserID: "user", CallBackID: callBackID, Details: d, RequestUUID: "uuid"}.Marshal())(t)
 	r := countersign.Response{APIKey: "api-key-of-m0", Data: "c2VhbGVk", ErrCode: code}
 	if code != countersign.CodeAccepted {
 		r.Message = "no"
@@ -120,7 +120,7 @@ func testSignedRelease(t *testing.T, s *Outbox) {
 	for _, w := range []Withdrawal{honest, spelled} {
 		for _, duplicate := range []bool{false, true} {
 			p := a.ask(w.CallBackID, w, "")
-			if p.Duplicate != duplicate || p.Answer == nil || p.Answer.Confirms(w.CallBackID, countersign.Details(a.d), pair) != nil {
+			if p.Duplicate != duplicate || p.Answer == nil || p.Answer.Confirms(w.CallBackID, a.d, pair) != nil {
 				t.Errorf("%s: %+v", w.CallBackID, p)
 			}
 		}

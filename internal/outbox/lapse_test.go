@@ -58,7 +58,7 @@ func testLapse(t *testing.T, s *Outbox) {
 	}
 	refused("after the sweep")
 	w := must(s.Withdrawal(ctx, late.ID))(t)
-	if w.State != client.WithdrawalLapsed || w.Decision != countersign.DecisionConfirmed || w.Ended != 11_001 || w.Details == nil || countersign.Details(*w.Details).Differs(details) != "" {
+	if w.State != client.WithdrawalLapsed || w.Decision != countersign.DecisionConfirmed || w.Ended != 11_001 || w.Details == nil || w.Details.Differs(details) != "" {
 		t.Errorf("lapsed to %+v", w)
 	}
 	if list := must(s.Decisions(ctx, 0, 100))(t); len(list) != decisions {

@@ -24,7 +24,7 @@ func confirmedWithdrawal(t testing.TB, s *Outbox, callBackID string, now db.Mill
 	if done[0].Decision != countersign.DecisionConfirmed {
 		t.Fatalf("settled %+v", done[0])
 	}
-	return must(s.Withdrawal(ctx, w.ID))(t), countersign.Details(*details)
+	return must(s.Withdrawal(ctx, w.ID))(t), *details
 }
 
 // testContradicted: under the right permit another outcome than the one that stands is refused, kept and raises an

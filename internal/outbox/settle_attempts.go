@@ -99,7 +99,7 @@ func (o *Outbox) settleDecided(ctx context.Context, t *db.Tx, batch []*settling,
 		// If a deadline or a cancellation decided, there was no answer to contradict.
 		b.out.Differs = answered(w.Decision) && answered(b.Decision) && (w.Decision != b.Decision ||
 			b.Decision == countersign.DecisionConfirmed &&
-				(w.Details == nil || b.Details.Differs(countersign.Details(*w.Details)) != ""))
+				(w.Details == nil || b.Details.Differs(*w.Details) != ""))
 		if b.out.Differs {
 			feed.alarm(b.Merchant, client.AlarmAnswerDiffers, w.ID+" "+string(client.ReasonAnswerDiffers), b.now)
 		}

@@ -166,7 +166,7 @@ func (o *Outbox) checkWithdrawal(ctx context.Context, item int, n NewWithdrawal,
 			db.ErrInvalid)}
 	}
 	if n.Details != nil {
-		if err := countersign.Details(*n.Details).Validate(); err != nil {
+		if err := n.Details.Validate(); err != nil {
 			return newRow{}, err
 		}
 	}
@@ -205,8 +205,8 @@ func (w *Withdrawal) contentDiffers(n NewWithdrawal) string {
 	case w.Ordered == nil:
 		return "details: there were none, and some came"
 	}
-	if member, was, is := n.Details.Differs(*w.Ordered); member != "" {
-		return db.Both(member, was, is)
+	if member := n.Details.Differs(*w.Ordered); member != "" {
+		return db.Both(member, w.Ordered.Get(member), n.Details.Get(member))
 	}
 	return ""
 }

@@ -130,7 +130,7 @@ func answer(c Claimed, d countersign.Decision, details *client.Details) Settleme
 		n.State = client.CallbackRefused
 	}
 	if details != nil {
-		n.Details = countersign.Details(*details)
+		n.Details = *details
 	}
 	return n
 }

@@ -156,7 +156,7 @@ func order(t *testing.T, o *outbox.Outbox) outbox.Withdrawal {
 func create(t *testing.T, o *outbox.Outbox, id string, deadline db.Millis) {
 	t.Helper()
 	must(o.CreateWithdrawals(ctx, []outbox.NewWithdrawal{{Merchant: "shop", CallBackID: id, TenantUserID: "user", TrackingID: id,
-		Details: (*client.Details)(&details), Deadline: deadline, Payload: []byte(`{"type":2,"callBackId":"` + id + `"}`)}}, start))(t)
+		Details: &details, Deadline: deadline, Payload: []byte(`{"type":2,"callBackId":"` + id + `"}`)}}, start))(t)
 }
 
 // end reports how the withdrawal ended.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"strings"
 
-	"countersign"
 	"countersign/client"
 	"countersign/internal/book"
 	"countersign/internal/db"
@@ -110,7 +109,7 @@ func (c Config) readExecuted(ctx context.Context, o *outbox.Outbox, open bool) (
 		if err != nil {
 			return err
 		}
-		return l.checkDetails("withdrawal", w.TenantUserID, (*countersign.Details)(cmp.Or(w.Details, w.Ordered)))
+		return l.checkDetails("withdrawal", w.TenantUserID, cmp.Or(w.Details, w.Ordered))
 	})
 }
 
@@ -205,7 +204,7 @@ func (c Config) end(ctx context.Context, o *outbox.Outbox, l Line, open bool) er
 	f.Finding = EndedThere
 	if c.Settle {
 		x := outbox.Executed{Merchant: f.Merchant, CallBackID: l.CallBackID, TenantUserID: l.TenantUserID,
-			Details: (*client.Details)(l.details())}
+			Details: l.details()}
 		if f.Settled, err = o.AdoptEnd(ctx, x, client.WithdrawalState(l.State), "the core", c.Now); err != nil {
 			f.Reason = err.Error()
 			return errors.Join(c.Report(f), fmt.Errorf("%s of %s cannot be settled: %w", l.CallBackID, f.Merchant, err))
@@ -251,7 +250,7 @@ func (c Config) settle(ctx context.Context, o *outbox.Outbox, l Line, is flags) 
 		return c.Report(f)
 	}
 	err = o.Adopt(ctx, outbox.Executed{Merchant: f.Merchant, CallBackID: l.CallBackID, TenantUserID: l.TenantUserID,
-		Details: (*client.Details)(l.details()), Claim: l.Claim, Permit: l.Permit}, "cpt_"+rand.Text(), c.Now)
+		Details: l.details(), Claim: l.Claim, Permit: l.Permit}, "cpt_"+rand.Text(), c.Now)
 	switch {
 	case err == nil && f.Finding == PermitDiffers:
 		return nil

@@ -63,7 +63,7 @@ func (r *rogue) order(id string) (countersign.Details, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	d, known := r.ordered[id]
-	return countersign.Details(d), known
+	return d, known
 }
 
 // unsignedFaults are those of a merchant that signs nothing, signedFaults those that forge signatures.
