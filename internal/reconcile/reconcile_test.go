@@ -436,13 +436,60 @@ func TestNothingEndsUnreconciled(t *testing.T) {
 	})
 }
 
+const onlyDeposit = "17173049-0001"
+
+// ingest adds the one deposit.
+func ingest(t *testing.T, o *outbox.Outbox) {
+	t.Helper()
+	payload := must((&countersign.Deposit{Head: countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: onlyDeposit, TenantUserID: "user"},
+		TxID: "tx-" + onlyDeposit, ChainName: "TRON", Symbol: "USDT", Amount: amount("7.4"), ToAddress: "TTo"}).Marshal())(t)
+	must(o.Ingest(ctx, []outbox.NewCallback{{Merchant: "shop", Type: countersign.TypeDeposited, EventID: onlyDeposit, TrackingID: onlyDeposit,
+		Payload: payload, Due: start, Deadline: db.Never}}, start))(t)
+}
+
+// What was acknowledged and is not in the merchant's books is sent again, once, unless a backup has it as not sent yet.
+func TestSentAgain(t *testing.T) {
+	onEachDatabase(t, outbox.End(), func(t *testing.T, p *place) {
+		o := steps(t, p, 0)
+		ingest(t, o)
+		send := func(at db.Millis, repeated bool) {
+			t.Helper()
+			list := must(o.Claim(ctx, outbox.ClaimRequest{Lane: countersign.LaneNotify, Now: at, LeaseUntil: at + 5000, Max: 10}))(t)
+			if len(list) != 1 || list[0].Repeated != repeated {
+				t.Fatalf("claimed %+v, want one, repeated %v", list, repeated)
+			}
+			must(o.Settle(ctx, []outbox.Settlement{{Merchant: "shop", CallbackID: list[0].ID, State: client.CallbackAccepted, Reached: true, Repeated: list[0].Repeated,
+				MerchantVersion: list[0].MerchantVersion, Attempt: outbox.Attempt{Attempt: client.Attempt{Number: list[0].Attempt, RequestUUID: fmt.Sprint("u", at), HTTPStatus: 200, Result: "accepted", Reason: "accepted", Node: "n"}}}}, at+10))(t)
+		}
+		settle := func(at db.Millis, booked string) []Finding {
+			t.Helper()
+			var found []Finding
+			must(Service(ctx, o, Config{Booked: booked, Executed: lines(t), Merchant: "shop", Settle: true, Report: into(&found), Now: at}))(t)
+			return found
+		}
+		empty := lines(t)
+		if found := settle(start+10, empty); len(found) != 0 {
+			t.Errorf("before it was sent: found %+v", found)
+		}
+		send(start+20, false)
+		for n := range db.Millis(2) {
+			if found := settle(start+100+n, empty); len(found) != 1 || found[0].Finding != SentNotBooked || found[0].Settled != (n == 0) {
+				t.Errorf("found %+v", found)
+			}
+		}
+		send(start+1000, true)
+		if found := settle(start+2000, lines(t, Line{TrackingID: onlyDeposit, Symbol: "USDT", Amount: amount("7.40")})); len(found) != 0 {
+			t.Errorf("once it is booked: found %+v", found)
+		}
+	})
+}
+
 // What the service lost before its merchant and the core's executor had it, only the core
 // misses.
 func TestAddedUnknown(t *testing.T) {
 	onEachDatabase(t, outbox.End(), func(t *testing.T, p *place) {
-		c := &chain{t: t, service: p, now: start}
 		o := steps(t, p, 1)
-		depositSteps[0].do(c)
+		ingest(t, o)
 		added := []any{
 			Line{TrackingID: onlyDeposit, Symbol: "USDT", Amount: amount("7.40")}, Line{Merchant: "shop", CallBackID: "order", TrackingID: "order"},
 			Line{Merchant: "other", TrackingID: onlyDeposit}, Line{TrackingID: "order"}, Line{CallBackID: onlyDeposit}, Line{TrackingID: "lost", Symbol: "USDT", Amount: amount("1")},
