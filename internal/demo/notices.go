@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
 )
@@ -33,48 +32,4 @@ func (d *Demo) replaceAddress(ctx context.Context) error {
 	_, err = d.gateway.Book().DecideAddress(ctx, held[0].Seq, client.AddressAccepted, "a person", "seen in the demo",
 		db.MillisOf(time.Now()))
 	return err
-}
-
-// checkNotices compares the merchant's events and orders with the service's notices.
-func (d *Demo) checkNotices(ctx context.Context) error {
-	want := map[client.EventKind]int{client.EventAddressChanged: 1}
-	for _, o := range d.asked {
-		switch {
-		case o.permit == "" && (o.ordered == "" ||
-			o.person == "decline"): // the merchant has no order, or had declined it itself
-		case o.permit == "", o.fails:
-			want[client.EventOrderEnded]++
-		default:
-			want[client.EventOrderExecuted]++
-		}
-		if o.permit != "" && o.waits {
-			for _, what := range client.Values[client.WaitingFor]() {
-				if what.Type().Effect() == countersign.EffectWaiting {
-					want[client.EventOrderWaiting]++
-				}
-			}
-		}
-	}
-	got := map[client.EventKind]int{}
-	for after := int64(0); ; {
-		list, err := d.gateway.Book().Events(ctx, after, 1000)
-		if err != nil {
-			return err
-		}
-		if len(list) == 0 {
-			break
-		}
-		for _, e := range list {
-			after = e.Seq
-			got[e.Kind]++
-		}
-	}
-	holds, note := true, ""
-	for _, kind := range []client.EventKind{client.EventAddressChanged, client.EventOrderWaiting,
-		client.EventOrderExecuted, client.EventOrderEnded} {
-		holds = holds && got[kind] == want[kind]
-		note += fmt.Sprintf(", %s %d", kind, got[kind])
-	}
-	d.check("merchant's feed of events: what the notices said, once", holds, note[2:])
-	return nil
 }

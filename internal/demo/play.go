@@ -214,10 +214,6 @@ func (d *Demo) table(ctx context.Context) error {
 		row(fmt.Sprintf("callbacks of type %d", int(t)), fmt.Sprint(delivered.all[t]),
 			fmt.Sprintf("%d accepted, %s", delivered.accepted[t], t.Words()))
 	}
-	row("callbacks/s", fmt.Sprintf("%.0f", float64(len(delivered.waits))/max(delivered.last.Sub(delivered.first).Seconds(),
-		0.001)), "both ends, RSA and both databases on this machine")
-	row("from ingest to settled", fmt.Sprintf("%v p50, %v p99", delivered.at(50), delivered.at(99)),
-		"a burst: the last waits for all before it")
 	if err := w.Flush(); err != nil {
 		return err
 	}

@@ -189,10 +189,11 @@ func (d *Demo) execute(ctx context.Context) error {
 	}
 	d.check("one permit for each confirmed withdrawal, none for the others", one,
 		fmt.Sprintf("%d released to the first of two executions", released))
-	foreign, err := d.alarms(ctx, client.AlarmFilter{Kind: client.AlarmWalletDiffers})
+	alarms, err := d.api.Alarms(ctx, client.AlarmFilter{Kind: client.AlarmWalletDiffers}, client.PageOptions{Limit: 100})
 	if err != nil {
 		return err
 	}
+	foreign := len(alarms.Items)
 	d.check("an alarm for each second execution", foreign == released, fmt.Sprintf("%d alarms wallet_differs", foreign))
 	if err := d.wait(ctx); err != nil {
 		return err
@@ -230,15 +231,4 @@ func (d *Demo) end(ctx context.Context) error {
 		}
 	}
 	return d.settled(ctx, nil)
-}
-
-// alarms returns the number of the service's alarms.
-func (d *Demo) alarms(ctx context.Context, f client.AlarmFilter) (n int, err error) {
-	for _, err := range client.All(ctx, d.api.Alarms, f) {
-		if err != nil {
-			return n, err
-		}
-		n++
-	}
-	return n, nil
 }
