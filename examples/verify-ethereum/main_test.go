@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -146,96 +147,65 @@ func (n *node) chain() *chain {
 	return &chain{n.URL, newClient()}
 }
 
-// TestRealDeposits: each is found, and each that differs in anything that counts is
-// not.
+// TestRealDeposits: each is found, and each that differs in anything that counts is not.
 func TestRealDeposits(t *testing.T) {
 	deposits := realDeposits(t)
-	n := newNode(t, deposits)
-	c := n.chain()
-	check := func(what string, d countersign.Deposit, want ...merchant.Verdict) {
-		t.Helper()
-		got, reason := c.verify(t.Context(), d)
-		for _, w := range want {
-			if got == w {
-				return
-			}
-		}
-		t.Errorf("%s with another %s: %v (%s), want %v", d.TrackingID, what, got, reason, want)
-	}
+	c := newNode(t, deposits).chain()
 	const yes, no, notYet = merchant.VerdictYes, merchant.VerdictNo, merchant.VerdictNotYet
 	for i, d := range deposits {
-		check("nothing", d, yes)
-		if i%8 != 0 { // the rest is the same code
-			continue
-		}
-		native := d.Symbol == native
-		refuted := no
-		changed := d
-		changed.Amount = lastDigit(t, d.Amount)
-		check("amount", changed, no)
-		changed = d
-		changed.ToAddress = "0x00000000000000000000000000000000000000aa"
-		if native {
-			refuted = notYet // a contract could have passed it on
-		}
-		check("toAddress", changed, refuted)
-		changed = d
-		changed.TxID = "0x" + strings.Repeat("ab", 32)
-		check("txId", changed, notYet) // the node may lag
-		changed = d
-		changed.Symbol = "FAKE"
-		check("symbol", changed, notYet)
-		changed = d
-		changed.ChainName = "BSC"
-		check("chain", changed, notYet)
-		changed = d
-		changed.TenantUserID = "65516"
-		check("tenantUserId", changed, no)
-		changed = d
-		changed.TxIndex += 10_000
-		check("txIndex", changed, no)
-		if native {
-			changed.TxIndex = -1
-			check("no txIndex", changed, yes)
-		} else {
-			changed = d
-			changed.Symbol = map[bool]string{true: "USDT", false: "USDC"}[d.Symbol != "USDT"]
-			check("contract", changed, no)
+		for what, k := range map[string]struct {
+			change        func(*countersign.Deposit)
+			token, native merchant.Verdict
+		}{
+			"nothing":      {func(*countersign.Deposit) {}, yes, yes},
+			"amount":       {func(d *countersign.Deposit) { d.Amount = lastDigit(t, d.Amount) }, no, no},
+			"toAddress":    {func(d *countersign.Deposit) { d.ToAddress = "0x" + strings.Repeat("a", 40) }, no, notYet}, // a contract could have passed it on
+			"txId":         {func(d *countersign.Deposit) { d.TxID = "0x" + strings.Repeat("ab", 32) }, notYet, notYet}, // the node may lag
+			"symbol":       {func(d *countersign.Deposit) { d.Symbol = "FAKE" }, notYet, notYet},
+			"chain":        {func(d *countersign.Deposit) { d.ChainName = "BSC" }, notYet, notYet},
+			"tenantUserId": {func(d *countersign.Deposit) { d.TenantUserID = "65516" }, no, no},
+			"txIndex":      {func(d *countersign.Deposit) { d.TxIndex += 10_000 }, no, no},
+			"index of -2":  {func(d *countersign.Deposit) { d.TxIndex = -2 }, yes, no},
+			"contract": {func(d *countersign.Deposit) {
+				if d.Symbol != native {
+					d.Symbol = map[bool]string{true: "USDT", false: "USDC"}[d.Symbol != "USDT"]
+				}
+			}, no, yes},
+		} {
+			if i%8 != 0 && what != "nothing" { // the rest is the same code
+				continue
+			}
+			changed, want := d, k.token
+			if d.Symbol == native {
+				want = k.native
+			}
+			k.change(&changed)
+			if got, reason := c.verify(t.Context(), changed); got != want {
+				t.Errorf("%s with another %s: %v (%s), want %v", d.TrackingID, what, got, reason, want)
+			}
 		}
 	}
 }
 
-// TestTransfers: a transaction moves its value once, to one address of one user. Of two equal transfers of a token in
-// one transaction each is one deposit, and one that does not say which it is is neither.
+// TestTransfers: a transaction moves its value once, whatever its index is. Of two equal transfers of a token in one
+// transaction each is one deposit, and one that does not say which it is is neither.
 func TestTransfers(t *testing.T) {
-	first := realDeposits(t)[1]
+	deposits := realDeposits(t)
+	value, first := deposits[slices.IndexFunc(deposits, func(d countersign.Deposit) bool { return d.Symbol == native })], deposits[1]
 	second := first
 	second.TxIndex += 1000
-	amount, err := countersign.ParseAmount("0.250000000000000001")
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := countersign.Deposit{Head: countersign.Head{TrackingID: "n", TenantUserID: ownUser}, TxID: "0x" + strings.Repeat("cd", 32), ChainName: "ETH", Symbol: native,
-		Amount: amount, ToAddress: "0x7054b0f980a7eb5b3a6b3446f3c947d80162775c", TxIndex: 7}
-	c := newNode(t, []countersign.Deposit{d, first, second}).chain()
+	c := newNode(t, []countersign.Deposit{value, first, second}).chain()
+	unindexed := func(d countersign.Deposit) countersign.Deposit { d.TxIndex = -1; return d }
 	for name, k := range map[string]struct {
-		change func(d *countersign.Deposit)
-		want   merchant.Verdict
+		d    countersign.Deposit
+		want merchant.Verdict
 	}{
-		"honest":        {func(*countersign.Deposit) {}, merchant.VerdictYes},
-		"no index":      {func(d *countersign.Deposit) { d.TxIndex = -1 }, merchant.VerdictYes},
-		"another index": {func(d *countersign.Deposit) { d.TxIndex = 8 }, merchant.VerdictNo},
-		"index -2":      {func(d *countersign.Deposit) { d.TxIndex = -2 }, merchant.VerdictNo},
-		"another user":  {func(d *countersign.Deposit) { d.TenantUserID = "65516" }, merchant.VerdictNo},
-		"another value": {func(d *countersign.Deposit) { d.Amount = lastDigit(t, d.Amount) }, merchant.VerdictNo},
-		"address":       {func(d *countersign.Deposit) { d.ToAddress = "0x" + strings.Repeat("a", 40) }, merchant.VerdictNotYet},
-		"the first":     {func(d *countersign.Deposit) { *d = first }, merchant.VerdictYes},
-		"the second":    {func(d *countersign.Deposit) { *d = second }, merchant.VerdictYes},
-		"one of two":    {func(d *countersign.Deposit) { *d = second; d.TxIndex = -1 }, merchant.VerdictNotYet},
+		"a value without an index": {unindexed(value), merchant.VerdictYes},
+		"the first":                {first, merchant.VerdictYes},
+		"the second":               {second, merchant.VerdictYes},
+		"one of two":               {unindexed(second), merchant.VerdictNotYet},
 	} {
-		asked := d
-		k.change(&asked)
-		if got, reason := c.verify(t.Context(), asked); got != k.want {
+		if got, reason := c.verify(t.Context(), k.d); got != k.want {
 			t.Errorf("%s: %v (%s), want %v", name, got, reason, k.want)
 		}
 	}

@@ -402,8 +402,12 @@ func TestRestoredTwice(t *testing.T) {
 		b = book.New(p.restore(p.backup()), book.Config{})
 		must(b.Restored(ctx, 0, start+200))(t)
 		must(b.Claim(ctx, told("held too", start)))(t)
-		if _, ended := reconcileGateway(t, b, true, start+300); !ended {
+		found, ended := reconcileGateway(t, b, true, start+300)
+		if !ended {
 			t.Error("the epoch is still open")
+		}
+		if len(found) != 2 || found[0].Finding != SentNotBooked || found[1].Finding != SentNotBooked { // and the service sends neither again
+			t.Errorf("found %+v", found)
 		}
 		for _, id := range []string{"held", "held too"} {
 			if got := depositState(t, b, id); got != client.DepositCredited {
@@ -478,7 +482,8 @@ func TestSentAgain(t *testing.T) {
 			}
 		}
 		send(start+1000, true)
-		if found := settle(start+2000, lines(t, Line{TrackingID: onlyDeposit, Symbol: "USDT", Amount: amount("7.40")})); len(found) != 0 {
+		booked := lines(t, Line{TrackingID: onlyDeposit, Symbol: "USDT", Amount: amount("7.40")}, Line{TrackingID: "unknown here"})
+		if found := settle(start+2000, booked); len(found) != 1 || found[0].Finding != BookedNotSent || found[0].TrackingID != "unknown here" {
 			t.Errorf("once it is booked: found %+v", found)
 		}
 	})

@@ -246,7 +246,10 @@ func TestBookedStaysBooked(t *testing.T) {
 		must(b.Claim(ctx, transferOf("a copy", 5, "7.4", start+110)))(t) // the amount of what is lost, under another index
 		line := Line{TrackingID: "lost", Symbol: "USDT", Amount: amount("7.40"), TxID: "tx", ChainName: "TRON", ToAddress: "TTo", TxIndex: &index}
 		whole := []any{Line{TrackingID: "first"}, Line{TrackingID: "credited since"}, line}
-		reconcileGateway(t, b, true, start+200, whole...)
+		found, _ := reconcileGateway(t, b, true, start+200, whole...)
+		if !slices.ContainsFunc(found, func(f Finding) bool { return f.Finding == BookedNotSent && f.TrackingID == "lost" && f.Settled }) {
+			t.Errorf("what was lost is not named: %+v", found)
+		}
 		must(b.Claim(ctx, transferOf("a third name", 3, "7.4", start+210)))(t)
 		lost := transferOf("lost", 3, "7.4", start+220)
 		must(b.Claim(ctx, lost))(t)
