@@ -64,6 +64,8 @@ var suite = []struct {
 	{"numbers/folded", testFolded},
 	{"callbacks/listed by short pages", testShortPages},
 	{"watch", testWatch},
+	{"purge", testPurge},
+	{"purge/two nodes", testNodesPurge},
 	{"guards", testGuards},
 	{"all of it together", testTogether},
 }

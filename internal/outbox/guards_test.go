@@ -96,15 +96,17 @@ func testGuards(t *testing.T, s *Outbox) {
 		text  string
 		args  []any
 		in    []client.CallbackState
+		set   string
 		spoil []string
 	}{
-		"accept":    {settleAcceptedSQL, []any{3}, sending, []string{"attempts = 2", "attempts = 4"}},
-		"settle":    {settleOtherSQL, []any{3, "refused", now, 1, "r", now, 0}, sending, []string{"attempts = 2", "attempts = 4"}},
-		"give back": {giveBackSQL, []any{3, now}, sending, []string{"attempts = 2", "attempts = 4"}},
-		"lose":      {loseLeaseSQL, []any{3, now, now}, sending, []string{"attempts = 4", "lease_until = 2001"}},
-		"exhaust":   {exhaustSQL, []any{now}, pending, []string{"deadline = 2001"}},
-		"resend":    {resendSQL, []any{"refused", now}, ended, []string{"lane = 1"}},
-		"move up":   {resendSQL, []any{"pending", now}, pending, []string{"due = 2000"}},
+		"accept":    {settleAcceptedSQL, []any{3}, sending, "", []string{"attempts = 2", "attempts = 4"}},
+		"settle":    {settleOtherSQL, []any{3, "refused", now, 1, "r", now, 0}, sending, "", []string{"attempts = 2", "attempts = 4"}},
+		"give back": {giveBackSQL, []any{3, now}, sending, "", []string{"attempts = 2", "attempts = 4"}},
+		"lose":      {loseLeaseSQL, []any{3, now, now}, sending, "", []string{"attempts = 4", "lease_until = 2001"}},
+		"exhaust":   {exhaustSQL, []any{now}, pending, "", []string{"deadline = 2001"}},
+		"resend":    {resendSQL, []any{"refused", now}, ended, "", []string{"lane = 1"}},
+		"move up":   {resendSQL, []any{"pending", now}, pending, "", []string{"due = 2000"}},
+		"purge":     {purgeSettledSQL, nil, client.Values[client.CallbackState]()[2:], ", lane = 1", []string{"lane = 0"}},
 	} {
 		put := func(state client.CallbackState, set string) {
 			t.Helper()
@@ -112,7 +114,7 @@ func testGuards(t *testing.T, s *Outbox) {
 			exec(t, s, `UPDATE outbox SET state = '`+string(state)+`'`+set)
 		}
 		for _, state := range client.Values[client.CallbackState]() {
-			put(state, "")
+			put(state, c.set)
 			if did := run(c.text, c.args...); did != slices.Contains(c.in, state) {
 				t.Errorf("%s changes one that is %s: %v", name, state, did)
 			}

@@ -36,7 +36,6 @@ type settledRow struct {
 	payload             []byte
 
 	waits    string    // its state in outbox; empty: it is accepted
-	settled  db.Millis // when it ended, if it is not accepted
 	accepted int64     // 1: an attempt was accepted
 	last     db.Millis // the end of the last attempt
 	state    client.WithdrawalState
@@ -45,7 +44,7 @@ type settledRow struct {
 
 // may reports whether the callback was settled before a time and is not needed any more.
 func (r *settledRow) may(before db.Millis) bool {
-	if r.last >= before || r.settled >= before {
+	if r.last >= before {
 		return false
 	}
 	if r.typ != countersign.TypeRequestWithdraw {
@@ -69,7 +68,6 @@ func (r *settledRow) may(before db.Millis) bool {
 const findSettledSQL = `
 SELECT c.merchant, c.id, c.type, c.event_id, c.payload,
 	COALESCE((SELECT o.state FROM outbox o WHERE o.merchant = c.merchant AND o.id = c.id), ''),
-	COALESCE((SELECT o.settled FROM outbox o WHERE o.merchant = c.merchant AND o.id = c.id), 0),
 	COALESCE((SELECT MAX(a.accepted) FROM attempts a WHERE a.merchant = c.merchant AND a.callback = c.id), 0),
 	COALESCE((SELECT MAX(a.settled) FROM attempts a WHERE a.merchant = c.merchant AND a.callback = c.id), 0),
 	COALESCE((SELECT w.state FROM withdrawals w WHERE w.merchant = c.merchant AND w.id = c.id), ''),
@@ -84,8 +82,7 @@ func findSettled(ctx context.Context, q db.Querier, s db.PurgeState, cutoff db.M
 	err = db.Each(ctx, q, findSettledSQL, []any{s.Place.ID, s.Place.Merchant, db.IDAt(cutoff), most},
 		func(r db.Rows) error {
 			var v settledRow
-			err := r.Scan(&v.merchant, &v.id, &v.typ, &v.event, &v.payload, &v.waits, &v.settled, &v.accepted, &v.last,
-				&v.state, &v.ended)
+			err := r.Scan(&v.merchant, &v.id, &v.typ, &v.event, &v.payload, &v.waits, &v.accepted, &v.last, &v.state, &v.ended)
 			n++
 			b.Place = db.PurgePlace{Merchant: v.merchant, ID: v.id}
 			if v.may(cutoff) {

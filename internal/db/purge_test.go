@@ -1,17 +1,71 @@
 package db_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"os"
 	"testing"
+	"time"
 
 	"countersign"
 	"countersign/client"
 	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
+	"countersign/internal/lab/endtest"
 	"countersign/merchant"
 )
+
+func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
+
+var ctx = context.Background()
+
+const (
+	start db.Millis = 1_795_000_000_000
+	day   db.Millis = 24 * 3_600_000
+)
+
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		ok(t, err)
+		return v
+	}
+}
+
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// eachBook runs test with an empty book of each database and its purger, which keeps rows for 90 days.
+func eachBook(t *testing.T, test func(t *testing.T, b *book.Book, p *db.Purger)) {
+	for name, url := range endtest.Kinds(book.End()) {
+		t.Run(name, func(t *testing.T) {
+			d := must(db.Open(ctx, db.Config{URL: url(t), Keys: key(7)}, book.End()))(t)
+			t.Cleanup(func() { d.Close() })
+			p := must(book.NewPurger(db.PurgeConfig{DB: d, Keep: 90 * 24 * time.Hour, Now: time.Now, Log: slog.New(slog.DiscardHandler)}))(t)
+			test(t, book.New(d, book.Config{}), p)
+		})
+	}
+}
+
+// purge runs steps until a walk has ended, from a time on, and returns how many rows went.
+func purge(t testing.TB, p *db.Purger, now db.Millis) (total int64) {
+	t.Helper()
+	for {
+		done := must(p.Step(ctx, now))(t)
+		total += done.Purged
+		if done.Ended {
+			return total
+		}
+		now += db.Millis(done.Wait.Milliseconds()) + 1
+	}
+}
 
 // take claims a deposit as the gateway does and gives the state of the claim.
 func take(t testing.TB, b *book.Book, id, txID, amount string, at db.Millis) merchant.State {
@@ -23,11 +77,9 @@ func take(t testing.TB, b *book.Book, id, txID, amount string, at db.Millis) mer
 }
 
 // TestGatewayPurgesOnlyWhatWasRead: a deposit stays until every reader and the application
-// have it, and what a person decides on stays. A repetition of any is known.
+// have it, and what a person decides on stays. A repetition of any is known. The purge says which reader holds it.
 func TestGatewayPurgesOnlyWhatWasRead(t *testing.T) {
-	onEachDatabase(t, book.End(), func(t *testing.T, url string) {
-		b := newBook(t, url)
-		p := must(book.NewPurger(config(b.DB)))(t)
+	eachBook(t, func(t *testing.T, b *book.Book, p *db.Purger) {
 		for i := range 10 {
 			if state := take(t, b, fmt.Sprint("d", i+1), fmt.Sprint("tx", i+1), "1", start); state != merchant.StateTaken {
 				t.Fatal(state)
@@ -42,13 +94,15 @@ func TestGatewayPurgesOnlyWhatWasRead(t *testing.T) {
 			must(0, b.NoteDeposit(ctx, seq, db.Vote{At: start, Token: "tok", Text: "n"}))(t)
 		}
 		now := start + 91*day
+		read := func(reader string, upto int64) { must(b.MoveCursor(ctx, reader, upto, 0, now))(t) }
 		steps := []struct {
 			move func()
 			gone int64
 			upto int64
+			held string
 		}{
-			{func() { must(b.MoveCursor(ctx, "slow", 2, 0, now))(t); must(b.MoveCursor(ctx, "fast", 9, 0, now))(t) }, 2, 2},
-			{func() { must(b.MoveCursor(ctx, "slow", 7, 0, now))(t) }, 1, 7}, // d4: not d3, and d5 to d7 are to be forwarded
+			{func() { read("100% slow", 2); read("fast", 9) }, 2, 2, `the reader "100% slow" has acknowledged deposit 2 and no further`},
+			{func() { read("100% slow", 7) }, 1, 7, `the reader "100% slow" has acknowledged deposit 7 and no further`}, // d4: not d3, and d5 to d7 are to be forwarded
 			{func() {
 				for _, f := range must(b.ClaimForwards(ctx, now, 1000, 2))(t) { // d5, d6
 					if f.Seq == 6 {
@@ -57,25 +111,28 @@ func TestGatewayPurgesOnlyWhatWasRead(t *testing.T) {
 						must(0, b.ForwardFailed(ctx, f, "down", now))(t)
 					}
 				}
-			}, 1, 7}, // d6; d5 waits still
+			}, 1, 7, `the reader "100% slow" has acknowledged deposit 7 and no further`}, // d6; d5 waits still
 			{func() {
 				must(b.DecideDeposit(ctx, 11, client.DepositRejected, "p", "", now))(t)
 				for _, f := range must(b.ClaimForwards(ctx, now+1, 1000, 100))(t) {
 					must(0, b.ForwardDone(ctx, f))(t)
 				}
-			}, 3, 7}, // d3, d5, d7
-			{func() { must(b.MoveCursor(ctx, "slow", 12, 0, now))(t) }, 2, 9}, // d8, d9: fast has come to 9
-			{func() { must(b.MoveCursor(ctx, "fast", 12, 0, now))(t) }, 1, 10},
-			{func() { now += 80 * day }, 1, 12}, // d12; d11 stays
+			}, 3, 7, `the reader "100% slow" has acknowledged deposit 7 and no further`}, // d3, d5, d7
+			{func() { read("100% slow", 12) }, 2, 9, `the reader "fast" has acknowledged deposit 9 and no further`}, // d8, d9
+			{func() { read("fast", 12) }, 1, 10, ""},
+			{func() { now += 80 * day }, 1, 12, ""}, // d12; d11 stays
 		}
 		for i, s := range steps {
 			s.move()
 			now += day
-			if n := purgeAll(t, p, now); n != s.gone {
+			if n := purge(t, p, now); n != s.gone {
 				t.Errorf("step %d purged %d, want %d", i, n, s.gone)
 			}
 			if upto := must(book.PurgedUpTo(ctx, b))(t); upto != s.upto {
 				t.Errorf("step %d purged up to %d, want %d", i, upto, s.upto)
+			}
+			if held := db.HeldBack(p); held != s.held {
+				t.Errorf("step %d: held by %q, want %q", i, held, s.held)
 			}
 			for after := range int64(13) {
 				page := must(b.Deposits(ctx, after, 2))(t)
@@ -126,38 +183,17 @@ func TestGatewayPurgesOnlyWhatWasRead(t *testing.T) {
 // TestForwardingBeginsAfterWhatWasPurged: a gateway that begins to forward does not leave
 // out silently what it does not have any more.
 func TestForwardingBeginsAfterWhatWasPurged(t *testing.T) {
-	onEachDatabase(t, book.End(), func(t *testing.T, url string) {
-		b := newBook(t, url)
+	eachBook(t, func(t *testing.T, b *book.Book, p *db.Purger) {
 		take(t, b, "d1", "tx1", "1", start)
 		take(t, b, "d2", "tx2", "1", start+90*day)
 		now := start + 91*day
-		if n := purgeAll(t, must(book.NewPurger(config(b.DB)))(t), now); n != 1 {
+		if n := purge(t, p, now); n != 1 {
 			t.Fatalf("purged %d", n)
 		}
 		dbtest.Fails(b.BeginForwarding(ctx, false, now))(t, db.ErrConflict, "")
 		begins, err := b.BeginForwarding(ctx, true, now)
 		if f := must(b.Forwarding(ctx))(t); err != nil || !begins || f.Waiting != 0 {
 			t.Errorf("%v, %+v, %v", begins, f, err)
-		}
-	})
-}
-
-// TestReadersHoldThePurge: a log line says who, once.
-func TestReadersHoldThePurge(t *testing.T) {
-	onEachDatabase(t, book.End(), func(t *testing.T, url string) {
-		b := newBook(t, url)
-		take(t, b, "d1", "tx1", "1", start)
-		take(t, b, "d2", "tx2", "1", start)
-		must(b.MoveCursor(ctx, "100% app", 1, 0, start))(t)
-		p := must(book.NewPurger(config(b.DB)))(t)
-		purgeAll(t, p, start+91*day)
-		if want := `the reader "100% app" has acknowledged deposit 1 and no further`; db.HeldBack(p) != want {
-			t.Errorf("held by %q", db.HeldBack(p))
-		}
-		must(b.MoveCursor(ctx, "100% app", 2, 0, start))(t)
-		purgeAll(t, p, start+92*day)
-		if db.HeldBack(p) != "" {
-			t.Errorf("held by %q", db.HeldBack(p))
 		}
 	})
 }
