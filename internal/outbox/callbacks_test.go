@@ -2,8 +2,6 @@ package outbox
 
 import (
 	"errors"
-	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -21,113 +19,6 @@ func ended(t testing.TB, s *Outbox, event string, state client.CallbackState, no
 	n.State, n.Counts = state, true
 	must(s.Settle(ctx, []Settlement{n}, now))(t)
 	return one
-}
-
-func testCallbackLists(t *testing.T, s *Outbox) {
-	addMerchants(t, s, 2, nil)
-	ended(t, s, "refused", client.CallbackRefused, 100)
-	ended(t, s, "exhausted", client.CallbackExhausted, 101)
-	settleAll(t, s, []Claimed{claimOne(t, s, "accepted", 102)}, 102)
-	claimOne(t, s, "sending", 103)
-	must(s.Ingest(ctx, []NewCallback{deposit("m0", "pending", 104)}, 104))(t)
-	must(s.Ingest(ctx, []NewCallback{deposit("m1", "accepted", 105)}, 105))(t) // same event, another merchant
-	notice := NewCallback{Merchant: "m1", Type: countersign.TypeWithdraw, EventID: "cb1", TrackingID: "accepted", TxID: "tx-refused", CallBackID: "cb1",
-		Payload: []byte("n"), Due: 1, Deadline: db.Never}
-	must(s.Ingest(ctx, []NewCallback{notice}, 106))(t)
-	addWithdrawal(t, s, newWithdrawal("cb1", 9000, nil), 107)
-
-	for _, c := range []struct {
-		name  string
-		f     client.CallbackFilter
-		limit int
-		want  string
-	}{
-		{"all", client.CallbackFilter{}, 3, "cb1 cb1 accepted | pending sending accepted | exhausted refused"},
-		{"of a merchant", client.CallbackFilter{Merchant: "m1"}, 10, "cb1 accepted"},
-		{"of nobody", client.CallbackFilter{Merchant: "nobody"}, 10, ""},
-		{"of a type", client.CallbackFilter{Type: countersign.TypeDeposited}, 4, "accepted pending sending accepted | exhausted refused"},
-		{"of a rare type", client.CallbackFilter{Type: countersign.TypeWithdraw}, 4, "cb1"},
-		{"of a rare type of a merchant", client.CallbackFilter{Type: countersign.TypeRequestWithdraw, Merchant: "m0"}, 4, "cb1"},
-		{"of a rare type of another", client.CallbackFilter{Type: countersign.TypeRequestWithdraw, Merchant: "m1"}, 4, ""},
-		{"pending", client.CallbackFilter{State: client.CallbackPending}, 2, "cb1 cb1 | accepted pending"},
-		{"pending of a merchant", client.CallbackFilter{State: client.CallbackPending, Merchant: "m0"}, 9, "cb1 pending"},
-		{"sending", client.CallbackFilter{State: client.CallbackSending}, 9, "sending"},
-		{"accepted", client.CallbackFilter{State: client.CallbackAccepted}, 9, "accepted"},
-		{"refused", client.CallbackFilter{State: client.CallbackRefused}, 9, "refused"},
-		{"exhausted", client.CallbackFilter{State: client.CallbackExhausted, Merchant: "m0"}, 9, "exhausted"},
-		{"cancelled", client.CallbackFilter{State: client.CallbackCancelled}, 9, ""},
-		{"trackingId", client.CallbackFilter{TrackingID: "accepted"}, 2, "cb1 accepted | accepted"},
-		{"trackingId of a merchant", client.CallbackFilter{TrackingID: "accepted", Merchant: "m0"}, 2, "accepted"},
-		{"trackingId and state", client.CallbackFilter{TrackingID: "accepted", State: client.CallbackPending}, 9, "cb1 accepted"},
-		{"trackingId and type", client.CallbackFilter{TrackingID: "accepted", Type: countersign.TypeWithdraw}, 9, "cb1"},
-		{"txId", client.CallbackFilter{TxID: "tx-refused"}, 9, "cb1 refused"},
-		{"txId and trackingId", client.CallbackFilter{TxID: "tx-refused", TrackingID: "refused"}, 9, "refused"},
-		{"txId and state", client.CallbackFilter{TxID: "tx-refused", State: client.CallbackRefused, Merchant: "m0"}, 9, "refused"},
-		{"callBackId", client.CallbackFilter{CallBackID: "cb1"}, 9, "cb1 cb1"},
-		{"callBackId and merchant", client.CallbackFilter{CallBackID: "cb1", Merchant: "m0"}, 9, "cb1"},
-		{"nothing like it", client.CallbackFilter{TxID: "nothing"}, 9, ""},
-	} {
-		var pages []string
-		var whole []Callback
-		for cursor := ""; ; {
-			list, next, err := s.Callbacks(ctx, nil, c.f, c.limit, cursor)
-			if err != nil {
-				t.Fatalf("%s: %v", c.name, err)
-			}
-			whole = append(whole, list...)
-			var page []string
-			for _, one := range list {
-				page = append(page, one.EventID)
-				if single := must(s.Callback(ctx, one.ID))(t); fmt.Sprint(single) != fmt.Sprint(one) {
-					t.Errorf("%s: listed\n%+v, alone\n%+v", c.name, one, single)
-				}
-			}
-			pages = append(pages, strings.Join(page, " "))
-			if next == "" {
-				break
-			}
-			cursor = next
-		}
-		if got := strings.Join(pages, " | "); got != c.want {
-			t.Errorf("%s: %s, want %s", c.name, got, c.want)
-		}
-		for _, span := range [][2]db.Millis{{102, 0}, {0, 105}, {101, 106}, {103, 103}, {900, 0}, {0, 1}} { // a list of a time has its rows of the whole
-			f := c.f
-			f.Since, f.Until = span[0], span[1]
-			var got, want, of []string
-			if f.Merchant == "" && f.Since != 0 {
-				of = []string{"m0", "m1"}
-			}
-			for _, one := range whole {
-				if one.Created >= f.Since && (f.Until == 0 || one.Created < f.Until) {
-					want = append(want, one.ID)
-				}
-			}
-			for cursor, pages := "", 0; pages < 20; pages++ {
-				list, next, err := s.Callbacks(ctx, of, f, 2, cursor)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, one := range list {
-					got = append(got, one.ID)
-				}
-				if cursor = next; next == "" {
-					break
-				}
-			}
-			if !slices.Equal(got, want) {
-				t.Errorf("%s from %d until %d: %v, want %v", c.name, f.Since, f.Until, got, want)
-			}
-		}
-	}
-	for name, f := range map[string]client.CallbackFilter{"a state that is none": {State: "'"}, "a NUL": {TxID: "\x00"}} {
-		if _, _, err := s.Callbacks(ctx, nil, f, 9, ""); !errors.Is(err, db.ErrInvalid) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	if _, _, err := s.Callbacks(ctx, nil, client.CallbackFilter{}, 9, "nonsense"); !errors.Is(err, db.ErrInvalid) {
-		t.Errorf("a cursor that is none: %v", err)
-	}
 }
 
 // testResend: a callback that ended is due at once and its schedule begins anew, and so is one that waits for its next

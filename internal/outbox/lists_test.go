@@ -1,8 +1,12 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -190,71 +194,152 @@ func fillForPlans(t testing.TB, s *Outbox) {
 // tokensSQL is the list of tokens, which package api reads.
 const tokensSQL = `SELECT id FROM tokens ORDER BY created, id`
 
-func placeOf(id string) db.Place {
-	merchant, rest, _ := strings.Cut(id, ".")
-	return db.Place{ID: rest, Owner: merchant}
+// one returns one of list, or, three times out of four, what selects nothing.
+func one[T any](r *rand.Rand, list ...T) (v T) {
+	if r.IntN(4) > 0 {
+		return v
+	}
+	return list[r.IntN(len(list))]
 }
 
-// testShortPages: pages that end before they are full lead to every row all the same,
-// once and in order.
-func testShortPages(t *testing.T, s *Outbox) {
+// pages returns what is on all pages of a list, which has most rows. Each page but the last is full, if full.
+func pages[T any](t *testing.T, limit, most int, full bool, page func(cursor string) ([]T, string, error)) (all []T) {
+	t.Helper()
+	cursor := ""
+	for range most + 10 {
+		list, next, err := page(cursor)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, list...)
+		if len(list) > limit || full && next != "" && len(list) < limit {
+			t.Fatalf("%d of %d on a page", len(list), limit)
+		}
+		if cursor = next; next == "" {
+			break
+		}
+	}
+	return all
+}
+
+func errorOf[T any](_ []T, _ string, err error) error { return err }
+
+// testLists: a list has those of all callbacks, or withdrawals, that its filter names, exactly, each once, the newest
+// first, on full pages; where a page reads a part of the rows only, the pages lead to all of them nevertheless.
+func testLists(t *testing.T, s *Outbox) {
 	addMerchants(t, s, 2, nil)
-	want := map[string][]string{}
-	add := func(n int, label string) {
-		var items []NewCallback
-		for i := range n {
-			items = append(items, deposit(fmt.Sprint("m", i%2), fmt.Sprint(label, i), 1))
+	const hostile = "u%_'\"\\–\u202e🦊"
+	found := map[string][2]string{} // the user and the address of callbacks
+	ended(t, s, "refused", client.CallbackRefused, 100)
+	ended(t, s, "exhausted", client.CallbackExhausted, 101)
+	settleAll(t, s, []Claimed{claimOne(t, s, "accepted", 102)}, 102)
+	claimOne(t, s, "sending", 103)
+	for i, d := range [][4]string{{"m0", "pending", "u1", "T1"}, {"m1", "accepted", "u1", "T2"}, {"m0", "c", hostile, "T1"}, {"m0", "d", "nul\x00\xff", "T3"}} {
+		n := deposit(d[0], d[1], 104+db.Millis(i))
+		n.TenantUserID, n.Address = d[2], d[3]
+		id := must(s.Ingest(ctx, []NewCallback{n}, n.Due))(t)[0].ID
+		found[id] = [2]string{strings.ReplaceAll(strings.ReplaceAll(d[2], "\x00", "\ufffd"), "\xff", "\ufffd"), d[3]}
+	}
+	notice := NewCallback{Merchant: "m1", Type: countersign.TypeWithdraw, EventID: "cb1", TrackingID: "accepted", TxID: "tx-refused", CallBackID: "cb1",
+		Payload: []byte("n"), Due: 1, Deadline: db.Never}
+	must(s.Ingest(ctx, []NewCallback{notice}, 110))(t)
+	confirmed, _ := confirmedWithdrawal(t, s, "confirmed", 200) // was not ordered with details
+	other := newWithdrawal("other", 500_000, nil)
+	other.Merchant, other.TenantUserID = "m1", hostile
+	withdrawals := []Withdrawal{confirmed, addWithdrawal(t, s, newWithdrawal("cb1", 500_000, someDetails(t, "1")), 300),
+		addWithdrawal(t, s, newWithdrawal("gone", 500_000, nil), 301), addWithdrawal(t, s, other, 302)}
+	must(s.CancelWithdrawal(ctx, withdrawals[2].ID, 303))(t)
+	must(s.Release(ctx, confirmed.ID, Holder{"h", "core"}, "p", 304))(t)
+	if _, _, err := s.RecordOutcome(ctx, confirmed.ID, executedBy(confirmed, "p", "tx-done", 305), 305); err != nil {
+		t.Fatal(err)
+	}
+	for i, w := range withdrawals {
+		found[w.ID] = [2]string{w.TenantUserID, targetOf(w.Ordered)}
+		withdrawals[i] = must(s.Withdrawal(ctx, w.ID))(t)
+	}
+
+	r := rand.New(rand.NewPCG(1, 2))
+	users, addresses := []string{"u1", "U1", "u%", hostile, "nul\ufffd\ufffd", "user", strings.Repeat("u", 100_000)}, []string{"T1", "T2", "TAddress", "taddress"}
+	check := func(filters int, full bool) {
+		all := must(db.List(ctx, s, `SELECT merchant, id FROM callbacks ORDER BY id DESC, merchant DESC`, nil, func(r db.Rows) (c Callback, err error) {
+			var id string
+			if err = r.Scan(&c.Merchant, &id); err == nil {
+				c.ID = joinID(c.Merchant, id)
+			}
+			return c, err
+		}))(t)
+		for i := range all {
+			all[i] = must(s.Callback(ctx, all[i].ID))(t)
+			if all[i].TxID == "tx-done" {
+				found[all[i].ID] = [2]string{"user", "TAddress"}
+			}
 		}
-		for _, k := range must(s.Ingest(ctx, items, 1))(t) {
-			want["pending"] = append(want["pending"], k.ID)
+		slices.SortFunc(withdrawals, func(x, y Withdrawal) int { return strings.Compare(y.ID[3:], x.ID[3:]) })
+		rows := [2]int{}
+		for range filters {
+			of, merchant := [][]string{nil, {"m0"}, {"m1", "m0"}}[r.IntN(3)], ""
+			if of == nil {
+				merchant = one(r, "m0", "m1", "nobody")
+			}
+			since, until := one[db.Millis](r, 102, 105, 300, 900), one[db.Millis](r, 1, 105, 110, 302)
+			of1 := func(m string, created db.Millis) bool {
+				return (of == nil || slices.Contains(of, m)) && (merchant == "" || m == merchant) && created >= since && (until == 0 || created < until)
+			}
+			is := func(want, value string) bool { return want == "" || want == value }
+			f := client.CallbackFilter{Merchant: merchant, Since: since, Until: until,
+				Type:       one(r, countersign.TypeDeposited, countersign.TypeWithdraw, countersign.TypeRequestWithdraw, countersign.TypeNotEnoughHotMoney),
+				State:      one(r, client.Values[client.CallbackState]()...),
+				TrackingID: one(r, "accepted", "refused", "c", "track-cb1"), CallBackID: one(r, "cb1", "confirmed"),
+				TxID: one(r, "tx-refused", "tx-c", "tx-done", "nothing"), TenantUserID: one(r, users...), Address: one(r, addresses...)}
+			var want []Callback
+			for _, c := range all {
+				if of1(c.Merchant, c.Created) && (f.Type == 0 || f.Type == c.Type) && (f.State == "" || f.State == c.State) && is(f.TrackingID, c.TrackingID) &&
+					is(f.CallBackID, c.CallBackID) && is(f.TxID, c.TxID) && is(f.TenantUserID, found[c.ID][0]) && is(f.Address, found[c.ID][1]) {
+					want = append(want, c)
+				}
+			}
+			limit := 1 + r.IntN(4) + len(want)/3
+			got := pages(t, limit, len(want), full, func(cursor string) ([]Callback, string, error) { return s.Callbacks(ctx, of, f, limit, cursor) })
+			if rows[0] += len(got); !reflect.DeepEqual(got, want) {
+				t.Fatalf("%.400v of %q: %d callbacks, want %d", f, of, len(got), len(want))
+			}
+			g := client.WithdrawalFilter{Merchant: merchant, Since: since, Until: until, State: one(r, client.Values[client.WithdrawalState]()...),
+				CallBackID: one(r, "cb1", "confirmed", "other"), TxID: one(r, "tx-done", "nothing"), TenantUserID: f.TenantUserID, Address: f.Address}
+			var wanted []Withdrawal
+			for _, w := range withdrawals {
+				if of1(w.Merchant, w.Created) && (g.State == "" || g.State == w.State) && is(g.CallBackID, w.CallBackID) && is(g.TxID, w.TxID) &&
+					is(g.TenantUserID, w.TenantUserID) && is(g.Address, targetOf(cmp.Or(w.Details, w.Ordered))) {
+					wanted = append(wanted, w)
+				}
+			}
+			gotten := pages(t, 1, len(wanted), false, func(cursor string) ([]Withdrawal, string, error) { return s.Withdrawals(ctx, of, g, 1, cursor) })
+			if rows[1] += len(gotten); !reflect.DeepEqual(gotten, wanted) {
+				t.Fatalf("%.400v of %q: withdrawals\n%+v, want\n%+v", g, of, gotten, wanted)
+			}
+		}
+		if rows[0] < filters || rows[1] < filters/4 {
+			t.Errorf("%d filters find %d rows", filters, rows)
 		}
 	}
-	one := func(event string) {
-		c := ended(t, s, event, client.CallbackRefused, 1)
-		want["refused"] = append(want["refused"], c.ID)
+	check(500, true)
+	for _, merchant := range []string{"m0", "m1"} {
+		var many []NewCallback
+		for i := range db.PageRows + 10 {
+			many = append(many, deposit(merchant, fmt.Sprint("x", i), 400))
+		}
+		must(s.Ingest(ctx, many, 400))(t)
 	}
-	one("r0")
-	accepted := claimOne(t, s, "a0", 1)
-	settleAll(t, s, []Claimed{accepted}, 1)
-	want["accepted"] = []string{accepted.ID}
-	add(db.PageRows+10, "x")
-	notice := NewCallback{Merchant: "m1", Type: countersign.TypeWithdraw, EventID: "cb1", TrackingID: "x0", CallBackID: "cb1", Payload: []byte("n"), Due: 1}
-	want["about x0"] = append(want["about x0"], want["pending"][0], must(s.Ingest(ctx, []NewCallback{notice}, 1))(t)[0].ID)
-	want["pending"] = append(want["pending"], want["about x0"][1])
-	add(db.PageRows+10, "y")
-	for name, f := range map[string]client.CallbackFilter{
-		"pending":  {State: client.CallbackPending},
-		"refused":  {State: client.CallbackRefused},
-		"about x0": {TrackingID: "x0"},
-		"accepted": {State: client.CallbackAccepted},
+	check(100, false)
+
+	for name, err := range map[string]error{
+		"a state that is none": errorOf(s.Callbacks(ctx, nil, client.CallbackFilter{State: "'"}, 9, "")),
+		"a NUL":                errorOf(s.Callbacks(ctx, nil, client.CallbackFilter{Address: "a\x00"}, 9, "")),
+		"no cursor":            errorOf(s.Callbacks(ctx, nil, client.CallbackFilter{}, 9, "nonsense")),
+		"no UTF-8":             errorOf(s.Withdrawals(ctx, nil, client.WithdrawalFilter{TxID: "\xff"}, 9, "")),
+		"nonsense":             errorOf(s.Withdrawals(ctx, nil, client.WithdrawalFilter{}, 9, "nonsense")),
 	} {
-		for _, merchant := range []string{"", "m0", "m1"} {
-			f.Merchant = merchant
-			var got []string
-			pages := 0
-			for cursor := ""; ; pages++ {
-				list, next, err := s.Callbacks(ctx, nil, f, 700, cursor)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, c := range list {
-					got = append(got, c.ID)
-				}
-				if next == "" {
-					break
-				}
-				cursor = next
-			}
-			var expected []string
-			for _, id := range want[name] {
-				if strings.HasPrefix(id, merchant) {
-					expected = append(expected, id)
-				}
-			}
-			slices.SortFunc(expected, func(a, b string) int { return placeOf(b).Compare(placeOf(a)) })
-			if !slices.Equal(got, expected) {
-				t.Errorf("%s of %q: %d in %d pages, want %d", name, merchant, len(got), pages, len(expected))
-			}
+		if !errors.Is(err, db.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
