@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"html"
 	"io"
@@ -28,114 +27,87 @@ import (
 
 const shopAPIKey countersign.APIKey = "the-api-key-of-the-shop"
 
-// wrongMerchant is a merchant with one fault, and what the service says of it.
-type wrongMerchant struct {
-	name   string
-	fault  countersigntest.MerchantFault // or answer
-	answer func(w http.ResponseWriter, r *http.Request, right []byte, seal func(answer []byte) []byte)
-	typ    countersign.Type // 0: a deposit
-	reason client.Reason
-	facts  string   // a part of what is shown
-	logged []string // parts of the line of the log
-}
-
 const foreignKey = "the-api-key-of-somebody-else"
+
+// wrongMerchant is a merchant with one fault, and what the service says of it. Without a fault nobody is there.
+type wrongMerchant struct {
+	name      string
+	fault     countersigntest.MerchantFault
+	old, with string           // or what stands in its answers in place of what old matches,
+	page      http.HandlerFunc // or what it says to everything
+	typ       countersign.Type // 0: a deposit
+	reason    client.Reason
+	facts     string   // a part of what is shown
+	logged    []string // parts of the line of the log
+}
 
 var wrongMerchants = []wrongMerchant{
 	{name: "refused", reason: client.ReasonConnect, facts: "connection refused", logged: []string{`cause="connection refused"`}},
 	{name: "slow", fault: countersigntest.FaultHang, reason: client.ReasonTimeout, facts: "the time ran out before a response came"},
 	{name: "redirect", reason: client.ReasonStatus, facts: "HTTP 302 Found, to elsewhere.example/pay",
 		logged: []string{`cause="HTTP 302 Found, to elsewhere.example/pay"`},
-		answer: func(w http.ResponseWriter, r *http.Request, _ []byte, _ func([]byte) []byte) {
-			http.Redirect(w, r, "https://user:hunter2@elsewhere.example/pay?token=hunter2", http.StatusFound)
-		}},
+		page:   http.RedirectHandler("https://user:hunter2@elsewhere.example/pay?token=hunter2", http.StatusFound).ServeHTTP},
 	{name: "status", reason: client.ReasonStatus, facts: "HTTP 500 Internal Server Error: stack trace of the shop [apiKey] came",
-		answer: func(w http.ResponseWriter, _ *http.Request, _ []byte, _ func([]byte) []byte) {
-			http.Error(w, "stack trace of the shop "+shopAPIKey.Reveal(), http.StatusInternalServerError)
-		}},
+		page: pageOf(http.StatusInternalServerError, "stack trace of the shop "+shopAPIKey.Reveal())},
 	{name: "huge", fault: countersigntest.FaultForever, reason: client.ReasonTooLarge, facts: "the body is longer than 65536 bytes"},
 	{name: "text", reason: client.ReasonResponseMalformed, facts: "not a JSON object: Welcome to the shop came",
-		answer: func(w http.ResponseWriter, _ *http.Request, _ []byte, _ func([]byte) []byte) {
-			_, _ = io.WriteString(w, "<h1>Welcome to the shop</h1>")
-		}},
+		page: pageOf(http.StatusOK, "<h1>Welcome to the shop</h1>")},
 	{name: "missing", typ: countersign.TypeRequestWithdraw, reason: client.ReasonDataUnreadable, facts: "amount is missing",
-		logged: []string{`member=amount`, `cause="is missing"`},
-		answer: func(w http.ResponseWriter, _ *http.Request, right []byte, seal func([]byte) []byte) {
-			_, _ = w.Write(seal(regexp.MustCompile(`"amount":"[^"]*",`).ReplaceAll(right, nil)))
-		}},
+		logged: []string{`member=amount`, `cause="is missing"`}, old: `,"amount":"[^"]*"|"amount":"[^"]*",`},
 	{name: "null", fault: countersigntest.FaultNoAmount, typ: countersign.TypeRequestWithdraw, reason: client.ReasonDataUnreadable, facts: "amount is null"},
-	{name: "amount", fault: countersigntest.FaultDetailsDiffer, typ: countersign.TypeRequestWithdraw, reason: client.ReasonDetailsDiffer, facts: "amount: “2.5” was expected, “",
-		logged: []string{`member=amount`}},
+	{name: "amount", fault: countersigntest.FaultDetailsDiffer, typ: countersign.TypeRequestWithdraw, reason: client.ReasonDetailsDiffer,
+		facts: "amount: “2.5” was expected, “", logged: []string{`member=amount`}},
 	{name: "address", reason: client.ReasonAnswerDiffers, facts: "toAddress: “" + countersigntest.Deposit(1).ToAddress + "” was expected, “TElsewhere” came",
-		logged: []string{`member=toAddress`},
-		answer: func(w http.ResponseWriter, _ *http.Request, right []byte, seal func([]byte) []byte) {
-			_, _ = w.Write(seal(bytes.Replace(right, []byte(countersigntest.Deposit(1).ToAddress), []byte("TElsewhere"), 1)))
-		}},
+		logged: []string{`member=toAddress`}, old: countersigntest.Deposit(1).ToAddress, with: "TElsewhere"},
 	{name: "user", fault: countersigntest.FaultOtherUser, reason: client.ReasonAnswerDiffers, facts: "tenantUserId: “" + countersigntest.Deposit(1).TenantUserID + "” was expected"},
 	{name: "uuid", reason: client.ReasonOtherAttempt, facts: "came", logged: []string{`member=requestUUID`, `came=00000000-0000-8000-8000-00000000000`},
-		answer: func(w http.ResponseWriter, _ *http.Request, right []byte, seal func([]byte) []byte) {
-			_, _ = w.Write(seal(regexp.MustCompile(`"requestUUID":"[^"]*"`).ReplaceAll(right, []byte(`"requestUUID":"00000000-0000-8000-8000-000000000001"`))))
-		}},
+		old: `"requestUUID":"[^"]*"`, with: `"requestUUID":"00000000-0000-8000-8000-000000000001"`},
 	{name: "seal", fault: countersigntest.FaultCutData, reason: client.ReasonDataEncoding, facts: "data is not "},
 	{name: "other-key", fault: countersigntest.FaultOtherSeal, reason: client.ReasonDataUnreadable, facts: "data does not open with the response key"},
-	{name: "api-key", reason: client.ReasonWrongAPIKey, facts: "apiKey is not the merchant's",
-		answer: func(w http.ResponseWriter, _ *http.Request, right []byte, seal func([]byte) []byte) {
-			_, _ = w.Write(bytes.ReplaceAll(seal(right), []byte(shopAPIKey.Reveal()), []byte(foreignKey)))
-		}},
+	{name: "api-key", reason: client.ReasonWrongAPIKey, facts: "apiKey is not the merchant's", page: refusalOf(foreignKey, "no")},
 	{name: "err-code", fault: countersigntest.FaultTextErrCode, reason: client.ReasonResponseMalformed, facts: "errCode is not a whole number: a text came",
 		logged: []string{`member=errCode`, `came="a text"`}},
 	{name: "message", reason: client.ReasonMerchantRefused, facts: "the merchant says: “our compliance  refuses [apiKey]”", logged: []string{`message="our compliance  refuses [apiKey]"`},
-		answer: func(w http.ResponseWriter, _ *http.Request, _ []byte, _ func([]byte) []byte) {
-			body, _ := countersign.Response{APIKey: shopAPIKey, ErrCode: countersign.CodeRefusedPolicy, Message: "our compliance\x1b\nrefuses " + shopAPIKey.Reveal()}.Marshal()
-			_, _ = w.Write(body)
-		}},
+		page: refusalOf(shopAPIKey, "our compliance\x1b\nrefuses "+shopAPIKey.Reveal())},
 }
 
-// start runs m and gives where it listens.
-func (m *wrongMerchant) start(t *testing.T, key *envelope.Key) (url string) {
+func pageOf(status int, text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { http.Error(w, text, status) }
+}
+
+func refusalOf(key countersign.APIKey, message string) http.HandlerFunc {
+	body := must(countersign.Response{APIKey: key, ErrCode: countersign.CodeRefusedPolicy, Message: message}.Marshal())
+	return pageOf(http.StatusOK, string(body))
+}
+
+// start runs m and gives where it listens. key is the merchant's part of the pair, own the service's.
+func (m *wrongMerchant) start(t *testing.T, key, own *envelope.Key) (url string) {
 	t.Helper()
-	if m.fault != "" {
-		s, err := countersigntest.StartMerchant(countersigntest.MerchantConfig{Key: key, APIKey: shopAPIKey, Orders: countersigntest.SampleOrders,
-			Fault: func(int, countersign.Callback) countersigntest.MerchantFault { return m.fault }})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(s.Close)
-		return strings.TrimSuffix(s.NotifyURL(), merchant.DefaultNotifyPath)
+	honest, err := countersigntest.MakeMerchant(countersigntest.MerchantConfig{Key: key, APIKey: shopAPIKey, Orders: countersigntest.SampleOrders,
+		Fault: func(int, countersign.Callback) countersigntest.MerchantFault { return m.fault }})
+	if err != nil {
+		t.Fatal(err)
 	}
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		plain, err := envelope.Open(key, envelope.PKCS1v15, body)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		cb, err := countersign.ParseCallback(plain, countersign.ParseOptions{})
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		right, err := cb.Accept(countersigntest.Order(1)).Marshal()
-		if err != nil {
-			t.Error(err)
-		}
-		m.answer(w, r, right, func(answer []byte) []byte {
-			data, err := envelope.Seal(key, envelope.PKCS1v15, answer)
-			if err != nil {
-				t.Error(err)
-			}
-			response, err := countersign.Response{APIKey: shopAPIKey, Data: string(data)}.Marshal()
-			if err != nil {
-				t.Error(err)
-			}
-			return response
+	t.Cleanup(honest.Close)
+	handler := http.Handler(honest)
+	switch {
+	case m.page != nil:
+		handler = m.page
+	case m.old != "":
+		handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			right := httptest.NewRecorder()
+			honest.ServeHTTP(right, r)
+			response := must(countersign.ParseResponse(right.Body.Bytes()))
+			answer := regexp.MustCompile(m.old).ReplaceAll(must(envelope.Open(own, envelope.PKCS1v15, []byte(response.Data))), []byte(m.with))
+			response.Data = string(must(envelope.Seal(key, envelope.PKCS1v15, answer)))
+			_, _ = w.Write(must(response.Marshal()))
 		})
-	}))
-	if m.answer == nil { // nobody is there
-		s.Close()
-	} else {
-		t.Cleanup(s.Close)
 	}
+	s := httptest.NewServer(handler)
+	if m.fault == "" && m.page == nil && m.old == "" { // nobody is there
+		s.Close()
+	}
+	t.Cleanup(s.Close)
 	return s.URL
 }
 
@@ -171,12 +143,13 @@ func TestWrongMerchants(t *testing.T) {
 	admin := call(client.Secret(token))
 	viewer := call(must(admin.CreateToken(ctx, client.NewToken{Name: "viewer", Role: client.RoleViewer})).Secret)
 	key, private := pairOf(t)
+	own := must(envelope.ParseKey([]byte(private)))
 	ids := map[string]string{}
 	d, w := countersigntest.Deposit(1), countersigntest.Withdrawal(1)
 	order := countersigntest.Order(1)
 	for i := range wrongMerchants {
 		m := &wrongMerchants[i]
-		url := m.start(t, key)
+		url := m.start(t, key, own)
 		must(admin.CreateMerchant(ctx, client.NewMerchant{ID: m.name, Key: &client.KeySpec{PrivateKey: client.Secret(private)},
 			MerchantSettings: client.MerchantSettings{FinalCodes: client.ProtocolCodes(), Name: m.name, NotifyURL: url + merchant.DefaultNotifyPath, WithdrawURL: url + merchant.DefaultWithdrawPath},
 			MerchantSecrets:  client.MerchantSecrets{APIKey: client.Secret(shopAPIKey.Reveal())}}))
