@@ -48,6 +48,7 @@ const poolSize = 16
 var sessionSettings = []struct{ name, value string }{
 	{"plan_cache_mode", "force_generic_plan"}, {"jit", "off"},
 	{"enable_seqscan", "off"}, {"enable_bitmapscan", "off"}, {"enable_hashjoin", "off"}, {"enable_mergejoin", "off"},
+	{"max_parallel_workers_per_gather", "0"},        // a page of a list would start two processes for its 50 rows
 	{"enable_material", "off"},                      // for an empty table it would seem cheaper than row look-ups
 	{"idle_in_transaction_session_timeout", "3000"}, // milliseconds; a transaction here takes a few
 	{"statement_timeout", "0"},

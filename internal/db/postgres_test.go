@@ -19,17 +19,18 @@ import (
 // What connections are set to, and that the URL goes first.
 func TestSessionSettings(t *testing.T) {
 	for _, c := range []struct{ options, want string }{
-		{"", "3s 0 force_generic_plan on"},
-		{"&idle_in_transaction_session_timeout=7000&statement_timeout=9000&synchronous_commit=remote_apply", "7s 9s force_generic_plan remote_apply"},
+		{"", "3s 0 force_generic_plan 0 on"},
+		{"&idle_in_transaction_session_timeout=7000&statement_timeout=9000&synchronous_commit=remote_apply", "7s 9s force_generic_plan 0 remote_apply"},
 	} {
 		s := openAt(t, dbtest.Postgres(t)+c.options)
-		var idle, statement, plan, commit string
+		var idle, statement, plan, parallel, commit string
 		_, err := One(ctx, s, `SELECT current_setting('idle_in_transaction_session_timeout'), current_setting('statement_timeout'),
-			current_setting('plan_cache_mode'), current_setting('synchronous_commit')`, nil, &idle, &statement, &plan, &commit)
+			current_setting('plan_cache_mode'), current_setting('max_parallel_workers_per_gather'), current_setting('synchronous_commit')`,
+			nil, &idle, &statement, &plan, &parallel, &commit)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Join([]string{idle, statement, plan, commit}, " "); got != c.want {
+		if got := strings.Join([]string{idle, statement, plan, parallel, commit}, " "); got != c.want {
 			t.Errorf("with %q: %s, want %s", c.options, got, c.want)
 		}
 	}
