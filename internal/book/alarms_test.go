@@ -175,9 +175,8 @@ func TestAlarmRows(t *testing.T) {
 		if got := shownAlarms(t, b); !slices.Equal(got, want) {
 			t.Errorf("%q\nwant %q", got, want)
 		}
-		counts, err := b.AlarmCounts(ctx)
-		if err != nil || counts[client.AlarmRequestSuspect] != (db.AlarmCount{Raised: 401}) || counts[client.AlarmDepositRefused] != (db.AlarmCount{Raised: 42, Open: 2}) {
-			t.Errorf("%+v, %v", counts, err)
+		if counts := must(b.AlarmCounts(ctx))(t); counts[client.AlarmRequestSuspect] != (db.AlarmCount{Raised: 401}) || counts[client.AlarmDepositRefused] != (db.AlarmCount{Raised: 42, Open: 2}) {
+			t.Errorf("%+v", counts)
 		}
 		const suspect, open = client.AlarmRequestSuspect, client.AlarmOpen
 		for _, c := range []struct {
@@ -257,9 +256,8 @@ func TestAlarmNodes(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		counts, err := one.AlarmCounts(ctx)
-		if err != nil || counts[client.AlarmAllRefused].Raised != 4*rounds || counts[client.AlarmPossibleDuplicate].Raised != 4*rounds {
-			t.Errorf("%+v, %v", counts, err)
+		if counts := must(one.AlarmCounts(ctx))(t); counts[client.AlarmAllRefused].Raised != 4*rounds || counts[client.AlarmPossibleDuplicate].Raised != 4*rounds {
+			t.Errorf("%+v", counts)
 		}
 		checkKept(t, one.DB) // what the rows have is what was raised
 	})

@@ -148,9 +148,8 @@ func TestEndedBeforeSettled(t *testing.T) {
 		if r, err := b.Claim(ctx, q); err != nil || r.State != merchant.StateSettled || r.Reply != over {
 			t.Fatalf("asked again: %+v, %v", r, err)
 		}
-		list, err := b.StandingAlarms(ctx, client.AlarmEndedAgain)
-		if err != nil || len(list) != 1 || list[0].Subject != "W" || list[0].Number != 1 {
-			t.Errorf("%+v, %v", list, err)
+		if list := must(b.StandingAlarms(ctx, client.AlarmEndedAgain))(t); len(list) != 1 || list[0].Subject != "W" || list[0].Number != 1 {
+			t.Errorf("%+v", list)
 		}
 	})
 }

@@ -174,9 +174,8 @@ func TestCeilingsTogether(t *testing.T) {
 			})
 		}
 		work.Wait()
-		sum, err := ends[1].Spent(ctx, "USDT", "", 0)
-		if err != nil || won.Load() != 7 || lost.Load() != orders-7 || sum.String() != "93.8" {
-			t.Fatalf("%d confirmed, %d not: %s, %v", won.Load(), lost.Load(), sum, err)
+		if sum := must(ends[1].Spent(ctx, "USDT", "", 0))(t); won.Load() != 7 || lost.Load() != orders-7 || sum.String() != "93.8" {
+			t.Fatalf("%d confirmed, %d not: %s", won.Load(), lost.Load(), sum)
 		}
 	})
 }

@@ -44,9 +44,7 @@ func chromium(t *testing.T) context.Context {
 	t.Cleanup(end)
 	ctx, cancel := chromedp.NewContext(allocator)
 	t.Cleanup(cancel)
-	if err := chromedp.Do(ctx); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, chromedp.Do(ctx))
 	return ctx
 }
 

@@ -36,8 +36,6 @@ func TestScreenshots(t *testing.T) {
 		}
 		b.do(chromedp.EmulateViewport(1280, 820))
 		picture := must(chromedp.Run(b.ctx, chromedp.CaptureScreenshot()))(t)
-		if err := os.WriteFile(filepath.Join(dir, "console-"+name+".png"), picture, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.WriteFile(filepath.Join(dir, "console-"+name+".png"), picture, 0o644))
 	}
 }

@@ -42,10 +42,7 @@ above = "ask"
 func newShop(t testing.TB, change ...func(*daemon.GatewayConfig)) *shop {
 	t.Helper()
 	service := countersigntest.NewService(t)
-	policy, err := policy.Parse([]byte(shopPolicy))
-	if err != nil {
-		t.Fatal(err)
-	}
+	policy := must(policy.Parse([]byte(shopPolicy)))(t)
 	application := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }))
 	t.Cleanup(application.Close)
 	s := &shop{t: t, service: service}
@@ -57,10 +54,7 @@ func newShop(t testing.TB, change ...func(*daemon.GatewayConfig)) *shop {
 	for _, f := range change {
 		f(&c)
 	}
-	g, err := daemon.NewGateway(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must(daemon.NewGateway(c))(t)
 	run(t, g.Open, g.Run)
 	s.base = strings.Replace(g.URL(), "127.0.0.1", "localhost", 1)
 	s.to = countersigntest.ToURLs(g.CallbackURL()+"/callbacks/notify", g.CallbackURL()+"/callbacks/withdraw", nil)
@@ -73,9 +67,7 @@ func newShop(t testing.TB, change ...func(*daemon.GatewayConfig)) *shop {
 // run opens and runs an end until the test ends.
 func run(t testing.TB, open, run func(context.Context) error) {
 	t.Helper()
-	if err := open(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, open(t.Context()))
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- run(ctx) }()

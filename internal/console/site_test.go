@@ -31,10 +31,7 @@ type site struct {
 }
 
 func newSite(t testing.TB, base string) *site {
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	jar := must(cookiejar.New(nil))(t)
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &site{t, base, &http.Client{Jar: jar, Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
@@ -71,25 +68,16 @@ func (p page) leads(to string) {
 
 func (s *site) do(method, path string, form url.Values, headers ...string) page {
 	s.t.Helper()
-	r, err := http.NewRequestWithContext(s.t.Context(), method, s.base+path, strings.NewReader(form.Encode()))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	r := must(http.NewRequestWithContext(s.t.Context(), method, s.base+path, strings.NewReader(form.Encode())))(s.t)
 	if method == http.MethodPost {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
-	resp, err := s.c.Do(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	resp := must(s.c.Do(r))(s.t)
 	defer func() { _ = resp.Body.Close() }()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	b := must(io.ReadAll(resp.Body))(s.t)
 	if resp.StatusCode == http.StatusTooManyRequests && bytes.Contains(b, []byte("requests a second with one token")) { // nothing was done
 		time.Sleep(50 * time.Millisecond)
 		return s.do(method, path, form, headers...)
@@ -112,10 +100,7 @@ func (s *site) signIn(token client.Secret) *site {
 
 // cookies are what the site has set for its own paths.
 func (s *site) cookies() []*http.Cookie {
-	u, err := url.Parse(s.base + "/console/")
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	u := must(url.Parse(s.base + "/console/"))(s.t)
 	return s.c.Jar.Cookies(u)
 }
 
@@ -166,6 +151,13 @@ func must[T any](v T, err error) func(testing.TB) T {
 			t.Fatal(err)
 		}
 		return v
+	}
+}
+
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

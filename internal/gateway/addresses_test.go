@@ -104,9 +104,8 @@ func TestReplacedAddressIsHeld(t *testing.T) {
 		}
 		second, thief := page.Items[0], page.Items[1]
 		for range 2 { // repeating it changes nothing
-			a, err := r.client.AcceptAddress(ctx, second.Seq, "asked by phone")
-			if err != nil || a.State != client.AddressAccepted || a.Reason != "asked by phone" || a.DecidedBy == "" || a.OldAddress != "TFirst" {
-				t.Fatalf("accepted: %+v, %v", a, err)
+			if a := must(r.client.AcceptAddress(ctx, second.Seq, "asked by phone"))(t); a.State != client.AddressAccepted || a.Reason != "asked by phone" || a.DecidedBy == "" || a.OldAddress != "TFirst" {
+				t.Fatalf("accepted: %+v", a)
 			}
 		}
 		if a, err := r.client.RejectAddress(ctx, thief.Seq, "nobody at the service did"); err != nil || a.State != client.AddressRejected {

@@ -40,13 +40,11 @@ func TestRuling(t *testing.T) {
 			for _, o := range []client.NewOrder{first, second} {
 				must(r.client.AddOrder(ctx, o))(t)
 			}
-			in, err := client.Get[client.PolicyInForce](ctx, r.client, "/v1/policy")
-			if err != nil || in.Source != text || !in.MayAsk || in.SelfApproval || in.Summary != rules.Summary() {
-				t.Errorf("%+v, %v", in, err)
+			if in := must(client.Get[client.PolicyInForce](ctx, r.client, "/v1/policy"))(t); in.Source != text || !in.MayAsk || in.SelfApproval || in.Summary != rules.Summary() {
+				t.Errorf("%+v", in)
 			}
-			before, err := client.Get[client.OrderRuling](ctx, r.client, client.Path("orders", second.CallBackID, "ruling"))
-			if err != nil || before.Asked != 0 {
-				t.Errorf("before the service asks: %+v, %v", before, err)
+			if before := must(client.Get[client.OrderRuling](ctx, r.client, client.Path("orders", second.CallBackID, "ruling")))(t); before.Asked != 0 {
+				t.Errorf("before the service asks: %+v", before)
 			}
 			ask := func(n int, o client.NewOrder) countersign.ErrCode {
 				w := countersigntest.Withdrawal(n)
@@ -70,18 +68,16 @@ func TestRuling(t *testing.T) {
 			}
 			r.state(2, "held")
 			try := client.TryOrder{TenantUserID: "u", Address: "a", ChainName: "BTC", Symbol: first.Symbol, Amount: first.Amount}
-			denied, err := client.Post[client.Ruling](ctx, r.client, "/v1/policy/try", try)
-			if err != nil || denied.Effect != client.EffectDeny || denied.Rule != "" || len(denied.Steps) != 1 {
-				t.Errorf("%+v, %v", denied, err)
+			if denied := must(client.Post[client.Ruling](ctx, r.client, "/v1/policy/try", try))(t); denied.Effect != client.EffectDeny || denied.Rule != "" || len(denied.Steps) != 1 {
+				t.Errorf("%+v", denied)
 			}
 			try.Amount = countersign.Amount{}
 			if _, err := client.Post[client.Ruling](ctx, r.client, "/v1/policy/try", try); !errors.Is(err, client.ErrInvalid) || !strings.Contains(err.Error(), "amount") {
 				t.Errorf("without an amount: %v", err)
 			}
 			dbtest.Fails(client.Get[client.OrderRuling](ctx, r.client, client.Path("orders", "none", "ruling")))(t, client.ErrNotFound, "")
-			to, err := r.client.Orders(ctx, client.OrderFilter{Address: first.Address}, client.PageOptions{})
-			if err != nil || len(to.Items) != 2 || to.Items[0].CallBackID != second.CallBackID {
-				t.Errorf("the address's orders: %+v, %v", to, err)
+			if to := must(r.client.Orders(ctx, client.OrderFilter{Address: first.Address}, client.PageOptions{}))(t); len(to.Items) != 2 || to.Items[0].CallBackID != second.CallBackID {
+				t.Errorf("the address's orders: %+v", to)
 			}
 		})
 	}

@@ -65,13 +65,11 @@ func TestPossibleDuplicates(t *testing.T) {
 			if seq == 0 {
 				continue
 			}
-			d, err := r.client.Deposit(ctx, int64(seq))
-			if err != nil || d.State != want {
-				t.Errorf("deposit %d: %+v, %v", seq, d, err)
+			if d := must(r.client.Deposit(ctx, int64(seq)))(t); d.State != want {
+				t.Errorf("deposit %d: %+v", seq, d)
 			}
-			body, err := forwardBody(ctx, r.book, book.Forward{Feed: client.FeedOfDeposits, Seq: int64(seq)})
-			if err != nil || strings.Contains(string(body), "credited") || strings.Contains(string(body), "decided") {
-				t.Errorf("%d is forwarded as %s, %v", seq, body, err)
+			if body := must(forwardBody(ctx, r.book, book.Forward{Feed: client.FeedOfDeposits, Seq: int64(seq)}))(t); strings.Contains(string(body), "credited") || strings.Contains(string(body), "decided") {
+				t.Errorf("%d is forwarded as %s", seq, body)
 			}
 		}
 		events, err := r.client.Events(ctx, client.FeedOptions{})
@@ -126,9 +124,8 @@ func TestSplicesInUsualOrder(t *testing.T) {
 		if list := r.allDeposits(); len(list) != 4 || list[2].State != client.DepositTaken || !list[3].Suspect {
 			t.Errorf("the feed is %+v", list)
 		}
-		got, err := r.client.CreditDeposit(t.Context(), 4, "the service says so")
-		if err != nil || got.State != client.DepositCredited || !got.Suspect {
-			t.Errorf("%+v, %v", got, err)
+		if got := must(r.client.CreditDeposit(t.Context(), 4, "the service says so"))(t); got.State != client.DepositCredited || !got.Suspect {
+			t.Errorf("%+v", got)
 		}
 	})
 }

@@ -248,9 +248,8 @@ func TestLongIdentifiers(t *testing.T) {
 				t.Errorf("%.200s", fmt.Sprintf("%+v", x))
 			}
 			r.wantAlarms(client.AlarmDepositRefused)
-			list, err := r.book.StandingAlarms(t.Context(), client.AlarmDepositRefused)
-			if err != nil || len(list) != 1 || list[0].Number < int64(kept) {
-				t.Errorf("type %d is not counted: %+v, %v", typ, list, err)
+			if list := must(r.book.StandingAlarms(t.Context(), client.AlarmDepositRefused))(t); len(list) != 1 || list[0].Number < int64(kept) {
+				t.Errorf("type %d is not counted: %+v", typ, list)
 			}
 		}
 	})

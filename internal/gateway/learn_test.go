@@ -27,9 +27,8 @@ func TestLearn(t *testing.T) {
 	eachRigOf(t, countersigntest.ServiceConfig{Unbound: true}, func(c *Config) { c.Learn = true }, func(t *testing.T, r *rig) {
 		bodies := [][]byte{r.body(countersigntest.Deposit(1)), r.body(countersigntest.Deposit(2))}
 		for _, body := range slices.Concat(bodies, bodies) {
-			resp, err := countersign.ParseResponse(r.service.Post(t.Context(), r.to, "/odd", body).Raw)
-			if err != nil || resp.ErrCode != countersign.CodeInternal || !r.service.APIKey().Equal(resp.APIKey) {
-				t.Fatalf("%+v, %v", resp, err)
+			if resp := must(countersign.ParseResponse(r.service.Post(t.Context(), r.to, "/odd", body).Raw))(t); resp.ErrCode != countersign.CodeInternal || !r.service.APIKey().Equal(resp.APIKey) {
+				t.Fatalf("%+v", resp)
 			}
 		}
 		for _, key := range []string{"wrong", ""} {

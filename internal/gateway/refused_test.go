@@ -64,9 +64,8 @@ func TestRetryRefused(t *testing.T) {
 			t.Errorf("%+v", kept)
 		}
 		strict.wantAlarms(client.AlarmDepositRefused) // before anything is counted
-		one, err := strict.client.RefusedCallback(ctx, kept.ID)
-		if err != nil || one.Body == "" || !strings.Contains(one.Explanation, "binding    absent") {
-			t.Errorf("%+v, %v", one, err)
+		if one := must(strict.client.RefusedCallback(ctx, kept.ID))(t); one.Body == "" || !strings.Contains(one.Explanation, "binding    absent") {
+			t.Errorf("%+v", one)
 		}
 		viewer := strict.withRole(strict.client.url, client.RoleViewer)
 		seen, err := viewer.RefusedCallback(ctx, kept.ID)

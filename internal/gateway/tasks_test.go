@@ -117,9 +117,8 @@ func TestTasks(t *testing.T) {
 		both := client.DecideTasks{IDs: []string{"deposit.2", "deposit.4"}, Reason: "looked at", DryRun: true}
 		for _, dry := range []bool{true, false} {
 			both.DryRun = dry
-			done, err := approver.DecideMany(ctx, "approve", both)
-			if err != nil || done.Done != 0 || done.LeftOut != 2 || !strings.Contains(done.Tasks[0].Why, "by itself") {
-				t.Fatalf("copies of one transfer were credited together: %+v, %v", done, err)
+			if done := must(approver.DecideMany(ctx, "approve", both))(t); done.Done != 0 || done.LeftOut != 2 || !strings.Contains(done.Tasks[0].Why, "by itself") {
+				t.Fatalf("copies of one transfer were credited together: %+v", done)
 			}
 		}
 		must(approver.CreditDeposit(ctx, 2, "looked at"))(t)

@@ -59,9 +59,8 @@ func TestVerifying(t *testing.T) {
 			})
 			feed := func(want int) {
 				t.Helper()
-				list, err := r.client.Deposits(t.Context(), client.FeedOptions{})
-				if err != nil || len(list.Items) != want {
-					t.Errorf("%d deposits in the feed, want %d, %v", len(list.Items), want, err)
+				if list := must(r.client.Deposits(t.Context(), client.FeedOptions{}))(t); len(list.Items) != want {
+					t.Errorf("%d deposits in the feed, want %d", len(list.Items), want)
 				}
 			}
 			deposit := countersigntest.Deposit(1)
