@@ -80,19 +80,16 @@ func example(text string) string {
 	return string([]rune(text)[:exampleRunes]) + "…"
 }
 
-// together merges the alarms of each row into one, in the order in which the rows first appear.
-func together(list []client.Alarm) (rows []client.Alarm) {
+// Together merges the alarms of each row into one, in the order in which the rows first appear. It may be merged
+// again with later ones.
+func Together(list []client.Alarm) (rows []client.Alarm) {
 	at := map[alarmRow]int{}
 	for _, a := range list {
 		a.Subject = Clean(a.Subject)
-		texts := []string{a.Subject}
-		for _, text := range a.Examples {
-			texts = append(texts, Clean(text))
+		if len(a.Examples) == 0 {
+			a.Examples = examples([]string{example(a.Subject)}, nil)
 		}
-		for i, text := range texts {
-			texts[i] = example(text)
-		}
-		a.Last, a.Number, a.Examples = a.First, max(a.Number, 1), examples(texts, nil)
+		a.Last, a.Number = max(a.First, a.Last), max(a.Number, 1)
 		i, known := at[rowOf(a)]
 		if !known {
 			at[rowOf(a)] = len(rows)
@@ -118,7 +115,7 @@ func RaiseAlarms(ctx context.Context, t *Tx, list []client.Alarm) error {
 	if err != nil {
 		return err
 	}
-	for _, a := range together(list) {
+	for _, a := range Together(list) {
 		row := rowOf(a)
 		open, err := List(ctx, t, openAlarmSQL, row.args(), scanAlarm)
 		if err != nil {

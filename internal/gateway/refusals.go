@@ -22,7 +22,7 @@ type refusals struct {
 	observer merchant.Observer // may be nil
 
 	mu     sync.Mutex
-	alarms []client.Alarm // not raised yet, at most mostAlarms of a kind
+	alarms []client.Alarm // not raised yet, one for each row
 	warned db.Millis      // when the log last said that all are refused
 
 	// Since the last callback that was not refused: when the first was refused (0: none), and how many were, by reason.
@@ -36,7 +36,6 @@ type refusals struct {
 
 const (
 	raiseEvery = time.Second // between two calls of raise
-	mostAlarms = 1000        // of a kind wait; more would only raise the numbers of their rows
 	warnEvery  = db.Millis(time.Hour / time.Millisecond)
 
 	// There is an alarm if so many callbacks are refused and none is taken: at once for three, after this time for two.
@@ -84,20 +83,8 @@ func (r *refusals) Observe(o merchant.Observation) {
 
 // alarm notes an alarm. r must be locked.
 func (r *refusals) alarm(kind client.AlarmKind, subject string) {
-	r.add(client.Alarm{Kind: kind, Subject: subject, First: db.MillisOf(r.c.Now())})
-}
-
-// add lets a wait, unless too many of its kind do. r must be locked.
-func (r *refusals) add(a client.Alarm) {
-	waiting := 0
-	for _, b := range r.alarms {
-		if b.Kind == a.Kind {
-			waiting++
-		}
-	}
-	if waiting < mostAlarms {
-		r.alarms = append(r.alarms, a)
-	}
+	a := client.Alarm{Kind: kind, Subject: subject, First: db.MillisOf(r.c.Now())}
+	r.alarms = db.Together(append(r.alarms, a))
 }
 
 // takes reports whether there is room for x. If there is none, it only notes the alarm. A deposit that the check holds
@@ -189,11 +176,7 @@ func (r *refusals) raise(ctx context.Context) error {
 	if err != nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		newer := r.alarms
-		r.alarms = alarms
-		for _, a := range newer {
-			r.add(a)
-		}
+		r.alarms = db.Together(append(alarms, r.alarms...))
 	}
 	return err
 }
