@@ -64,48 +64,40 @@ func TestListPlans(t *testing.T) {
 					list(fmt.Sprintf("%+v before %d", f, before), "inbox", inboxColumns, conditions(before, inboxMembers(f)), f.ID != "", indexes...)
 				}
 			}
+			columns := map[string]string{"orders": orderColumns, "deposits": depositColumns, "addresses": addressColumns}
+			whole := []string{"_pkey", "INTEGER PRIMARY KEY", "SCAN"}
 			for _, c := range []struct {
-				f       client.OrderFilter
+				table   string
+				members []member
 				indexes []string
 			}{
-				{client.OrderFilter{}, []string{"orders_pkey", "INTEGER PRIMARY KEY", "SCAN"}},
-				{client.OrderFilter{State: client.OrderHeld}, []string{"orders_state"}},
-				{client.OrderFilter{TenantUserID: "u1"}, []string{"orders_user"}},
-				{client.OrderFilter{TenantUserID: "u1", State: client.OrderHeld}, []string{"orders_user"}},
-				{client.OrderFilter{Address: "a1"}, []string{"orders_address"}},
-				{client.OrderFilter{TxID: "x1"}, []string{"orders_tx"}},
-				{client.OrderFilter{TxID: "x1", Address: "a1", TenantUserID: "u1", State: client.OrderHeld}, []string{"orders_tx"}},
-				{client.OrderFilter{Since: 5, Until: 9}, []string{"orders_pkey", "INTEGER PRIMARY KEY", "SCAN"}},
-				{client.OrderFilter{TenantUserID: "u1", Since: 5}, []string{"orders_user"}},
-				{client.OrderFilter{Address: "a1", TenantUserID: "u1", State: client.OrderHeld}, []string{"orders_address"}},
+				{"orders", orderMembers(client.OrderFilter{}), whole},
+				{"orders", orderMembers(client.OrderFilter{Since: 5, Until: 9}), whole},
+				{"orders", orderMembers(client.OrderFilter{State: client.OrderHeld}), []string{"orders_state"}},
+				{"orders", orderMembers(client.OrderFilter{TenantUserID: "u1"}), []string{"orders_user"}},
+				{"orders", orderMembers(client.OrderFilter{TenantUserID: "u1", Since: 5}), []string{"orders_user"}},
+				{"orders", orderMembers(client.OrderFilter{TenantUserID: "u1", State: client.OrderHeld}), []string{"orders_user"}},
+				{"orders", orderMembers(client.OrderFilter{Address: "a1"}), []string{"orders_address"}},
+				{"orders", orderMembers(client.OrderFilter{Address: "a1", TenantUserID: "u1", State: client.OrderHeld}), []string{"orders_address"}},
+				{"orders", orderMembers(client.OrderFilter{TxID: "x1"}), []string{"orders_tx"}},
+				{"orders", orderMembers(client.OrderFilter{TxID: "x1", Address: "a1", TenantUserID: "u1", State: client.OrderHeld}), []string{"orders_tx"}},
+				{"deposits", depositMembers(client.DepositSearch{}), whole},
+				{"deposits", depositMembers(client.DepositSearch{Since: 5, Until: 9}), whole},
+				{"deposits", depositMembers(client.DepositSearch{State: client.DepositHeld}), []string{"deposits_doubted"}},
+				{"deposits", depositMembers(client.DepositSearch{TrackingID: "i1"}), []string{"deposits_tracking"}},
+				{"deposits", depositMembers(client.DepositSearch{TrackingID: "i1", TenantUserID: "u1"}), []string{"deposits_tracking"}},
+				{"deposits", depositMembers(client.DepositSearch{TxID: "x1", State: client.DepositHeld}), []string{"deposits_tx"}},
+				{"deposits", depositMembers(client.DepositSearch{TenantUserID: "u1"}), []string{"deposits_user"}},
+				{"deposits", depositMembers(client.DepositSearch{Address: "a1"}), []string{"deposits_address"}},
+				{"deposits", depositMembers(client.DepositSearch{Address: "a1", TenantUserID: "u1", State: client.DepositTaken, Until: 9}), []string{"deposits_address"}},
+				{"addresses", addressMembers(client.AddressFilter{Address: "a1"}), []string{"addresses_new"}},
+				{"addresses", addressMembers(client.AddressFilter{OldAddress: "a1"}), []string{"addresses_old"}},
+				{"addresses", addressMembers(client.AddressFilter{Address: "a1", TenantUserID: "u1", State: client.AddressHeld}), []string{"addresses_new"}},
+				{"addresses", addressMembers(client.AddressFilter{TenantUserID: "u1", State: client.AddressHeld}), []string{"addresses_user"}},
+				{"addresses", addressMembers(client.AddressFilter{State: client.AddressHeld}), []string{"addresses_state"}},
 			} {
-				list(fmt.Sprintf("%+v before %d", c.f, before), "orders", orderColumns, conditions(before, orderMembers(c.f)), false, c.indexes...)
+				list(fmt.Sprintf("%+v before %d", c.members, before), c.table, columns[c.table], conditions(before, c.members), false, c.indexes...)
 			}
-		}
-		for _, before := range []int64{0, 7} {
-			for _, c := range []struct {
-				f       client.DepositSearch
-				indexes []string
-			}{
-				{client.DepositSearch{}, []string{"deposits_pkey", "INTEGER PRIMARY KEY", "SCAN"}},
-				{client.DepositSearch{TrackingID: "i1"}, []string{"deposits_tracking"}},
-				{client.DepositSearch{TxID: "x1", State: client.DepositHeld}, []string{"deposits_tx"}},
-				{client.DepositSearch{TenantUserID: "u1"}, []string{"deposits_user"}},
-				{client.DepositSearch{TenantUserID: "u1", TrackingID: "i1"}, []string{"deposits_tracking"}},
-				{client.DepositSearch{Address: "a1"}, []string{"deposits_address"}},
-				{client.DepositSearch{Address: "a1", TenantUserID: "u1", State: client.DepositTaken, Until: 9}, []string{"deposits_address"}},
-				{client.DepositSearch{Since: 5, Until: 9}, []string{"deposits_pkey", "INTEGER PRIMARY KEY", "SCAN"}},
-				{client.DepositSearch{State: client.DepositHeld}, []string{"deposits_doubted"}},
-			} {
-				list(fmt.Sprintf("%+v before %d", c.f, before), "deposits", depositColumns, conditions(before, depositMembers(c.f)), false, c.indexes...)
-			}
-		}
-		for _, c := range []struct {
-			f     client.AddressFilter
-			index string
-		}{{client.AddressFilter{Address: "a1"}, "addresses_new"}, {client.AddressFilter{OldAddress: "a1"}, "addresses_old"}, {client.AddressFilter{Address: "a1", TenantUserID: "u1", State: client.AddressHeld}, "addresses_new"},
-			{client.AddressFilter{TenantUserID: "u1", State: client.AddressHeld}, "addresses_user"}, {client.AddressFilter{State: client.AddressHeld}, "addresses_state"}} {
-			list(fmt.Sprintf("%+v", c.f), "addresses", addressColumns, conditions(7, addressMembers(c.f)), false, c.index)
 		}
 		check("the first deposit of a transfer", true, firstOfTransferSQL, []any{"i1"}, "inbox_transfer")
 		check("deposits", false, listDepositsSQL, []any{int64(1), int64(10)}, "INTEGER PRIMARY KEY", "deposits_pkey")

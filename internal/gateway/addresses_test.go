@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -9,7 +8,6 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
-	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
 	"countersign/merchant"
 )
@@ -54,12 +52,7 @@ func TestReplacedAddressIsHeld(t *testing.T) {
 		nothing.Amount, _ = countersign.ParseAmount("0")
 		r.deliver(first)
 		r.deliver(nothing)
-		if err := r.db.Write(ctx, func(ctx context.Context, x *db.Tx) error {
-			_, err := x.Exec(ctx, `DELETE FROM deposits`)
-			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
+		r.exec(`DELETE FROM deposits`)
 		var events []string
 		tell := func(user, chain, old, to string, want client.AddressState) {
 			t.Helper()

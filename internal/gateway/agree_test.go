@@ -111,13 +111,7 @@ func TestOrderOfTwoPersons(t *testing.T) {
 		r.order(4)
 		r.asked(4, countersign.CodeAwaitingApproval)
 		approves(bob, 4, client.OrderHeld, 1)
-		err := r.db.Write(ctx, func(ctx context.Context, x *db.Tx) error {
-			_, err := x.Exec(ctx, `UPDATE votes SET about = $1, seq = 9 WHERE about = $2`, "order/"+id(4), "order/"+id(3))
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r.exec(`UPDATE votes SET about = $1, seq = 9 WHERE about = $2`, "order/"+id(4), "order/"+id(3))
 		approves(bob, 4, client.OrderHeld, 1)
 		r.asked(4, countersign.CodeAwaitingApproval)
 

@@ -90,21 +90,15 @@ func TestSplicesInUsualOrder(t *testing.T) {
 		small.TenantUserID, big.TenantUserID = "65511", "65522"
 		small.TxID = "0x" + strings.Repeat("ab12", 16)
 		const notify = merchant.DefaultNotifyPath
-		posts := func(what string, body []byte, want countersign.ErrCode) {
-			t.Helper()
-			if code := r.posted(notify, body); code != want {
-				t.Errorf("%s: errCode %d, want %d", what, code, want)
-			}
-		}
 		held, taken := r.body(&small), r.body(&big)
-		posts("the honest one", taken, 0)
-		posts("with the requestUUID of the one that was taken", r.splice(held, taken, 1), countersign.CodeMalformed)
+		r.posts(notify, taken, 0)                                            // the honest one
+		r.posts(notify, r.splice(held, taken, 1), countersign.CodeMalformed) // with the requestUUID of the one that was taken
 		r.wantRefused(map[client.RefusalReason]int64{"spliced": 1})
 		r.wantAlarms(client.AlarmDepositRefused, client.AlarmRequestSuspect)
 		// The blocks in the middle are of the one that was taken. Its txId is cut.
 		middle := r.splice(r.splice(held, taken, 1), held, 3)
 		for range 2 {
-			posts("the blocks in the middle", middle, 0)
+			r.posts(notify, middle, 0) // the blocks in the middle
 		}
 		list := r.allDeposits()
 		if len(list) != 2 || list[0].State != client.DepositTaken || list[1].State != client.DepositHeld || !list[1].Suspect || list[1].PossibleDuplicate {
@@ -114,13 +108,13 @@ func TestSplicesInUsualOrder(t *testing.T) {
 			t.Errorf("the log is %s", r.log)
 		}
 		// Both are repeated by their service, with requestUUIDs of their own.
-		posts("another attempt", r.body(&big), 0)
-		posts("what the join stands for", r.body(&small), countersign.CodeDetailsDiffer)
+		r.posts(notify, r.body(&big), 0)                               // another attempt
+		r.posts(notify, r.body(&small), countersign.CodeDetailsDiffer) // what the join stands for
 		// One that comes after its join is held: it is not known which of the two is right.
 		small.TrackingID, big.TrackingID = "deposit-3", "deposit-4"
 		small.TxID, big.TxID = "0x"+strings.Repeat("cd34", 16), "0x"+strings.Repeat("ef56", 16)
-		posts("a join", r.splice(r.splice(r.body(&small), r.body(&big), 1), r.body(&small), 3), 0)
-		posts("what it was joined from", r.body(&big), 0)
+		r.posts(notify, r.splice(r.splice(r.body(&small), r.body(&big), 1), r.body(&small), 3), 0) // a join
+		r.posts(notify, r.body(&big), 0)                                                           // what it was joined from
 		if list := r.allDeposits(); len(list) != 4 || list[2].State != client.DepositTaken || !list[3].Suspect {
 			t.Errorf("the feed is %+v", list)
 		}

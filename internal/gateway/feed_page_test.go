@@ -17,7 +17,6 @@ import (
 
 	"countersign/client"
 	"countersign/countersigntest"
-	"countersign/internal/db"
 )
 
 // TestFeedPage: the programs of docs/merchant that read feeds book each deposit once through a kill, a held one when a
@@ -113,13 +112,7 @@ func TestFeedPage(t *testing.T) {
 			kill()
 			<-ended
 
-			err = r.db.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-				_, err := tx.Exec(ctx, `UPDATE cursors SET deposits = 100000`) // of a database that was restored since
-				return err
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			r.exec(`UPDATE cursors SET deposits = 100000`) // of a database that was restored since
 			_, ended = start()
 			if err := <-ended; err == nil || !strings.Contains(said.String(), "a person must look: 409") || !strings.Contains(said.String(), "beyond the end") {
 				t.Errorf("after a restore it ends with %v and says %s", err, &said)

@@ -38,6 +38,14 @@ func (r *rig) posted(path string, body []byte) countersign.ErrCode {
 	return resp.ErrCode
 }
 
+// posts posts body and wants an errCode.
+func (r *rig) posts(path string, body []byte, want countersign.ErrCode) {
+	r.t.Helper()
+	if got := r.posted(path, body); got != want {
+		r.t.Errorf("errCode %d, want %d\n%s", got, want, r.log)
+	}
+}
+
 // records is how many records of a kind the log has.
 func (r *rig) records(kind string) int {
 	r.t.Helper()
@@ -52,9 +60,7 @@ func TestRepeatedQuestion(t *testing.T) {
 		r.order(1)
 		question := r.body(countersigntest.Withdrawal(1))
 		for range 50 {
-			if code := r.posted(merchant.DefaultWithdrawPath, question); code != countersign.CodeAccepted {
-				t.Fatalf("errCode %d", code)
-			}
+			r.posts(merchant.DefaultWithdrawPath, question, countersign.CodeAccepted)
 		}
 		again := newRigOn(t, r.db, r.service, nil)
 		for range 5 {
@@ -93,9 +99,7 @@ func TestJoinsOfRefused(t *testing.T) {
 	if code := lax.posted(merchant.DefaultNotifyPath, joins[0]); code == countersign.CodeAccepted {
 		t.Error("a join of two refused deposits was taken")
 	}
-	if code := lax.posted(merchant.DefaultNotifyPath, bodies[0]); code != countersign.CodeAccepted {
-		t.Errorf("what it was joined from: errCode %d", code)
-	}
+	lax.posts(merchant.DefaultNotifyPath, bodies[0], countersign.CodeAccepted)
 	refused := lax.client.open(t, client.TaskRefused)
 	slices.Reverse(refused) // the first that came first
 	for len(refused) > 0 {
@@ -237,9 +241,7 @@ func TestLongIdentifiers(t *testing.T) {
 			}
 			body := must(r.service.Seal(bytes.Replace(plain, fmt.Appendf(nil, "%q:%q", member, id), fmt.Appendf(nil, "%q:%q", member, random), 1)))(t)
 			for range 2 {
-				if code := r.posted(path, body); code != countersign.CodeMalformed {
-					t.Errorf("type %d: errCode %d", typ, code)
-				}
+				r.posts(path, body, countersign.CodeMalformed)
 			}
 			kept++
 			x := r.allRefused(kept)[0]

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"log/slog"
 	"net/http/httptest"
@@ -167,6 +168,15 @@ func (r *rig) deliver(cb countersign.Callback) countersign.ErrCode {
 		r.t.Fatalf("delivering type %d: %v", cb.CallbackType(), result.Err)
 	}
 	return result.Code()
+}
+
+// exec changes the database past the gateway.
+func (r *rig) exec(text string, args ...any) {
+	r.t.Helper()
+	ok(r.t, r.db.Write(r.t.Context(), func(ctx context.Context, x *db.Tx) error {
+		_, err := x.Exec(ctx, text, args...)
+		return err
+	}))
 }
 
 // answers delivers cb and wants an errCode.

@@ -23,18 +23,14 @@ func TestRefusalsAlarm(t *testing.T) {
 	for _, d := range dialects {
 		t.Run(d.name, func(t *testing.T) {
 			for unbound, splice := range map[bool]client.RefusalReason{true: "spliced", false: "binding_broken"} {
-				service := newService(t, countersigntest.ServiceConfig{Unbound: unbound, UUIDFirst: true})
-				r := newRig(t, d.url(t), service, nil)
-				first := service.Deliver(t.Context(), r.to, countersigntest.Deposit(1))
-				second := service.Deliver(t.Context(), r.to, countersigntest.Deposit(2))
-				if first.Err != nil || second.Err != nil {
-					t.Fatal(first.Err, second.Err)
+				r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{Unbound: unbound, UUIDFirst: true}), nil)
+				first, second, other := r.body(countersigntest.Deposit(1)), r.body(countersigntest.Deposit(2)), *countersigntest.Deposit(1)
+				for _, honest := range [][]byte{first, second} {
+					r.posts(merchant.DefaultNotifyPath, honest, countersign.CodeAccepted)
 				}
-				spliced := must(countersigntest.Splice(first.Body, second.Body, 2, testPair().Size()))(t)
-				other := *countersigntest.Deposit(1)
 				other.TenantUserID = "another"
 				for range 2 {
-					service.Post(t.Context(), r.to, merchant.DefaultNotifyPath, spliced)
+					r.posts(merchant.DefaultNotifyPath, r.splice(first, second, 2), countersign.CodeMalformed)
 					r.answers(&other, countersign.CodeDetailsDiffer)
 				}
 				r.wantRefused(map[client.RefusalReason]int64{splice: 2, "other_content": 2})

@@ -91,10 +91,7 @@ func TestOrders(t *testing.T) {
 			for range 3 {
 				r.asked(1, countersign.CodeOrderCancelled)
 			}
-			ok(t, r.db.Write(ctx, func(ctx context.Context, x *db.Tx) error {
-				_, err := x.Exec(ctx, `DELETE FROM inbox WHERE type = 2`)
-				return err
-			}))
+			r.exec(`DELETE FROM inbox WHERE type = 2`)
 		}
 		r.wantNumbers(2)
 
