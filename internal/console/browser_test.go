@@ -196,7 +196,7 @@ func (b *tab) shows(texts ...string) {
 // await waits until an expression holds, across pages, on whose way there is no document.
 func (b *tab) await(expression string) {
 	b.t.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) { // each look costs the browser something
 		ctx, cancel := context.WithTimeout(b.ctx, patience)
 		is, err := chromedp.Run(ctx, chromedp.Evaluate[bool](expression))
 		cancel()
