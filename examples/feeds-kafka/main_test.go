@@ -1,8 +1,6 @@
-// Package feeds has the tests of both programs.
-package feeds
+package main
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -12,18 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-const (
-	deposits = 40 // the gateway takes so many, half of them before the kill
-	name     = "countersign.feeds"
-)
+// deposits is how many the gateway takes, half of them before the kill.
+const deposits = 40
 
-// rig is a gateway of this commit and one of the programs, as processes.
+// rig is a gateway of this commit and this program, as processes.
 type rig struct {
 	t       *testing.T
 	dir     string
@@ -72,14 +66,14 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// newRig builds countersign and the program in the directory feeds, and starts the gateway.
-func newRig(t *testing.T, feeds string, env ...string) *rig {
+// newRig builds both programs and starts the gateway.
+func newRig(t *testing.T, env ...string) *rig {
 	r := &rig{t: t, dir: t.TempDir()}
-	for built, of := range map[string][2]string{"countersign": {"../..", "./cmd/countersign"}, "feeds": {feeds, "."}} {
-		c := exec.Command("go", "build", "-o", filepath.Join(r.dir, built), of[1])
-		c.Dir = of[0]
+	for at, name := range map[string]string{"../..": "countersign", ".": "feeds"} {
+		c := exec.Command("go", "build", "-o", filepath.Join(r.dir, name), map[string]string{"..": "", "../..": "./cmd/countersign", ".": "."}[at])
+		c.Dir = at
 		if out, err := c.CombinedOutput(); err != nil {
-			t.Fatalf("building %s: %v\n%s", built, err, out)
+			t.Fatalf("building %s: %v\n%s", name, err, out)
 		}
 	}
 	callbacks, api := freePort(t), freePort(t)
@@ -116,71 +110,16 @@ func (r *rig) kill() {
 	_ = r.running.Wait()
 }
 
-// TestNATS: a stream of a real server has every deposit once and in order, though the program is
-// killed on its way.
-func TestNATS(t *testing.T) {
-	path := "/usr/sbin/nats-server"
-	if found, err := exec.LookPath("nats-server"); err == nil {
-		path = found
-	} else if _, err := os.Stat(path); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("nats-server is not installed")
-		}
-		t.Skip("skipped: nats-server is not installed")
-	}
-	port := freePort(t)
-	url := fmt.Sprint("nats://127.0.0.1:", port)
-	r := newRig(t, "nats", "NATS_URL="+url)
-	r.start(path, nil, "-js", "-a", "127.0.0.1", "-p", fmt.Sprint(port), "-sd", filepath.Join(r.dir, "stream"))
-	var conn *nats.Conn
-	until(t, "the server listens", func() (is bool) {
-		var err error
-		conn, err = nats.Connect(url)
-		return err == nil
-	})
-	defer conn.Close()
-	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "FEEDS", Subjects: []string{name + ".>"}, Duplicates: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
-	has := func(n uint64) func() bool {
-		return func() bool {
-			info, err := stream.Info(t.Context())
-			return err == nil && info.State.Msgs >= n
-		}
-	}
-	r.deposit(deposits / 2)
-	r.feeds()
-	until(t, "it has published some", has(1))
-	r.kill()
-	r.deposit(deposits / 2)
-	r.feeds()
-	until(t, "the stream has all", has(deposits))
-	for seq := range uint64(deposits) {
-		m, err := stream.GetMsg(context.Background(), seq+1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if want := fmt.Sprint("deposits_", seq+1); m.Header.Get("Nats-Msg-Id") != want || m.Subject != name+".deposits" {
-			t.Errorf("message %d is %s of %s, want %s", seq+1, m.Header.Get("Nats-Msg-Id"), m.Subject, want)
-		}
-	}
-}
-
-// TestKafka: a topic of a broker, which is one of franz-go for tests, has every deposit, each first
+// TestFeeds: a topic of a broker, which is one of franz-go for tests, has every deposit, each first
 // in its order, though the program is killed on its way.
-func TestKafka(t *testing.T) {
-	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, name))
+func TestFeeds(t *testing.T) {
+	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, topic))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer broker.Close()
-	r := newRig(t, "kafka", "KAFKA_BROKERS="+broker.ListenAddrs()[0], "KAFKA_PLAINTEXT=yes")
-	reader, err := kgo.NewClient(kgo.SeedBrokers(broker.ListenAddrs()...), kgo.ConsumeTopics(name), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	r := newRig(t, "KAFKA_BROKERS="+broker.ListenAddrs()[0], "KAFKA_PLAINTEXT=yes")
+	reader, err := kgo.NewClient(kgo.SeedBrokers(broker.ListenAddrs()...), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	if err != nil {
 		t.Fatal(err)
 	}

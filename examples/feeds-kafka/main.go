@@ -1,4 +1,4 @@
-// Command kafka carries the feeds of a gateway to a topic, by an idempotent producer that waits for
+// Feeds-kafka carries the feeds of a gateway to a topic, by an idempotent producer that waits for
 // all replicas in sync. The gateway keeps how far it came, under the name CURSOR, so it may be
 // killed and started again anywhere. What was produced without an acknowledgement comes again, in
 // its order and with the same header id: readers book each id once. The key is the user, so all

@@ -1,4 +1,4 @@
-// Command nats carries the feeds of a gateway to a JetStream stream: each entry once the one before
+// Feeds-nats carries the feeds of a gateway to a JetStream stream: each entry once the one before
 // it in its feed is acknowledged. The gateway keeps how far it came, under the name CURSOR, so it
 // may be killed and started again anywhere. What was published without an acknowledgement comes
 // again with the same Nats-Msg-Id, which the stream drops within its duplicate window.
