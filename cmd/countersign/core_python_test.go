@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -166,83 +167,75 @@ CREATE TABLE executed (id text PRIMARY KEY, amount text NOT NULL, tx_id text);`
 		t.Errorf("refused: %s", got)
 	}
 
-	deposits, executed := p.pairs(`SELECT id, trim_scale(amount)::text FROM booked WHERE kind = 'deposit'`), p.pairs(`SELECT id, amount || ' ' || COALESCE(tx_id, 'failed') FROM executed`)
-	addresses, taken := p.pairs(`SELECT 'TNew' || id, 'user-' || id FROM booked WHERE kind = 'address'`), p.pairs(`SELECT id, 'cancelled' FROM booked WHERE kind = 'taken back'`)
-	var credited map[string]string
-	double := 0
-	until(t, "the merchant has every deposit", func() bool {
-		credited, double = map[string]string{}, 0
-		for after := int64(0); ; {
-			part, err := gateway.Deposits(ctx, client.FeedOptions{After: after})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, d := range part.Items {
-				if _, again := credited[d.TrackingID]; again {
-					double++
-				}
-				credited[d.TrackingID] = strings.TrimRight(strings.TrimRight(d.Amount.String(), "0"), ".")
-			}
-			if len(part.Items) == 0 {
-				return len(credited) == len(deposits)
-			}
-			after = part.Next
+	// same waits until another ledger has as many entries as the core's, and compares them.
+	same := func(what, query string, theirs func() map[string]string) (n int) {
+		t.Helper()
+		ours, got := p.pairs(query), map[string]string{}
+		until(t, what, func() bool {
+			got = theirs()
+			return len(got) >= len(ours)
+		})
+		if diff := cmp.Diff(ours, got); diff != "" {
+			t.Errorf("%s: %s", what, diff)
 		}
-	})
-	if diff := cmp.Diff(deposits, credited); diff != "" || double > 0 {
-		t.Errorf("%d deposits are there twice; the core's and the merchant's: %s", double, diff)
+		return len(ours)
 	}
-	var orders map[string]string
-	until(t, "the merchant knows every end", func() bool {
-		orders = map[string]string{}
-		for o, err := range client.All(ctx, gateway.Orders, client.OrderFilter{}) {
-			if err != nil {
-				t.Fatal(err)
+	const ends = `SELECT id, amount || ' ' || COALESCE(tx_id, 'failed') FROM executed`
+	deposits := same("deposits at the merchant", `SELECT id, trim_scale(amount)::text FROM booked WHERE kind = 'deposit'`, func() map[string]string {
+		credited := map[string]string{}
+		for _, d := range readFeed(p.chain, gateway.Deposits, func(d client.DepositEntry) int64 { return d.Seq }) {
+			if _, again := credited[d.TrackingID]; again {
+				t.Errorf("deposit %s is there twice", d.TrackingID)
 			}
+			credited[d.TrackingID] = strings.TrimRight(strings.TrimRight(d.Amount.String(), "0"), ".")
+		}
+		return credited
+	})
+	executed := same("withdrawals at the merchant", ends, func() map[string]string {
+		return ledger(t, client.All(ctx, gateway.Orders, client.OrderFilter{}), func(o client.Order) (string, string) {
 			switch o.State {
 			case client.OrderExecuted:
-				orders[o.CallBackID] = o.Amount.String() + " " + o.TxID
+				return o.CallBackID, o.Amount.String() + " " + o.TxID
 			case client.OrderEnded:
-				orders[o.CallBackID] = o.Amount.String() + " failed"
+				return o.CallBackID, o.Amount.String() + " failed"
 			}
-		}
-		return len(orders) == len(executed)
+			return "", ""
+		})
 	})
-	if diff := cmp.Diff(executed, orders); diff != "" {
-		t.Errorf("withdrawals of the core and of the merchant: %s", diff)
+	of := func(merchant string, is func(client.Withdrawal) string) func() map[string]string {
+		return func() map[string]string {
+			return ledger(t, client.All(ctx, service.Withdrawals, client.WithdrawalFilter{Merchant: merchant}), func(w client.Withdrawal) (string, string) {
+				return w.CallBackID, is(w)
+			})
+		}
 	}
-	told, cancelled := map[string]string{}, map[string]string{}
-	for w, err := range client.All(ctx, service.Withdrawals, client.WithdrawalFilter{}) {
-		switch {
-		case err != nil:
+	same("withdrawals at the service", ends, of("shop", func(w client.Withdrawal) string {
+		if w.State == client.WithdrawalFailed {
+			return w.Details.Amount.String() + " failed"
+		}
+		return w.Details.Amount.String() + " " + w.TxID
+	}))
+	taken := same("what the core took back", `SELECT id, 'cancelled' FROM booked WHERE kind = 'taken back'`,
+		of("far", func(w client.Withdrawal) string { return string(w.State) }))
+	addresses := same("addresses at the merchant", `SELECT 'TNew' || id, 'user-' || id FROM booked WHERE kind = 'address'`, func() map[string]string {
+		return ledger(t, client.All(ctx, gateway.Addresses, client.AddressFilter{}), func(a client.AddressEntry) (string, string) {
+			return a.Address, a.TenantUserID
+		})
+	})
+	t.Logf("%d kills: %d deposits, %d addresses, %d withdrawals (each a permit, a wait and an outcome), %d taken back; losses 0, doubles 0", kills, deposits, addresses, executed, taken)
+}
+
+// ledger returns what of makes of each entry of a list. An empty key leaves the entry out.
+func ledger[T any](t *testing.T, list iter.Seq2[T, error], of func(T) (key, value string)) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for e, err := range list {
+		if err != nil {
 			t.Fatal(err)
-		case w.Merchant == "far":
-			cancelled[w.CallBackID] = string(w.State)
-		case w.State == client.WithdrawalFailed:
-			told[w.CallBackID] = w.Details.Amount.String() + " failed"
-		default:
-			told[w.CallBackID] = w.Details.Amount.String() + " " + w.TxID
+		}
+		if key, value := of(e); key != "" {
+			all[key] = value
 		}
 	}
-	if diff := cmp.Diff(executed, told); diff != "" {
-		t.Errorf("withdrawals of the core and of the service: %s", diff)
-	}
-	if diff := cmp.Diff(taken, cancelled); diff != "" {
-		t.Errorf("what the core took back: %s", diff)
-	}
-	var known map[string]string
-	until(t, "the merchant knows every address", func() bool {
-		known = map[string]string{}
-		for a, err := range client.All(ctx, gateway.Addresses, client.AddressFilter{}) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			known[a.Address] = a.TenantUserID
-		}
-		return len(known) == len(addresses)
-	})
-	if diff := cmp.Diff(addresses, known); diff != "" {
-		t.Errorf("addresses: %s", diff)
-	}
-	t.Logf("%d kills: %d deposits, %d addresses, %d withdrawals (each a permit, a wait and an outcome), %d taken back; losses 0, doubles 0", kills, len(deposits), len(addresses), len(executed), len(taken))
+	return all
 }
