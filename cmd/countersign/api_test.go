@@ -32,26 +32,17 @@ func TestHandover(t *testing.T) {
 	file := func(name string) string {
 		t.Helper()
 		path := filepath.Join(out, name)
-		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		info := must(os.Stat(path))
 		if info.Mode().Perm() != 0o600 {
 			t.Errorf("%s has mode %v", name, info.Mode())
 		}
-		b, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must(os.ReadFile(path))
 		return string(b)
 	}
 	if info, err := os.Stat(out); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
-	key, err := envelope.ParseKey([]byte(file("service.b64")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must(envelope.ParseKey([]byte(file("service.b64"))))
 	if !strings.Contains(printed, key.Fingerprint()) {
 		t.Errorf("%s\nhas no fingerprint %s", printed, key.Fingerprint())
 	}
@@ -67,17 +58,13 @@ func TestHandover(t *testing.T) {
 
 	// A directory that holds one of the files, or is none, gets no merchant.
 	occupied := filepath.Join(dir, "occupied")
-	if err := os.WriteFile(occupied, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.WriteFile(occupied, nil, 0o600))
 	for _, dir := range []string{out, occupied} {
 		if status, printed, errOut := shell(t, "", add("other", "--out", dir)...); status != exitFailed || printed != "" {
 			t.Errorf("--out %s: status %d, %s%s", dir, status, printed, errOut)
 		}
 	}
-	if err := os.Remove(filepath.Join(out, "service.b64")); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.Remove(filepath.Join(out, "service.b64")))
 	if status, _, errOut := shell(t, "", add("other", "--out", out)...); status != exitFailed || !strings.Contains(errOut, "exists and is not overwritten") {
 		t.Errorf("half a directory: status %d, %s", status, errOut)
 	}
@@ -88,9 +75,7 @@ func TestHandover(t *testing.T) {
 	// A merchant with a pair of its own seals answers to the service's, and has
 	// the API key that the service was given.
 	public := filepath.Join(dir, "public.b64")
-	if err := os.WriteFile(public, []byte(key.PublicBase64()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.WriteFile(public, []byte(key.PublicBase64()), 0o600))
 	out = filepath.Join(dir, "nested", "own")
 	mustShell(t, nil, "", add("handed-own", "scheme=merchant", "key.publicKey=@"+public, "apiKey="+testAPIKey.Reveal(), "--out", out)...)
 	if _, err := envelope.ParseKey([]byte(file("response.b64"))); err != nil {
@@ -111,9 +96,7 @@ func TestHandoverFails(t *testing.T) {
 	answer, _ := json.Marshal(made)
 	dir := filepath.Join(t.TempDir(), "gone")
 	files, err := prepare(dir, "createMerchant")
-	if err := errors.Join(err, os.Remove(dir)); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, errors.Join(err, os.Remove(dir)))
 	err = keep(streams{out: &out, err: &errOut}, files, nil, answer)
 	if err == nil || !strings.Contains(err.Error(), "could not be written") {
 		t.Errorf("%v", err)

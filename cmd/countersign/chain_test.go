@@ -469,9 +469,7 @@ func (c *chain) checkWithdrawals(ctx context.Context) {
 	}
 	for id, callBackID := range c.withdrawals {
 		for i, holder := range []string{"wallet0", "wallet1"} {
-			if err := c.release(ctx, c.services[i%len(c.services)], id, holder); err != nil {
-				c.t.Fatal(err)
-			}
+			ok(c.t, c.release(ctx, c.services[i%len(c.services)], id, holder))
 		}
 		decision, state, permits := countersign.DecisionConfirmed, client.OrderConfirmed, 1
 		if c.cancelled[callBackID] {
@@ -590,9 +588,6 @@ func must[T any](v T, err error) T {
 // adminToken reads the first token that a daemon has made in its data directory.
 func adminToken(t *testing.T, data string) string {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(data, tokenFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must(os.ReadFile(filepath.Join(data, tokenFile)))
 	return strings.TrimSpace(string(b))
 }

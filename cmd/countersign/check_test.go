@@ -39,18 +39,9 @@ const (
 func startChecked(t *testing.T, change func(*merchant.Config)) checked {
 	t.Helper()
 	dir := t.TempDir()
-	key, err := envelope.GenerateKey(1024)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := key.PrivatePEM()
-	if err != nil {
-		t.Fatal(err)
-	}
-	amount, err := countersign.ParseAmount("12.50")
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must(envelope.GenerateKey(1024))
+	private := must(key.PrivatePEM())
+	amount := must(countersign.ParseAmount("12.50"))
 	config := merchant.Config{
 		Key: key.Public(), APIKey: checkedAPIKey, CallbackAPIKeys: []countersign.APIKey{checkedCallbackKey}, BodyTimeout: time.Second,
 		Inbox: merchant.NewMemoryInbox(), Log: slog.New(slog.DiscardHandler),
@@ -64,19 +55,14 @@ func startChecked(t *testing.T, change func(*merchant.Config)) checked {
 	if change != nil {
 		change(&config)
 	}
-	h, err := merchant.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must(merchant.New(config))
 	srv := httptest.NewServer(h)
 	t.Cleanup(srv.Close)
 	for name, data := range map[string]string{
 		"private.pem": string(private), "api-key": checkedAPIKey + "\n",
 		"order.json": `{"callBackId":"order-1","tenantUserId":"65515","address":"TJRab","chainName":"TRON","symbol":"USDT","amount":"12.5"}`,
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600))
 	}
 	return checked{dir, []string{
 		"--notify-url", srv.URL + merchant.DefaultNotifyPath, "--withdraw-url", srv.URL + merchant.DefaultWithdrawPath,
@@ -202,9 +188,7 @@ func TestCheckCommands(t *testing.T) {
 	ledger = filepath.Join(c.dir, "ledger")
 	file := func(name string) string { return filepath.Join(c.dir, name) }
 	for name, text := range map[string]string{"ledger": "tracking_id | amount\n", "ids": ""} {
-		if err := os.WriteFile(file(name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.WriteFile(file(name), []byte(text), 0o600))
 	}
 	const credits = "^(101|121|201|202|203|1203)$"
 	for _, tc := range []struct {

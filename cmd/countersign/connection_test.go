@@ -31,18 +31,14 @@ func TestWhichEndIsAsked(t *testing.T) {
 	// data makes the data directory of an end; noted: a daemon ran there.
 	data := func(t *testing.T, dir string, e end, noted bool) string {
 		t.Helper()
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.MkdirAll(dir, 0o700))
 		files := map[string]string{daemon.TokenFile: token + "\n"}
 		if noted {
 			b, _ := json.Marshal(daemon.Address{URL: urls[e], End: string(e)})
 			files[daemon.AddressFile] = string(b)
 		}
 		for name, text := range files {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 		}
 		return dir
 	}

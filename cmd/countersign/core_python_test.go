@@ -75,10 +75,7 @@ func (p *pythonChain) pairs(query string) map[string]string {
 func TestCoreInPython(t *testing.T) {
 	kills, rows := 12, 150
 	if text := os.Getenv("COUNTERSIGN_PYTHON_CORE"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := must(strconv.Atoi(text))
 		kills, rows = n, 10*n
 	} else if !dbtest.IsWhole() {
 		t.Skip("kills processes: COUNTERSIGN_WHOLE=1 runs it")
@@ -95,10 +92,7 @@ func TestCoreInPython(t *testing.T) {
 		t.Skip("not installed: psycopg2")
 	}
 	ctx, dir, coreURL, serviceURL := t.Context(), t.TempDir(), dbtest.Postgres(t), dbtest.Postgres(t)
-	core, err := pgx.Connect(ctx, coreURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	core := must(pgx.Connect(ctx, coreURL))
 	t.Cleanup(func() { core.Close(context.Background()) })
 	tables := relay.DDL(true) + `
 CREATE TABLE booked (id text PRIMARY KEY, kind text NOT NULL, amount numeric NOT NULL);

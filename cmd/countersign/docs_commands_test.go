@@ -146,10 +146,7 @@ func TestCommandsInMessages(t *testing.T) {
 // repository returns the files of the repository that git lists for patterns.
 func repository(t *testing.T, patterns ...string) []string {
 	t.Helper()
-	files, err := exec.Command("git", append([]string{"-C", "../..", "ls-files"}, patterns...)...).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must(exec.Command("git", append([]string{"-C", "../..", "ls-files"}, patterns...)...).Output())
 	return strings.Fields(string(files))
 }
 

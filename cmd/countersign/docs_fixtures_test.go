@@ -23,18 +23,14 @@ type fixture struct {
 var fixtures = map[string]fixture{
 	// A fresh checkout, in which the page builds the program.
 	"checkout": {setup: func(t *testing.T, dir string) string {
-		if err := copyTree("../..", dir); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, copyTree("../..", dir))
 		return ""
 	}},
 	// The same, with Node and jq for the example that check is run against.
 	"node": {setup: func(t *testing.T, dir string) string {
 		needs(t, "node")
 		needs(t, "jq")
-		if err := copyTree("../..", dir); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, copyTree("../..", dir))
 		return ""
 	}},
 	// An empty directory and the installed program.
@@ -205,10 +201,7 @@ func withPostgresOfPages(t *testing.T, _ string) string {
 	needs(t, "psql")
 	var names strings.Builder
 	for page, database := range map[string]string{"db/core": dbtest.Postgres(t), "HOST/service": dbtest.Postgres(t)} {
-		c, err := pgconn.ParseConfig(database)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must(pgconn.ParseConfig(database))
 		network, target := pgconn.NetworkAddress(c.Host, c.Port)
 		// localhost, since 127.0.0.1 with a port stands for another one.
 		addr := strings.Replace(newProxy(t, network, target).addr, "127.0.0.1", "localhost", 1)
@@ -235,14 +228,8 @@ await 'countersign health --ready --api http://127.0.0.1:8080'
 // expected holds the output of a session, by page and fixture, to more than what the page shows.
 var expected = map[string]func(t *testing.T, out string){
 	"docs/provider/README.md checkout": func(t *testing.T, out string) {
-		readme, err := os.ReadFile("../../README.md")
-		if err != nil {
-			t.Fatal(err)
-		}
-		deposit, err := os.ReadFile("../../testdata/deposit.json")
-		if err != nil {
-			t.Fatal(err)
-		}
+		readme := must(os.ReadFile("../../README.md"))
+		deposit := must(os.ReadFile("../../testdata/deposit.json"))
 		// The message comes back, through our opener, through OpenSSL and in the
 		// explanation, with another requestUUID and nothing else changed.
 		head, _, _ := strings.Cut(string(deposit), `"requestUUID"`)

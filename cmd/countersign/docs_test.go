@@ -61,10 +61,7 @@ func (b block) reason() string {
 // readBlocks finds the fenced blocks of a page.
 func readBlocks(t *testing.T, page string) []block {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("../..", page))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must(os.ReadFile(filepath.Join("../..", page)))
 	var blocks []block
 	var open *block
 	indent := ""
@@ -94,10 +91,7 @@ func documents(t *testing.T) []string {
 	t.Helper()
 	pages := []string{"README.md", "examples/README.md"}
 	for _, pattern := range []string{"docs/*.md", "docs/*/*.md"} {
-		found, err := filepath.Glob(filepath.Join("../..", pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		found := must(filepath.Glob(filepath.Join("../..", pattern)))
 		for _, page := range found {
 			pages = append(pages, strings.TrimPrefix(filepath.ToSlash(page), "../../"))
 		}
@@ -111,10 +105,7 @@ func TestBlocksOfDocuments(t *testing.T) {
 	sessions, notRun, marked := 0, 0, 0
 	reasons := map[string]int{}
 	for _, page := range documents(t) {
-		text, err := os.ReadFile(filepath.Join("../..", page))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must(os.ReadFile(filepath.Join("../..", page)))
 		marked += len(regexp.MustCompile(`(?m)^ *`+"```"+`\w+ session `).FindAll(text, -1))
 		for _, b := range readBlocks(t, page) {
 			switch {
@@ -206,13 +197,9 @@ func runSession(t *testing.T, name string, blocks []block) string {
 	preparation := f.setup(t, dir)
 	here := map[string]string{}
 	const private = ".session"
-	if err := os.Mkdir(filepath.Join(dir, private), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.Mkdir(filepath.Join(dir, private), 0o700))
 	write := func(file, text string) {
-		if err := os.WriteFile(filepath.Join(dir, private, file), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.WriteFile(filepath.Join(dir, private, file), []byte(text), 0o600))
 	}
 	write("names", "")
 	var script strings.Builder
@@ -241,10 +228,7 @@ func runSession(t *testing.T, name string, blocks []block) string {
 	if n := strings.Count(out, blockMark); n != len(blocks) {
 		t.Errorf("%d of %d blocks ran:\n%s", n, len(blocks), out)
 	}
-	names, err := os.ReadFile(filepath.Join(dir, private, "names"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := must(os.ReadFile(filepath.Join(dir, private, "names")))
 	for line := range strings.Lines(string(names)) {
 		if part := strings.Split(strings.TrimSpace(line), "#"); len(part) == 4 {
 			for number, text := range shown {
@@ -264,10 +248,7 @@ func withFreePorts(t *testing.T, text string, here map[string]string) string {
 	t.Helper()
 	return loopbackPort.ReplaceAllStringFunc(text, func(documented string) string {
 		if here[documented] == "" {
-			addr, err := dbtest.FreePort()
-			if err != nil {
-				t.Fatal(err)
-			}
+			addr := must(dbtest.FreePort())
 			here[documented] = addr
 		}
 		return here[documented]

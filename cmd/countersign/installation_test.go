@@ -44,9 +44,7 @@ func (c *installation) begin() {
 		c.call("serve", append([]string{"merchants", "add", "shop", "finalCodes=2000-2999", "key.bits=1024", "--out", shop}, urls...)...)
 		var shown struct{ ServiceSigningKey string }
 		c.read(&shown, "serve", "merchants", "show", "shop")
-		if err := os.WriteFile(filepath.Join(shop, "signer"), []byte(shown.ServiceSigningKey), 0o600); err != nil {
-			c.t.Fatal(err)
-		}
+		ok(c.t, os.WriteFile(filepath.Join(shop, "signer"), []byte(shown.ServiceSigningKey), 0o600))
 		c.start("gateway")
 		c.daemons["gateway"].stop(c.t) // it has its pair now
 		urls = append(urls, "answerKey="+publicOf(c.t, c.args("gateway")))

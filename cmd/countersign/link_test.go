@@ -20,10 +20,7 @@ func TestSignedLink(t *testing.T) {
 	at := func(name string) string { return filepath.Join(dir, name) }
 	service := startDaemon(t, "serve", "--data", at("service"), "--listen", "127.0.0.1:0", "--allow-private", "--allow-http")
 	api := []string{"--api", service.url, "--data", at("service")}
-	free, err := dbtest.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	free := must(dbtest.FreePort())
 	mustShell(t, nil, "", append([]string{"merchants", "add", "shop", "--out", at("shop"),
 		"finalCodes=2000-2999", "key.bits=1024", "notifyUrl=http://" + free + "/callbacks/notify", "withdrawUrl=http://" + free + "/callbacks/withdraw"}, api...)...)
 	var shown struct{ ServiceSigningKey string }

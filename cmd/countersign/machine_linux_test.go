@@ -59,11 +59,8 @@ func TestFullDisk(t *testing.T) {
 	}
 	book()
 	ballast := filepath.Join(dir, "ballast")
-	f, err := os.Create(ballast)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for err == nil { // until the disk is full
+	f := must(os.Create(ballast))
+	for err := error(nil); err == nil; { // until the disk is full
 		_, err = f.Write(make([]byte, 4096))
 	}
 	f.Close()
@@ -80,9 +77,7 @@ func TestFullDisk(t *testing.T) {
 		}
 		c.ready(n, http.StatusServiceUnavailable, "full")
 	}
-	if err := os.Remove(ballast); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.Remove(ballast))
 	for n := range ends {
 		c.ready(n, http.StatusOK, "")
 	}
@@ -95,12 +90,8 @@ func TestFullDisk(t *testing.T) {
 func limit(t *testing.T, d *process, what int, to uint64) {
 	t.Helper()
 	var was unix.Rlimit
-	if err := unix.Prlimit(d.cmd.Process.Pid, what, nil, &was); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Prlimit(d.cmd.Process.Pid, what, &unix.Rlimit{Cur: min(to, was.Max), Max: was.Max}, nil); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, unix.Prlimit(d.cmd.Process.Pid, what, nil, &was))
+	ok(t, unix.Prlimit(d.cmd.Process.Pid, what, &unix.Rlimit{Cur: min(to, was.Max), Max: was.Max}, nil))
 }
 
 // TestOneMachine: one pair of processes meets a second process, a limit of open files, a data directory that goes, and
@@ -110,15 +101,11 @@ func TestOneMachine(t *testing.T) {
 	c, n := newMachine(t, t.TempDir(), "--drain-notice", "1h")
 	book := func() {
 		t.Helper()
-		if err := c.addDeposits(t.Context(), n, 1); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, c.addDeposits(t.Context(), n, 1))
 	}
 	// Two processes never serve from the same data.
 	data, link := c.data("serve"), filepath.Join(t.TempDir(), "link")
-	if err := errors.Join(os.Remove(filepath.Join(data, daemon.DatabaseFile+".lock")), os.Symlink(data, link)); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, errors.Join(os.Remove(filepath.Join(data, daemon.DatabaseFile+".lock")), os.Symlink(data, link)))
 	for _, dir := range []string{data, link} {
 		out, err := exec.Command("countersign", "serve", "--data", dir, "--listen", "127.0.0.1:0").CombinedOutput()
 		if err == nil || !strings.Contains(string(out), "in use") {
@@ -147,9 +134,7 @@ func TestOneMachine(t *testing.T) {
 	// A process whose data directory was moved away ends and says so. What it acknowledged is in the moved one.
 	book()
 	moved := data + ".moved"
-	if err := os.Rename(data, moved); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.Rename(data, moved))
 	d := n.process()
 	err := <-d.exited
 	d.exited <- err
@@ -157,15 +142,11 @@ func TestOneMachine(t *testing.T) {
 	if !errors.As(err, &exit) || exit.ExitCode() != exitFailed || !strings.Contains(d.output.String(), "removed or replaced") {
 		t.Errorf("it ended with %v:\n%s", err, d.output)
 	}
-	if err := os.Rename(moved, data); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.Rename(moved, data))
 	n.start(t)
 	c.check()
 	// After SIGTERM /readyz says 503 and everything goes on for the time of the notice. A second signal ends it.
-	if err := n.process().cmd.Process.Signal(unix.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.process().cmd.Process.Signal(unix.SIGTERM))
 	c.ready(n, http.StatusServiceUnavailable, "")
 	book()
 	c.check()
@@ -187,9 +168,7 @@ func TestKillDuringFirstStart(t *testing.T) {
 	for i := range starts {
 		data := filepath.Join(t.TempDir(), "data")
 		c := exec.Command("countersign", "serve", "--data", data, "--listen", "127.0.0.1:0")
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, c.Start())
 		// Killed when some of its files are there, a little later.
 		some := i % len(known)
 		waitUntil(t, "files of the first start", c.String, func() bool {

@@ -38,10 +38,7 @@ func (p withPostgres) Run() int {
 // TestScripts runs the scripts of testdata against the real command line.
 func TestScripts(t *testing.T) {
 	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
-	deposit, err := filepath.Abs("../../testdata/deposit.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	deposit := must(filepath.Abs("../../testdata/deposit.json"))
 	testscript.RunT(oneAtATime{t}, testscript.Params{
 		Dir:                 "testdata",
 		RequireUniqueNames:  true,

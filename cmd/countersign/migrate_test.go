@@ -21,10 +21,7 @@ import (
 // asRole returns the URL of a database for another role.
 func asRole(t *testing.T, dbURL, role string) string {
 	t.Helper()
-	u, err := url.Parse(dbURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must(url.Parse(dbURL))
 	q := u.Query()
 	q.Set("user", role)
 	u.RawQuery = q.Encode()
@@ -111,9 +108,7 @@ func TestRoles(t *testing.T) {
 		if m.From != m.To {
 			t.Errorf("again: %+v", m)
 		}
-		if err := os.Remove(filepath.Join(c.data(end), tokenFile)); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.Remove(filepath.Join(c.data(end), tokenFile)))
 		dbtest.Exec(t, super[end], fmt.Sprintf(`DELETE FROM schema_version WHERE number = %d`, m.To))
 		refused(end, fmt.Sprintf("its schema has number %d, this program needs %d", m.To-1, m.To))
 	}
@@ -160,9 +155,7 @@ func TestMove(t *testing.T) {
 		// With the file in its place again: what was done in PostgreSQL since is not overwritten.
 		c.daemons[end].stop(t)
 		file := filepath.Join(c.data(end), daemon.DatabaseFile)
-		if err := os.Rename(file+".moved", file); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.Rename(file+".moved", file))
 		fails("the database already has other rows", moves[end]...)
 	}
 }

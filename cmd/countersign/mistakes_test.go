@@ -13,18 +13,11 @@ import (
 // TestFirstMistakes: no command ends in a panic or succeeds at the first mistakes of an
 // installation, and each says what is the matter.
 func TestFirstMistakes(t *testing.T) {
-	parser, err := newParser()
-	if err != nil {
-		t.Fatal(err)
-	}
+	parser := must(newParser())
 	t.Chdir(t.TempDir())
 	for name, text := range map[string]string{"file": "x", "bad.toml": "= 1", "garbage/countersign.db": "no database\n", "garbage/master.key": "no key\n"} {
-		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.MkdirAll(filepath.Dir(name), 0o700))
+		ok(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	mistakes := []struct {
 		name, flag, value, env string

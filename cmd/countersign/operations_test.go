@@ -27,10 +27,7 @@ func TestEveryOperation(t *testing.T) {
 		_, _ = w.Write([]byte(`{}`))
 	}))
 	defer api.Close()
-	c, err := client.NewService(client.Config{URL: api.URL, Token: "cst_0123456789012345678901234567890123456789"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must(client.NewService(client.Config{URL: api.URL, Token: "cst_0123456789012345678901234567890123456789"}))
 	for _, e := range []end{serviceEnd, gatewayEnd} {
 		status, list, errOut := shell(t, "", "api", "--"+string(e))
 		if status != exitDone {
@@ -43,10 +40,7 @@ func TestEveryOperation(t *testing.T) {
 			if !strings.Contains("\n"+list, "\n"+o.ID+" ") {
 				t.Errorf("%s %s is not listed", e, o.ID)
 			}
-			r, err := newRequest(c, e, o.ID)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must(newRequest(c, e, o.ID))
 			flags, want := requestFlags{}, o.Path
 			for _, m := range r.members {
 				if m.place == "path" {
@@ -57,7 +51,7 @@ func TestEveryOperation(t *testing.T) {
 				flags.Body = "{}"
 			}
 			method, path = "", ""
-			err = r.fill(streams{}, flags, "", "")
+			err := r.fill(streams{}, flags, "", "")
 			if err == nil {
 				_, err = r.send(t.Context())
 			}
@@ -81,10 +75,7 @@ func TestEveryOperation(t *testing.T) {
 // TestNumberOfCommands: a command is a word that does something, in place of a group. There are at most 60, and each
 // has a help.
 func TestNumberOfCommands(t *testing.T) {
-	parser, err := newParser()
-	if err != nil {
-		t.Fatal(err)
-	}
+	parser := must(newParser())
 	var all []string
 	var walk func(*kong.Node)
 	walk = func(n *kong.Node) {
@@ -106,10 +97,7 @@ func TestNumberOfCommands(t *testing.T) {
 
 // TestColumns: each column of a table is a member of what its operation lists.
 func TestColumns(t *testing.T) {
-	parser, err := newParser()
-	if err != nil {
-		t.Fatal(err)
-	}
+	parser := must(newParser())
 	n := 0
 	for _, leaf := range parser.Model.Leaves(false) {
 		columns := leaf.Tag.Get("columns")
@@ -203,10 +191,7 @@ func TestAPIFromTheShell(t *testing.T) {
 // any other command has every flag.
 func TestHelp(t *testing.T) {
 	most := map[string]int{"serve": 60, "gateway": 80}
-	parser, err := newParser()
-	if err != nil {
-		t.Fatal(err)
-	}
+	parser := must(newParser())
 	for _, command := range parser.Model.Leaves(true) {
 		name := strings.Fields(command.Path())
 		status, all, errOut := shell(t, "", append(name, "--help")...)

@@ -11,26 +11,19 @@ import (
 // TestPermitVerify holds the subcommand to the vectors: each refusal has its own words.
 func TestPermitVerify(t *testing.T) {
 	t.Parallel()
-	file, err := os.ReadFile("../../testdata/vectors/permits.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must(os.ReadFile("../../testdata/vectors/permits.jsonl"))
 	dir, seen := t.TempDir(), map[string]int{}
 	words := map[string]string{"good": "", "incomplete": "", "forged": "is not signed by this key", "malformed": "the note is not a permit", "differs": "another execution",
 		"epoch": "that a restore has ended", "duplicate": "given before", "answer missing": "there is none", "answer unsigned": "it is not signed", "answer key": "not by this merchant's",
 		"answer altered": "altered after it was signed", "answer malformed": "cannot be read", "answer refusal": "it is a refusal", "answer differs": "confirms something else"}
 	save := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	for line := range strings.Lines(string(file)) {
 		var v struct{ Name, Key, Note, Merchant, Claim, Address, ChainName, Symbol, Amount, Epoch, MerchantKey, Answer, Result string }
-		if err := json.Unmarshal([]byte(line), &v); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, json.Unmarshal([]byte(line), &v))
 		seen[v.Result]++
 		args := []string{"permit", "verify", "-", "--key", "@" + save("key", v.Key+"\n"), "--claim", v.Claim, "--address", v.Address, "--amount", v.Amount, "--chain", v.ChainName, "--symbol", v.Symbol, "--epoch", v.Epoch}
 		if v.Merchant != "" {

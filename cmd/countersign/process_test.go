@@ -101,13 +101,19 @@ func startDaemon(t *testing.T, args ...string) *process {
 	return d
 }
 
+// ok fails the test on an error.
+func ok(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // secretFile makes a file that only its owner may read, and gives its path.
 func secretFile(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 

@@ -37,9 +37,7 @@ func TestProviderFlags(t *testing.T) {
 func TestNewDataDirectory(t *testing.T) {
 	dir := t.TempDir()
 	config := kong.ConfigFlag(filepath.Join(dir, "settings.toml"))
-	if err := os.WriteFile(string(config), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.WriteFile(string(config), nil, 0o600))
 	for _, end := range []string{"serve", "gateway"} {
 		first, second := filepath.Join(dir, end, "first"), filepath.Join(dir, end, "second")
 		start := func(data string, anew bool) {
@@ -68,9 +66,7 @@ func TestNewDataDirectory(t *testing.T) {
 		start(second, true)
 		start(first, false)
 		start(second, false)
-		if err := os.RemoveAll(second); err != nil { // as a disk that is not mounted
-			t.Fatal(err)
-		}
+		ok(t, os.RemoveAll(second)) // as a disk that is not mounted
 		refused(second, second)
 	}
 }

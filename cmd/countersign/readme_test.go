@@ -20,10 +20,7 @@ import (
 func TestReadmeGo(t *testing.T) {
 	dbtest.NotRaced(t, "what is built and run here is not watched by the detector")
 	t.Parallel()
-	readme, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	readme := must(os.ReadFile("../../README.md"))
 	block := regexp.MustCompile("(?s)```go\n(.*?)```").FindSubmatch(readme)
 	if block == nil {
 		t.Fatal("the README has no Go")
@@ -56,20 +53,12 @@ func _(ctx context.Context) {
 	_, _ = h, err
 }
 `
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must(filepath.Abs("../.."))
 	dir := t.TempDir()
 	file, overlay := filepath.Join(dir, "main.go"), filepath.Join(dir, "overlay.json")
-	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(root, "readme", "main.go"): file}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	replace := must(json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(root, "readme", "main.go"): file}}))
 	for path, data := range map[string][]byte{file: []byte(program), overlay: replace} {
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.WriteFile(path, data, 0o600))
 	}
 	cmd := exec.Command("go", "build", "-overlay", overlay, "./readme")
 	cmd.Dir = root
@@ -95,9 +84,7 @@ func runScript(t *testing.T, dir, text string, env ...string) string {
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.WaitDelay = 10 * time.Second
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, cmd.Start())
 	t.Cleanup(endGroup)
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()

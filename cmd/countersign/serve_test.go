@@ -101,10 +101,7 @@ var shared *sharedService // once it is started; TestMain stops it
 
 func theService(t *testing.T) *sharedService {
 	t.Helper()
-	s, err := startShared()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must(startShared())
 	return s
 }
 
@@ -121,9 +118,7 @@ func TestSettings(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "settings.toml")
 	write := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	// Too many approvals fail the start and are named, which shows what was taken without a server.
 	out := func(args ...string) string {

@@ -21,16 +21,11 @@ import (
 // those of the flags.
 func TestSettingsPages(t *testing.T) {
 	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
-	parser, err := newParser()
-	if err != nil {
-		t.Fatal(err)
-	}
+	parser := must(newParser())
 	for path, want := range map[string]string{"docs/reference/settings.md": settingsPage(parser.Model), "deploy/countersign.toml": settingsExample(parser.Model)} {
 		path = filepath.Join("../..", path)
 		if os.Getenv("UPDATE_SETTINGS") != "" {
-			if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, os.WriteFile(path, []byte(want), 0o644))
 		}
 		if got, err := os.ReadFile(path); err != nil || string(got) != want {
 			t.Errorf("%s is not made from the flags as they are (%v): UPDATE_SETTINGS=1 go test ./cmd/countersign -run TestSettingsPages", path, err)
@@ -49,10 +44,7 @@ func TestSettingsPages(t *testing.T) {
 // settingsAt returns the settings of a daemon with a settings file, each as a text.
 func settingsAt(t *testing.T, daemon, file string) map[string]string {
 	t.Helper()
-	parser, err := newParser()
-	if err != nil {
-		t.Fatal(err)
-	}
+	parser := must(newParser())
 	if _, err := parser.Parse([]string{daemon, "--config", file}); err != nil {
 		t.Fatalf("%s: %v", daemon, err)
 	}
@@ -68,17 +60,12 @@ func settingsAt(t *testing.T, daemon, file string) map[string]string {
 func TestExampleSettings(t *testing.T) {
 	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
 	const path = "../../deploy/countersign.toml"
-	example, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	example := must(os.ReadFile(path))
 	dir := t.TempDir()
 	none, all := filepath.Join(dir, "none.toml"), filepath.Join(dir, "all.toml")
 	inForce := regexp.MustCompile(`(?m)^#([a-z][a-z-]* = )`).ReplaceAll(example, []byte("$1"))
 	for file, text := range map[string][]byte{none: nil, all: inForce} {
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.WriteFile(file, text, 0o600))
 	}
 	for _, daemon := range daemons {
 		unset, set := settingsAt(t, daemon, none), settingsAt(t, daemon, all)

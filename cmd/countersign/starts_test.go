@@ -24,15 +24,9 @@ func TestRefusedStarts(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string, mode os.FileMode) string {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(path, mode); err != nil { // whatever the umask is
-			t.Fatal(err)
-		}
+		ok(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		ok(t, os.WriteFile(path, []byte(text), 0o600))
+		ok(t, os.Chmod(path, mode)) // whatever the umask is
 		return path
 	}
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -196,9 +190,7 @@ func TestGatewayKeys(t *testing.T) {
 	}
 	var m merchant.Config
 	c := &gatewayCmd{ServiceKey: files[:], ResponseKey: []string{files[1], files[0]}}
-	if err := c.readKeys(&m, streams{}); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, c.readKeys(&m, streams{}))
 	if got := [4]string{m.Key.Fingerprint(), m.NextKey.Fingerprint(), m.ResponseKey.Fingerprint(), m.NextResponseKey.Fingerprint()}; got != [4]string{prints[0], prints[1], prints[1], prints[0]} {
 		t.Errorf("%q of %q", got, prints)
 	}
@@ -231,12 +223,8 @@ func TestCheckStart(t *testing.T) {
 	d.stop(t)
 	check(exitDone, "its schema has number", "fingerprint ")
 	key := filepath.Join(data, daemon.MasterKeyFile)
-	if err := os.Rename(key, key+".away"); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.Rename(key, key+".away"))
 	check(exitFailed, "the master key of the database is missing")
-	if err := os.WriteFile(key, []byte(strings.Repeat("ab", 32)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.WriteFile(key, []byte(strings.Repeat("ab", 32)), 0o600))
 	check(exitFailed, "the master key does not open this database")
 }

@@ -38,10 +38,7 @@ func TestUpgrade(t *testing.T) {
 	if own == "" {
 		own = filepath.Join(t.TempDir(), "own")
 	}
-	releases, err := filepath.Glob("testdata/releases/*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	releases := must(filepath.Glob("testdata/releases/*"))
 	for _, kind := range []string{"sqlite", "postgres"} {
 		t.Run(kind, func(t *testing.T) {
 			databases := func(t *testing.T) map[string]string {

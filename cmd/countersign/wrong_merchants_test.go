@@ -123,9 +123,7 @@ func TestWrongMerchants(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := service.Open(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, service.Open(t.Context()))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- service.Run(ctx) }()
@@ -162,9 +160,7 @@ func TestWrongMerchants(t *testing.T) {
 			ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount, FromAddress: d.FromAddress, ToAddress: d.ToAddress, TxIndex: d.TxIndex}))[0].ID
 	}
 	tokenFile := filepath.Join(dir, "first.token")
-	if err := os.WriteFile(tokenFile, []byte(token), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.WriteFile(tokenFile, []byte(token), 0o600))
 	await := func(what string, ok func() (bool, error)) {
 		t.Helper()
 		waitUntil(t, what, log.String, func() bool { return must(ok()) })
@@ -250,24 +246,15 @@ func TestWrongMerchants(t *testing.T) {
 // signedIn signs in to a console and gives its pages as text.
 func signedIn(t *testing.T, base, token string) func(path string) string {
 	t.Helper()
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	jar := must(cookiejar.New(nil))
 	c := &http.Client{Jar: jar, Transport: &http.Transport{}}
 	t.Cleanup(c.CloseIdleConnections)
 	send := func(method, path string, form url.Values) string {
 		t.Helper()
-		req, err := http.NewRequest(method, base+path, strings.NewReader(form.Encode()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := must(http.NewRequest(method, base+path, strings.NewReader(form.Encode())))
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		req.Header.Set("Origin", base)
-		resp, err := c.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must(c.Do(req))
 		defer func() { _ = resp.Body.Close() }()
 		b, err := io.ReadAll(resp.Body)
 		if err != nil || resp.StatusCode != http.StatusOK {
