@@ -23,16 +23,11 @@ const (
 // FormObject, exactly so written, unless a caller names another.
 const member = "data"
 
-// Unwrap finds the Base64 in body and says in which form it came. The forms, in
-// order: bare Base64; an URL-encoded form with one field data, other fields
-// beside it being ignored; a JSON string; a JSON object with one string member
-// data and no duplicate member, other members being ignored. No text has two
-// of these forms. White space around it is ignored; names are case-sensitive.
+// Unwrap finds the Base64 in body and says in which of the forms of PROTOCOL.md, F2, it came. No text has two of them.
+// White space around it is ignored; names are case-sensitive.
 //
-// A space inside the Base64 is refused with ErrBase64, in a bare body and in a
-// form field (PROTOCOL.md, F3): a form parser has replaced a +, and putting it
-// back would hide the fault from the peer. A sender of a form field must write +
-// as %2B.
+// A space inside the Base64 is refused with ErrBase64, in a bare body and in a form field (F3): a form parser has
+// replaced a +, and putting it back would hide the fault from the peer.
 //
 // Unwrap also fails with ErrTooLarge above MaxBody, ErrEmpty, and ErrBodyForm.
 // It does not check that inner is valid Base64; Open does.

@@ -2,38 +2,11 @@
 // either direction of a key pair, explains to people why a body does not
 // open, and signs and verifies the messages of the signed link.
 //
-// # Which part does what
+// PROTOCOL.md, Sealing, has the blocks and which part of the pair makes and opens which. A Key knows its parts, so Seal
+// and Open need no direction. A holder of the private part acts as the other end with [Key.Public].
 //
-// One pair joins a service and a merchant. The service keeps the private part,
-// the merchant holds the public part, and each end both seals and opens:
-//
-//	holder of the private part   Seal writes block type 1   Open reads block type 2
-//	holder of the public part    Seal writes block type 2   Open reads block type 1
-//
-// A Key knows its parts, so Seal and Open need no direction. A holder of the
-// private part acts as the other end with [Key.Public]. In the second
-// scheme, [OAEP], only the public part seals and only the private part opens.
-//
-// # Which bytes go where
-//
-// With a modulus of k bytes, the plaintext is cut into chunks of k−11 bytes
-// (k−66 with OAEP), the last one shorter. A character may lie across two chunks.
-// Each chunk becomes one block of k bytes:
-//
-//	type 1   00 01 FF … FF 00 chunk     at least eight FF
-//	type 2   00 02 rr … rr 00 chunk     at least eight random bytes, none zero
-//
-// Blocks are joined and the whole is written once in standard Base64 with
-// padding. An opener takes chunks of any length from one byte up, because some
-// peers cut shorter ones.
-//
-// # What a seal proves
-//
-// A body that the public part opens was made, block for block, by the holder of
-// the private part. It does not prove that the blocks belong together; the
-// binding of package countersign does. A body that the private part opens was
-// made by a holder of the public part, which in this protocol is a secret of
-// the service and its merchant.
+// A body that the public part opens was made, block for block, by the holder of the private part. It does not prove
+// that the blocks belong together; the binding of package countersign does.
 //
 // # Failure
 //
@@ -41,8 +14,8 @@
 // because every holder of that part can compute it. Opening with the private
 // part runs every block and then returns [ErrOpen] for any fault inside the
 // blocks. A peer that learned more could use the holder as a decryption oracle
-// (PROTOCOL.md, S7). [Explain] and [Diagnose] say more. They are for a person
-// at a terminal who holds the key; never send to a peer what they say.
+// (PROTOCOL.md, S7). [Explain] says more. It is for a person at a terminal who
+// holds the key; never send to a peer what it says.
 //
 // # The signed link
 //
