@@ -50,9 +50,17 @@ func (d *Demo) deliver(ctx context.Context) error {
 // settled waits until no callback is open. If progress is not nil, it is called with the number that have ended.
 func (d *Demo) settled(ctx context.Context, progress func(done int64)) error {
 	for {
-		open, done, err := d.queue(ctx)
+		stats, err := d.api.Stats(ctx)
 		if err != nil {
 			return err
+		}
+		var open, done int64
+		for _, l := range stats.Lanes {
+			if l.State == client.CallbackPending || l.State == client.CallbackSending {
+				open += l.Count
+			} else {
+				done += l.Count
+			}
 		}
 		if progress != nil {
 			progress(done)
@@ -64,18 +72,4 @@ func (d *Demo) settled(ctx context.Context, progress func(done int64)) error {
 			return err
 		}
 	}
-}
-
-// queue returns the numbers of callbacks that are open and that have ended.
-func (d *Demo) queue(ctx context.Context) (open, done int64, err error) {
-	stats, err := d.api.Stats(ctx)
-	for _, l := range stats.Lanes {
-		switch client.CallbackState(l.State) {
-		case client.CallbackPending, client.CallbackSending:
-			open += l.Count
-		default:
-			done += l.Count
-		}
-	}
-	return open, done, err
 }
