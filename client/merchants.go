@@ -89,13 +89,6 @@ type Schedule struct {
 	Every  Duration   `json:"every,omitzero" doc:"wait before each attempt after the last delay, 1s to 168h; absent: the schedule ends with the last delay"`
 }
 
-// Retry holds a merchant's own schedules; where one is absent, the lane's default
-// applies.
-type Retry struct {
-	Notify   *Schedule `json:"notify,omitempty" doc:"for callbacks of every type but 2"`
-	Withdraw *Schedule `json:"withdraw,omitempty" doc:"for callbacks of type 2; it ends with the deadline of the withdrawal"`
-}
-
 // NewMerchant is a merchant to be made.
 type NewMerchant struct {
 	ID string `json:"id" pattern:"^[a-z0-9_-]{1,64}$" patternDescription:"1 to 64 of a-z, 0-9, _ and -" doc:"identifies the merchant permanently: 1 to 64 of a-z, 0-9, _ and -" example:"acme"`

@@ -85,29 +85,18 @@ func (p *Problem) Error() string {
 	return b.String()
 }
 
-// Is reports whether target is the sentinel of this package for the status of p.
-func (p *Problem) Is(target error) bool {
-	switch p.Status {
-	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType,
-		http.StatusUnprocessableEntity:
-		return target == ErrInvalid
-	case http.StatusUnauthorized:
-		return target == ErrUnauthorized
-	case http.StatusForbidden:
-		return target == ErrForbidden
-	case http.StatusNotFound:
-		return target == ErrNotFound
-	case http.StatusGone:
-		return target == ErrPurged
-	case http.StatusConflict:
-		return target == ErrConflict
-	case http.StatusTooManyRequests:
-		return target == ErrTooMany
-	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusInsufficientStorage:
-		return target == ErrUnavailable
-	}
-	return false
+// sentinels are the errors of this package by the statuses of problems.
+var sentinels = map[int]error{
+	http.StatusBadRequest: ErrInvalid, http.StatusRequestEntityTooLarge: ErrInvalid,
+	http.StatusUnsupportedMediaType: ErrInvalid, http.StatusUnprocessableEntity: ErrInvalid,
+	http.StatusUnauthorized: ErrUnauthorized, http.StatusForbidden: ErrForbidden, http.StatusNotFound: ErrNotFound,
+	http.StatusGone: ErrPurged, http.StatusConflict: ErrConflict, http.StatusTooManyRequests: ErrTooMany,
+	http.StatusBadGateway: ErrUnavailable, http.StatusServiceUnavailable: ErrUnavailable,
+	http.StatusGatewayTimeout: ErrUnavailable, http.StatusInsufficientStorage: ErrUnavailable,
 }
+
+// Is reports whether target is the sentinel of this package for the status of p.
+func (p *Problem) Is(target error) bool { return target != nil && target == sentinels[p.Status] }
 
 // readProblem returns the error of a response. For a response of something else, such
 // as a proxy, the error holds only its status.

@@ -30,7 +30,8 @@ type MerchantSettings struct {
 	Concurrency   int          `json:"concurrency,omitempty" initial:"64" minimum:"1" maximum:"1000" label:"Exchanges at once" doc:"exchanges at once in each lane, 1 to 1,000"`
 	RatePerSecond float64      `json:"ratePerSecond,omitempty" none:"no limit" minimum:"0.01" maximum:"100000" label:"Callbacks a second" doc:"callbacks a second in each lane, 0.01 to 100,000"`
 	FinalCodes    CodeRanges   `json:"finalCodes,omitzero" initial:"[]" none:"none" maxItems:"50" nullable:"false" money:"yes" label:"Final errCodes" doc:"errCodes that refuse finally, at most 50 ranges, as the merchant says; 2000-2999 of one that follows PROTOCOL.md, Error codes. After any other errCode it is asked again"`
-	Retry         *Retry       `json:"retry,omitempty" none:"the defaults" label:"Schedules" doc:"schedules of this merchant"`
+	RetryNotify   *Schedule    `json:"retryNotify,omitempty" none:"the default" label:"Schedule" doc:"when callbacks of every type but 2 are tried again"`
+	RetryWithdraw *Schedule    `json:"retryWithdraw,omitempty" none:"the default" label:"Schedule of questions" doc:"when callbacks of type 2 are tried again; it ends with the deadline of the withdrawal"`
 	ContentType   string       `json:"contentType,omitempty" initial:"application/x-www-form-urlencoded" minLength:"1" maxLength:"200" label:"Content type" doc:"Content-Type of the requests, of at most 200 characters"`
 	Body          BodyForm     `json:"body,omitempty" initial:"bare" label:"Body" doc:"how the sealed text is written in the body of a request"`
 	Collect       Collect      `json:"collect,omitempty" initial:"bound" money:"yes" label:"Without an order" doc:"what an answer must show that says the details of a withdrawal, where the service was not given them. any lets a thief of answers put other details in, and is warned of"`
@@ -50,7 +51,7 @@ type MerchantSecrets struct {
 type MerchantPatch struct {
 	MerchantSettings
 	MerchantSecrets
-	// Clear are names of members, such as ratePerSecond or retry.notify.
+	// Clear are names of members, such as ratePerSecond.
 	Clear []string `json:"-"`
 }
 
@@ -69,15 +70,7 @@ func (p MerchantPatch) MarshalJSON() ([]byte, error) {
 		return nil, err
 	}
 	for _, name := range p.Clear {
-		outer, inner, nested := strings.Cut(name, ".")
-		switch around, _ := members[outer].(map[string]any); {
-		case !nested:
-			members[outer] = nil
-		case around == nil:
-			members[outer] = map[string]any{inner: nil}
-		default:
-			around[inner] = nil
-		}
+		members[name] = nil
 	}
 	return json.Marshal(members)
 }
@@ -88,19 +81,13 @@ func (p *MerchantPatch) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, (*plain)(p)); err != nil {
 		return err
 	}
+	var members map[string]json.RawMessage
+	err := json.Unmarshal(b, &members)
 	p.Clear = nil
-	nulls := func(b []byte, prefix string) (members map[string]json.RawMessage, err error) {
-		err = json.Unmarshal(b, &members)
-		for _, name := range slices.Sorted(maps.Keys(members)) {
-			if string(members[name]) == "null" {
-				p.Clear = append(p.Clear, prefix+name)
-			}
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		if string(members[name]) == "null" {
+			p.Clear = append(p.Clear, name)
 		}
-		return members, err
-	}
-	members, err := nulls(b, "")
-	if err == nil && p.Retry != nil {
-		_, err = nulls(members["retry"], "retry.")
 	}
 	return err
 }
@@ -110,7 +97,6 @@ func (p *MerchantPatch) Clears(name string) bool { return slices.Contains(p.Clea
 
 // Apply changes s as p says. What is cleared becomes zero, until SetDefaults.
 func (p *MerchantPatch) Apply(s *MerchantSettings) {
-	was := s.Retry
 	to, from := reflect.ValueOf(s).Elem(), reflect.ValueOf(p.MerchantSettings)
 	for i := range to.NumField() {
 		if !from.Field(i).IsZero() {
@@ -118,19 +104,6 @@ func (p *MerchantPatch) Apply(s *MerchantSettings) {
 		} else if p.Clears(jsonName(to.Type().Field(i))) {
 			to.Field(i).SetZero()
 		}
-	}
-	if p.Retry == nil {
-		return
-	}
-	merged := *p.Retry
-	if was != nil && merged.Notify == nil && !p.Clears("retry.notify") {
-		merged.Notify = was.Notify
-	}
-	if was != nil && merged.Withdraw == nil && !p.Clears("retry.withdraw") {
-		merged.Withdraw = was.Withdraw
-	}
-	if s.Retry = &merged; merged == (Retry{}) {
-		s.Retry = nil
 	}
 }
 
@@ -150,18 +123,6 @@ func (s *MerchantSettings) SetDefaults() {
 
 // Private reports whether the URLs may lead to private networks.
 func (s *MerchantSettings) Private() bool { return s.AllowPrivate != nil && *s.AllowPrivate }
-
-// Schedule returns the merchant's own schedule for callbacks of type 2, or for the others. Nil:
-// the default applies.
-func (s *MerchantSettings) Schedule(withdraw bool) *Schedule {
-	switch {
-	case s.Retry == nil:
-		return nil
-	case withdraw:
-		return s.Retry.Withdraw
-	}
-	return s.Retry.Notify
-}
 
 // Setting describes a setting of a merchant.
 type Setting struct {

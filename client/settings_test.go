@@ -17,7 +17,8 @@ func TestSettingsAreDescribed(t *testing.T) {
 	m.SetDefaults()
 	m.Name, m.NotifyURL, m.WithdrawURL, m.RatePerSecond = "Shop", "https://s.example/n", "https://s.example/w", 0.5
 	m.AnswerKey = "MCowBQYDK2VwAyEA"
-	m.Retry = &Retry{Notify: &Schedule{Delays: []Duration{0, Duration(time.Second)}, Every: Duration(time.Hour)}}
+	m.RetryNotify = &Schedule{Delays: []Duration{0, Duration(time.Second)}, Every: Duration(time.Hour)}
+	m.RetryWithdraw = m.RetryNotify
 	m.ApproveAbove = AmountLimits{{Symbol: "USDT", Above: amountOf(t, "10000")}, {Symbol: AnySymbol, Above: amountOf(t, "0.5")}}
 	seen := map[string]bool{}
 	for _, s := range Settings() {
@@ -67,22 +68,21 @@ func TestTextOfDurations(t *testing.T) {
 // not name stays.
 func TestMerchantPatch(t *testing.T) {
 	notify, withdraw := &Schedule{Delays: []Duration{1}}, &Schedule{Delays: []Duration{2}}
+	was := MerchantSettings{Name: "n", Concurrency: 7, AllowPrivate: new(true), RetryNotify: notify, RetryWithdraw: withdraw}
 	for _, test := range []struct {
 		patch MerchantPatch
 		json  string
 		want  MerchantSettings
 	}{
-		{MerchantPatch{}, `{}`, MerchantSettings{Name: "n", Concurrency: 7, AllowPrivate: new(true), Retry: &Retry{Notify: notify, Withdraw: withdraw}}},
-		{MerchantPatch{MerchantSettings: MerchantSettings{Name: "x", AllowPrivate: new(false)}, Clear: []string{"concurrency", "retry"}},
-			`{"allowPrivate":false,"concurrency":null,"name":"x","retry":null}`, MerchantSettings{Name: "x", AllowPrivate: new(false)}},
-		{MerchantPatch{MerchantSettings: MerchantSettings{Retry: &Retry{Withdraw: notify}}}, `{"retry":{"withdraw":{"delays":["1ns"]}}}`,
-			MerchantSettings{Name: "n", Concurrency: 7, AllowPrivate: new(true), Retry: &Retry{Notify: notify, Withdraw: notify}}},
-		{MerchantPatch{MerchantSettings: MerchantSettings{Retry: &Retry{}}, Clear: []string{"retry.notify"}}, `{"retry":{"notify":null}}`,
-			MerchantSettings{Name: "n", Concurrency: 7, AllowPrivate: new(true), Retry: &Retry{Withdraw: withdraw}}},
-		{MerchantPatch{MerchantSettings: MerchantSettings{Retry: &Retry{}}, Clear: []string{"retry.notify", "retry.withdraw"}}, `{"retry":{"notify":null,"withdraw":null}}`,
-			MerchantSettings{Name: "n", Concurrency: 7, AllowPrivate: new(true)}},
+		{MerchantPatch{}, `{}`, was},
+		{MerchantPatch{MerchantSettings: MerchantSettings{Name: "x", AllowPrivate: new(false)}, Clear: []string{"concurrency", "retryNotify", "retryWithdraw"}},
+			`{"allowPrivate":false,"concurrency":null,"name":"x","retryNotify":null,"retryWithdraw":null}`, MerchantSettings{Name: "x", AllowPrivate: new(false)}},
+		{MerchantPatch{MerchantSettings: MerchantSettings{RetryWithdraw: notify}}, `{"retryWithdraw":{"delays":["1ns"]}}`,
+			MerchantSettings{Name: "n", Concurrency: 7, AllowPrivate: new(true), RetryNotify: notify, RetryWithdraw: notify}},
+		{MerchantPatch{Clear: []string{"retryNotify"}}, `{"retryNotify":null}`,
+			MerchantSettings{Name: "n", Concurrency: 7, AllowPrivate: new(true), RetryWithdraw: withdraw}},
 		{MerchantPatch{MerchantSecrets: MerchantSecrets{APIKey: "k"}, Clear: []string{"callbackApiKey"}}, `{"apiKey":"k","callbackApiKey":null}`,
-			MerchantSettings{Name: "n", Concurrency: 7, AllowPrivate: new(true), Retry: &Retry{Notify: notify, Withdraw: withdraw}}},
+			was},
 	} {
 		b, err := json.Marshal(test.patch)
 		if err != nil || string(b) != test.json {
@@ -92,7 +92,7 @@ func TestMerchantPatch(t *testing.T) {
 		if err := json.Unmarshal(b, &p); err != nil || !reflect.DeepEqual(p, test.patch) {
 			t.Errorf("%s is read as %+v, %v", b, p, err)
 		}
-		is := MerchantSettings{Name: "n", Concurrency: 7, AllowPrivate: new(true), Retry: &Retry{Notify: notify, Withdraw: withdraw}}
+		is := was
 		if p.Apply(&is); !reflect.DeepEqual(is, test.want) {
 			t.Errorf("%s makes %+v, want %+v", b, is, test.want)
 		}

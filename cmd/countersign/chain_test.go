@@ -120,7 +120,7 @@ func newChain(t *testing.T, dir string, services, gateways []string, args ...str
 		Key: &client.KeySpec{PrivateKey: client.Secret(private)},
 		MerchantSettings: client.MerchantSettings{NotifyURL: at + merchant.DefaultNotifyPath, Concurrency: 16,
 			WithdrawURL: at + merchant.DefaultWithdrawPath, FinalCodes: client.ProtocolCodes(),
-			Retry: &client.Retry{Notify: often, Withdraw: often}},
+			RetryNotify: often, RetryWithdraw: often},
 		MerchantSecrets: client.MerchantSecrets{APIKey: client.Secret(testAPIKey.Reveal())}}))
 	return c
 }

@@ -95,7 +95,7 @@ func fullMerchant(id string) map[string]any {
 		"id": id, "name": "n", "apiKey": testAPIKey, "callbackApiKey": testCallbackAPIKey,
 		"notifyUrl": "https://a.example/n", "withdrawUrl": "https://a.example/w", "scheme": "service",
 		"key": key, "responseKey": key, "finalCodes": []any{map[string]any{"from": 2000, "to": 2100}},
-		"retry": map[string]any{"notify": schedule, "withdraw": schedule}, "concurrency": 4, "ratePerSecond": 1.5,
+		"retryNotify": schedule, "retryWithdraw": schedule, "concurrency": 4, "ratePerSecond": 1.5,
 		"confirmWithin": "1h", "releaseWithin": "24h", "allowPrivate": false, "approveAbove": []any{map[string]any{"symbol": "USDT", "above": "100"}}, "contentType": "text/plain", "body": "json", "collect": "any", "answerKey": signingPublic,
 	}
 }
@@ -129,7 +129,7 @@ func TestWrongByMeaning(t *testing.T) {
 		}
 		return m
 	}
-	schedule := func(v any) edit { return with("retry", map[string]any{"notify": v}) }
+	schedule := func(v any) edit { return with("retryNotify", v) }
 	for name, c := range map[string]struct {
 		method, path string
 		body         any
@@ -141,9 +141,9 @@ func TestWrongByMeaning(t *testing.T) {
 		"URL refused":             {post, "/v1/merchants", merchant(with("notifyUrl", "ftp://x.example/")), 422, "body.notifyUrl"},
 		"private URL":             {post, "/v1/merchants", merchant(with("withdrawUrl", "https://127.0.0.1/")), 422, "body.withdrawUrl"},
 		"codes upside down":       {post, "/v1/merchants", merchant(with("finalCodes", []any{map[string]any{"from": 5, "to": 4}})), 422, "body.finalCodes[0].to"},
-		"delay too long":          {post, "/v1/merchants", merchant(schedule(map[string]any{"delays": []any{"1s", "169h"}})), 422, "body.retry.notify.delays[1]"},
-		"delay below 0":           {post, "/v1/merchants", merchant(schedule(map[string]any{"delays": []any{"-1s"}})), 422, "body.retry.notify.delays[0]"},
-		"every too short":         {post, "/v1/merchants", merchant(schedule(map[string]any{"delays": []any{"1s"}, "every": "1ns"})), 422, "body.retry.notify.every"},
+		"delay too long":          {post, "/v1/merchants", merchant(schedule(map[string]any{"delays": []any{"1s", "169h"}})), 422, "body.retryNotify.delays[1]"},
+		"delay below 0":           {post, "/v1/merchants", merchant(schedule(map[string]any{"delays": []any{"-1s"}})), 422, "body.retryNotify.delays[0]"},
+		"every too short":         {post, "/v1/merchants", merchant(schedule(map[string]any{"delays": []any{"1s"}, "every": "1ns"})), 422, "body.retryNotify.every"},
 		"confirmWithin short":     {post, "/v1/merchants", merchant(with("confirmWithin", "9s")), 422, "body.confirmWithin"},
 		"releaseWithin short":     {post, "/v1/merchants", merchant(with("releaseWithin", "59s")), 422, "body.releaseWithin"},
 		"releaseWithin long":      {post, "/v1/merchants", merchant(with("releaseWithin", "8761h")), 422, "body.releaseWithin"},

@@ -105,8 +105,8 @@ func (s *Server) checkMerchant(m *outbox.Merchant, faults *api.Faults) {
 			faults.Add(at+".above", "is missing")
 		}
 	}
-	checkSchedule(m.Schedule(false), "body.retry.notify", faults)
-	checkSchedule(m.Schedule(true), "body.retry.withdraw", faults)
+	checkSchedule(m.RetryNotify, "body.retryNotify", faults)
+	checkSchedule(m.RetryWithdraw, "body.retryWithdraw", faults)
 	if t := m.ContentType; t != "" {
 		if _, _, err := mime.ParseMediaType(t); err != nil ||
 			strings.ContainsFunc(t, func(r rune) bool { return r < ' ' || r > '~' }) {

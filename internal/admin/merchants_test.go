@@ -20,7 +20,7 @@ func TestMerchantIsMade(t *testing.T) {
 		made := must(c.CreateMerchant(ctx, in))(t)
 		h.remember(made)
 		if made.State != "active" || made.Scheme != "service" || made.Concurrency != 64 || made.ConfirmWithin != client.Duration(time.Hour) ||
-			made.Body != "bare" || made.ContentType != "application/x-www-form-urlencoded" || made.Version != 1 || made.Private() || made.Retry != nil ||
+			made.Body != "bare" || made.ContentType != "application/x-www-form-urlencoded" || made.Version != 1 || made.Private() || made.RetryNotify != nil || made.RetryWithdraw != nil ||
 			len(made.FinalCodes) != 0 || made.FinalCodes == nil || len(made.Warnings) != 0 || made.Created.Time() != h.now().UTC() {
 			t.Errorf("%+v", made.Merchant)
 		}
@@ -79,13 +79,13 @@ func TestMerchantIsPatched(t *testing.T) {
 		h.pass(time.Second)
 		h.server.DefaultAllowPrivate = true // as a service that was started so; then one that was not
 		changed := must(c.UpdateMerchant(ctx, "acme", client.MerchantPatch{
-			MerchantSettings: client.MerchantSettings{Name: "New name", NotifyURL: "https://new.example/n", Concurrency: 3, RatePerSecond: 2.5, ConfirmWithin: client.Duration(time.Minute), FinalCodes: []client.CodeRange{{From: 5000, To: 5001}}, Body: client.BodyJSON, ContentType: "text/plain", AllowPrivate: new(true), Retry: &client.Retry{Notify: &client.Schedule{Delays: []client.Duration{0, client.Duration(time.Second)}, Every: client.Duration(time.Minute)}, Withdraw: &client.Schedule{Delays: []client.Duration{0}}}},
+			MerchantSettings: client.MerchantSettings{Name: "New name", NotifyURL: "https://new.example/n", Concurrency: 3, RatePerSecond: 2.5, ConfirmWithin: client.Duration(time.Minute), FinalCodes: []client.CodeRange{{From: 5000, To: 5001}}, Body: client.BodyJSON, ContentType: "text/plain", AllowPrivate: new(true), RetryNotify: &client.Schedule{Delays: []client.Duration{0, client.Duration(time.Second)}, Every: client.Duration(time.Minute)}, RetryWithdraw: &client.Schedule{Delays: []client.Duration{0}}},
 			Clear:            []string{"callbackApiKey"},
 		}))(t)
 		if changed.Name != "New name" || changed.NotifyURL != "https://new.example/n" || changed.Concurrency != 3 || changed.RatePerSecond != 2.5 ||
 			changed.ConfirmWithin != client.Duration(time.Minute) || changed.FinalCodes[0] != (client.CodeRange{From: 5000, To: 5001}) || changed.Body != "json" || changed.ContentType != "text/plain" ||
 			!changed.Private() || changed.Version != 2 || changed.Updated == changed.Created || changed.WithdrawURL != "https://acme.example/withdraw" ||
-			changed.Retry.Notify.Every != client.Duration(time.Minute) || changed.Retry.Withdraw.Every != 0 {
+			changed.RetryNotify.Every != client.Duration(time.Minute) || changed.RetryWithdraw.Every != 0 {
 			t.Errorf("%+v", changed)
 		}
 		kept, _ := h.store.Merchant(ctx, "acme")
@@ -94,16 +94,16 @@ func TestMerchantIsPatched(t *testing.T) {
 		}
 		h.server.DefaultAllowPrivate = false
 		// JSON Merge Patch by hand: null clears, absent stays.
-		a := h.raw(client.RoleAdmin, patch, "/v1/merchants/acme", api.TypeMerge, `{"retry":{"notify":null},"finalCodes":null,"concurrency":null,"ratePerSecond":null,"confirmWithin":null,"allowPrivate":null,"contentType":null,"body":null}`)
+		a := h.raw(client.RoleAdmin, patch, "/v1/merchants/acme", api.TypeMerge, `{"retryNotify":null,"finalCodes":null,"concurrency":null,"ratePerSecond":null,"confirmWithin":null,"allowPrivate":null,"contentType":null,"body":null}`)
 		var m client.Merchant
 		if err := json.Unmarshal([]byte(a.Body), &m); err != nil || a.Status != 200 {
 			t.Fatal(a.Body, err)
 		}
-		if m.Retry == nil || m.Retry.Notify != nil || m.Retry.Withdraw == nil || m.Concurrency != 64 || m.RatePerSecond != 0 || m.ConfirmWithin != client.Duration(time.Hour) ||
+		if m.RetryNotify != nil || m.RetryWithdraw == nil || m.Concurrency != 64 || m.RatePerSecond != 0 || m.ConfirmWithin != client.Duration(time.Hour) ||
 			m.Private() || m.Body != "bare" || m.ContentType != "application/x-www-form-urlencoded" || len(m.FinalCodes) != 0 || m.Name != "New name" {
 			t.Errorf("%+v", m)
 		}
-		if m, err := c.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSecrets: client.MerchantSecrets{APIKey: client.Secret("another-api-key-55")}, Clear: []string{"retry"}}); err != nil || m.Retry != nil {
+		if m, err := c.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSecrets: client.MerchantSecrets{APIKey: client.Secret("another-api-key-55")}, Clear: []string{"retryWithdraw"}}); err != nil || m.RetryWithdraw != nil {
 			t.Errorf("%+v, %v", m, err)
 		}
 		secrets.add("apiKey", "another-api-key-55")

@@ -185,7 +185,7 @@ func (d *Demo) register(ctx context.Context, at string) error {
 		Key: &client.KeySpec{PrivateKey: client.Secret(private)},
 		MerchantSettings: client.MerchantSettings{FinalCodes: client.ProtocolCodes(), Name: "a merchant of the demo",
 			NotifyURL: at + merchant.DefaultNotifyPath, WithdrawURL: at + merchant.DefaultWithdrawPath,
-			Retry: &client.Retry{Notify: schedule, Withdraw: schedule}},
+			RetryNotify: schedule, RetryWithdraw: schedule},
 		MerchantSecrets: client.MerchantSecrets{APIKey: client.Secret(d.apiKey.Reveal())},
 	})
 	return err

@@ -46,8 +46,8 @@ func newMerchant(s outbox.Merchant, p TargetRules) (*merchant, error) {
 		finalCodes:  s.FinalCodes,
 		collect:     s.Collect,
 		schedules: [2]Schedule{
-			countersign.LaneNotify:   ScheduleFor(countersign.LaneNotify, s.Schedule(false)),
-			countersign.LaneWithdraw: ScheduleFor(countersign.LaneWithdraw, s.Schedule(true)),
+			countersign.LaneNotify:   ScheduleFor(countersign.LaneNotify, s.RetryNotify),
+			countersign.LaneWithdraw: ScheduleFor(countersign.LaneWithdraw, s.RetryWithdraw),
 		},
 	}
 	if s.State == client.MerchantPaused {

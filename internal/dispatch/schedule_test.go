@@ -37,7 +37,7 @@ func TestDueAfter(t *testing.T) {
 // TestSettlement: what becomes of a callback after each verdict, with its schedule, its holds and its deadline.
 func TestSettlement(t *testing.T) {
 	const now, far = 1_000_000, db.Millis(1_000_000_000)
-	own := &client.Retry{Notify: ownSchedule(0, 0, 1000, 3000)}
+	own := ownSchedule(0, 0, 1000, 3000)
 	retry, hold := Verdict{Result: client.AttemptRetry, Reason: client.ReasonMerchantFailure}, Verdict{Result: client.AttemptHold, Reason: client.ReasonMerchantHold}
 	because := func(v Verdict, reason client.Reason) Verdict { v.Reason = reason; return v }
 	alarmed := retry
@@ -49,7 +49,7 @@ func TestSettlement(t *testing.T) {
 		v            Verdict
 		failed, held int
 		deadline     db.Millis
-		retry        *client.Retry
+		retry        *client.Schedule
 		state        client.CallbackState
 		after        db.Millis // due so much later
 		counts       bool
@@ -71,10 +71,10 @@ func TestSettlement(t *testing.T) {
 		{"held", notify, hold, 2, 1, db.Never, nil, client.CallbackPending, 120_000, false, ""},
 		{"held for too long", notify, hold, 0, 57, db.Never, nil, client.CallbackExhausted, 0, false, client.AlarmExhausted},
 		{"held, the last time", notify, hold, 0, 56, db.Never, nil, client.CallbackPending, 2_375_000, false, ""},
-		{"held under a schedule without an end", notify, hold, 0, 900, db.Never, &client.Retry{Notify: ownSchedule(1000)}, client.CallbackPending, 3_600_000, false, ""},
-		{"held under a schedule of one attempt", notify, hold, 0, 0, db.Never, &client.Retry{Notify: ownSchedule(0, 0)}, client.CallbackExhausted, 0, false, client.AlarmExhausted},
-		{"a schedule of a century", notify, retry, 0, 0, db.Never, &client.Retry{Notify: ownSchedule(0, 0, 1<<42)}, client.CallbackPending, 365 * 86_400_000, true, ""},
-		{"a schedule of one interval", notify, retry, 900, 0, db.Never, &client.Retry{Notify: ownSchedule(1500)}, client.CallbackPending, 1500, true, ""},
+		{"held under a schedule without an end", notify, hold, 0, 900, db.Never, ownSchedule(1000), client.CallbackPending, 3_600_000, false, ""},
+		{"held under a schedule of one attempt", notify, hold, 0, 0, db.Never, ownSchedule(0, 0), client.CallbackExhausted, 0, false, client.AlarmExhausted},
+		{"a schedule of a century", notify, retry, 0, 0, db.Never, ownSchedule(0, 0, 1<<42), client.CallbackPending, 365 * 86_400_000, true, ""},
+		{"a schedule of one interval", notify, retry, 900, 0, db.Never, ownSchedule(1500), client.CallbackPending, 1500, true, ""},
 		{"a question held at first", ask, hold, 0, 0, far, nil, client.CallbackPending, 5_000, false, ""},
 		{"a question held", ask, hold, 0, 40, far, nil, client.CallbackPending, 60_000, false, ""},
 		{"stopped", notify, because(retry, client.ReasonStopped), 11, 0, db.Never, nil, client.CallbackPending, 0, false, ""},
@@ -83,7 +83,7 @@ func TestSettlement(t *testing.T) {
 	} {
 		m := &merchant{version: 7, schedules: [2]Schedule{notifySchedule, withdrawSchedule}}
 		if c.retry != nil {
-			m.schedules[0] = ScheduleFor(countersign.LaneNotify, c.retry.Notify)
+			m.schedules[0] = ScheduleFor(countersign.LaneNotify, c.retry)
 		}
 		claimed := outbox.Claimed{Callback: outbox.Callback{Callback: client.Callback{ID: "m1.x", Merchant: "m1", Type: c.typ, Failed: c.failed, Deadline: c.deadline}}, Held: c.held}
 		s := settlement(claimed, m, c.v, outbox.Attempt{}, now, 0)

@@ -31,7 +31,7 @@ func testMerchants(t *testing.T, s *Outbox) {
 	m.CallbackAPIKey, m.ResponseKey = "callback-key", must(envelope.GenerateKey(1024))(t)
 	m.Key = testPair().Public()
 	m.FinalCodes, m.Body, m.AllowPrivate = []client.CodeRange{{From: 4000, To: 4999}}, client.BodyJSON, new(true)
-	m.Retry = &client.Retry{Notify: &client.Schedule{Delays: []client.Duration{0, client.Duration(time.Second)}, Every: client.Duration(5 * time.Second)}}
+	m.RetryNotify = &client.Schedule{Delays: []client.Duration{0, client.Duration(time.Second)}, Every: client.Duration(5 * time.Second)}
 	made := must(s.CreateMerchant(ctx, m, 1000))(t)
 	if made.Version != 1 || made.Created != 1000 || made.Updated != 1000 || made.State != client.MerchantActive ||
 		made.Of(client.KeyRequest).Fingerprint != m.Key.Fingerprint() || made.Of(client.KeyResponse).Fingerprint != m.ResponseKey.Fingerprint() {
