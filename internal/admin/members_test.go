@@ -117,6 +117,9 @@ func TestWrongByMeaning(t *testing.T) {
 	h.merchant("acme")
 	w := acceptWithdrawal(h, newWithdrawal("acme", 1))
 	decided := acceptWithdrawal(h, newWithdrawal("acme", 3))
+	addDeposit(h, newDeposit("acme", 1))
+	other, elsewhere, taken := newDeposit("acme", 1), newWithdrawal("acme", 1), newWithdrawal("acme", 2)
+	other.Amount, elsewhere.Details.Address, taken.TrackingID = amount("99"), "TOther", w.CallBackID
 	must(h.client(client.RoleAdmin).CancelWithdrawal(t.Context(), decided.ID))(t)
 	pub, priv := testKey().PublicBase64(), privatePEM(testKey())
 	before := h.counts()
@@ -177,10 +180,16 @@ func TestWrongByMeaning(t *testing.T) {
 		"outcome of neither":      {post, "/v1/withdrawals/" + w.ID + "/outcome", client.Outcome{Permit: "p"}, 422, "body.executed"},
 		"outcome too early":       {post, "/v1/withdrawals/" + w.ID + "/outcome", client.Outcome{Permit: "p", Failed: &client.Failed{Reason: "r"}}, 409, ""},
 		"release too early":       {post, "/v1/withdrawals/" + w.ID + "/release", client.Claim{Holder: "c"}, 409, ""},
-		"resend of all":           {post, "/v1/callbacks/resend", map[string]any{"filter": map[string]any{}}, 422, "body.filter"},
-		"resend of accepted":      {post, "/v1/callbacks/resend", map[string]any{"filter": map[string]any{"state": "accepted"}}, 422, "body.filter.state"},
-		"resend of type 2":        {post, "/v1/callbacks/resend", map[string]any{"filter": map[string]any{"type": 2, "state": "refused"}}, 422, "body.filter.type"},
-		"resend of the decided":   {post, "/v1/callbacks/" + decided.Callback + "/resend", nil, 409, ""},
+		"another deposit":         {post, "/v1/deposits", other, 409, "body.trackingId"},
+		"item, another deposit":   {post, "/v1/deposits", []client.NewDeposit{newDeposit("acme", 2), other}, 409, "body[1].trackingId"},
+		"items that differ":       {post, "/v1/deposits", []client.NewDeposit{newDeposit("acme", 3), newDeposit("acme", 4), {Merchant: "acme", TrackingID: "dep-4", TxID: "0xother", TenantUserID: "user-7", ChainName: "TRON", Symbol: "USDT", Amount: amount("2.5"), FromAddress: "TFrom", ToAddress: "TTo"}}, 409, "body[2].trackingId"},
+		"another withdrawal":      {post, "/v1/withdrawals", elsewhere, 409, "body.callBackId"},
+		// The merchant would take the end of one for that of the other.
+		"trackingId of another": {post, "/v1/withdrawals", taken, 409, "body.trackingId"},
+		"resend of all":         {post, "/v1/callbacks/resend", map[string]any{"filter": map[string]any{}}, 422, "body.filter"},
+		"resend of accepted":    {post, "/v1/callbacks/resend", map[string]any{"filter": map[string]any{"state": "accepted"}}, 422, "body.filter.state"},
+		"resend of type 2":      {post, "/v1/callbacks/resend", map[string]any{"filter": map[string]any{"type": 2, "state": "refused"}}, 422, "body.filter.type"},
+		"resend of the decided": {post, "/v1/callbacks/" + decided.Callback + "/resend", nil, 409, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			contentType := api.TypeJSON
@@ -202,45 +211,6 @@ func TestWrongByMeaning(t *testing.T) {
 	}
 	if m, err := h.store.Merchant(t.Context(), "acme"); err != nil || m.Version != 1 {
 		t.Errorf("refused requests changed the merchant: version %d, %v", m.Version, err)
-	}
-}
-
-// The same callBackId or trackingId with other content is a conflict that
-// names it.
-func TestConflicts(t *testing.T) {
-	h := sqlite(t)
-	h.merchant("acme")
-	addDeposit(h, newDeposit("acme", 1))
-	acceptWithdrawal(h, newWithdrawal("acme", 1))
-	before := h.counts()
-	other := newDeposit("acme", 1)
-	other.Amount = amount("99")
-	h.postJSON("/v1/deposits", other).Names(t, 409, "body.trackingId")
-	h.postJSON("/v1/deposits", []client.NewDeposit{newDeposit("acme", 2), other}).Names(t, 409, "body[1].trackingId")
-	w := newWithdrawal("acme", 1)
-	w.Details.Address = "TOther"
-	h.postJSON("/v1/withdrawals", w).Names(t, 409, "body.callBackId")
-	// A second withdrawal under the trackingId of another: the merchant would take the end of one for that of the other.
-	w = newWithdrawal("acme", 2)
-	w.TrackingID = newWithdrawal("acme", 1).CallBackID
-	h.postJSON("/v1/withdrawals", w).Names(t, 409, "body.trackingId")
-	if after := h.counts(); after != before {
-		t.Errorf("conflicts changed the store: %+v, was %+v", after, before)
-	}
-	// The same is no conflict, within an array either, where other content is one.
-	if !addDeposit(h, newDeposit("acme", 1)).Duplicate || !acceptWithdrawal(h, newWithdrawal("acme", 1)).Duplicate {
-		t.Error("the same again is no duplicate")
-	}
-	d := newDeposit("acme", 3)
-	if list := must(h.client(client.RoleCore).AddDeposits(t.Context(), d, d))(t); list[0].Duplicate || !list[1].Duplicate || list[0].ID != list[1].ID {
-		t.Errorf("twice in an array: %+v", list)
-	}
-	d = newDeposit("acme", 4)
-	other = d
-	other.TxID = "0xother"
-	h.postJSON("/v1/deposits", []client.NewDeposit{d, other}).Names(t, 409, "body[1].trackingId")
-	if n := h.counts().callbacks; n != before.callbacks+1 {
-		t.Errorf("%d stored, want %d", n, before.callbacks+1)
 	}
 }
 

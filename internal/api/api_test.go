@@ -5,9 +5,11 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -101,6 +103,42 @@ func TestRevokedTokenEndsWithTheCache(t *testing.T) {
 	e.at = e.at.Add(tokenTTL)
 	if err := e.ask(secret); !errors.Is(err, errRevoked) {
 		t.Errorf("after the cache's time: %v, want it refused", err)
+	}
+}
+
+// onRead calls do before each read.
+type onRead struct {
+	io.Reader
+	do func()
+}
+
+func (r onRead) Read(p []byte) (int, error) {
+	r.do()
+	return r.Reader.Read(p)
+}
+
+// A token that is revoked after the headers of a call came, and before its body, makes no call. The time of a call is
+// that of its body.
+func TestRevokedBeforeTheBody(t *testing.T) {
+	var acted []db.Millis
+	e := newEnd(t, Route{Method: "POST", Path: "/act", ID: "act", Roles: Roles{"viewer"}, Status: 204,
+		Handler: Handle(func(c *Call, _ None, _ struct{}) (None, error) { acted = append(acted, c.Now); return None{}, nil })})
+	id, secret := e.tokens.add("viewer")
+	for _, revoked := range []bool{false, true} {
+		at := e.at.Add(25 * time.Second)
+		r, w := httptest.NewRequest("POST", "/act", onRead{strings.NewReader("{}"), func() {
+			if e.at = at; revoked {
+				e.tokens.revoke(id, 5)
+			}
+		}}), httptest.NewRecorder()
+		r.Header.Set("Authorization", "Bearer "+secret)
+		r.Header.Set("Content-Type", TypeJSON)
+		if e.Mux().ServeHTTP(w, r); w.Code != map[bool]int{false: 204, true: 401}[revoked] {
+			t.Errorf("revoked %v: %d", revoked, w.Code)
+		}
+		if len(acted) != 1 || !revoked && !acted[0].Time().Equal(at) {
+			t.Errorf("revoked %v: it acted at %v, and the body came at %v", revoked, acted, at)
+		}
 	}
 }
 

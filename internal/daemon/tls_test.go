@@ -27,77 +27,18 @@ import (
 	"countersign/countersigntest"
 )
 
-// authority makes certificates for this machine.
-type authority struct {
-	t    *testing.T
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	next int64
-}
-
-func newAuthority(t *testing.T) *authority {
-	a := &authority{t: t}
-	a.cert, a.key = a.sign(&x509.Certificate{Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageCertSign})
-	return a
-}
-
-func (a *authority) sign(c *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
-	a.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		a.t.Fatal(err)
+// pair writes a certificate for this machine, which its own key signed, and that key. It returns both for a client.
+func pair(t *testing.T, name, cert, key string) tls.Certificate {
+	t.Helper()
+	k := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	c := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
+	der := must(x509.CreateCertificate(rand.Reader, c, c, &k.PublicKey, k))
+	for path, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: must(x509.MarshalPKCS8PrivateKey(k))}} {
+		ok(t, os.WriteFile(path, pem.EncodeToMemory(block), 0o600))
 	}
-	a.next++
-	c.SerialNumber, c.NotBefore, c.NotAfter = big.NewInt(a.next), time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-	parent, by := a.cert, a.key
-	if parent == nil {
-		parent, by = c, key
-	}
-	b, err := x509.CreateCertificate(rand.Reader, c, parent, &key.PublicKey, by)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	c, err = x509.ParseCertificate(b)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return c, key
-}
-
-func (a *authority) write(path string) string {
-	a.t.Helper()
-	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw}), 0o600); err != nil {
-		a.t.Fatal(err)
-	}
-	return path
-}
-
-// pair writes a certificate for this machine and its key, and gives both for a client.
-func (a *authority) pair(name, cert, key string) tls.Certificate {
-	a.t.Helper()
-	c, k := a.sign(&x509.Certificate{Subject: pkix.Name{CommonName: name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}})
-	der, err := x509.MarshalPKCS8PrivateKey(k)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	for path, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: c.Raw}, key: {Type: "PRIVATE KEY", Bytes: der}} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			a.t.Fatal(err)
-		}
-	}
-	return tls.Certificate{Certificate: [][]byte{c.Raw}, PrivateKey: k}
-}
-
-// caller is a client that trusts a, over connections of its own.
-func (a *authority) caller(change func(*tls.Config)) *http.Client {
-	c := &tls.Config{RootCAs: x509.NewCertPool()}
-	c.RootCAs.AddCert(a.cert)
-	if change != nil {
-		change(c)
-	}
-	return &http.Client{Transport: &http.Transport{TLSClientConfig: c, DisableKeepAlives: true}}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: k}
 }
 
 // TestTLS: the certificate is that of the files as they are now, TLS 1.1 is refused, and
@@ -106,12 +47,22 @@ func (a *authority) caller(change func(*tls.Config)) *http.Client {
 func TestTLS(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
-	a, others := newAuthority(t), newAuthority(t)
-	a.pair("first", file("cert"), file("key"))
-	mine := a.pair("me", file("mine"), file("mine.key"))
-	foreign := others.pair("somebody", file("theirs"), file("theirs.key"))
+	trusted := x509.NewCertPool()
+	serve := func(name, key string) {
+		trusted.AddCert(must(x509.ParseCertificate(pair(t, name, file("cert"), file(key)).Certificate[0])))
+	}
+	caller := func(change func(*tls.Config)) *http.Client { // over connections of its own
+		c := &tls.Config{RootCAs: trusted}
+		if change != nil {
+			change(c)
+		}
+		return &http.Client{Transport: &http.Transport{TLSClientConfig: c, DisableKeepAlives: true}}
+	}
+	serve("first", "key")
+	mine := pair(t, "me", file("mine"), file("mine.key"))
+	foreign := pair(t, "me", file("theirs"), file("theirs.key"))
 	s, _ := startService(t, ServiceConfig{Common: Common{Storage: Storage{Dir: file("data")}, MetricsListen: "127.0.0.1:0",
-		TLS: TLS{Cert: file("cert"), Key: file("key"), ClientCA: a.write(file("ca"))}}})
+		TLS: TLS{Cert: file("cert"), Key: file("key"), ClientCA: file("mine")}}})
 	get := func(c *http.Client, url string) (string, error) {
 		r, err := c.Get(url)
 		if err != nil {
@@ -127,7 +78,7 @@ func TestTLS(t *testing.T) {
 	if !strings.HasPrefix(s.URL(), "https://") {
 		t.Errorf("its URL is %s", s.URL())
 	}
-	if name, err := get(a.caller(known), s.URL()+"/readyz"); name != "first" || err != nil {
+	if name, err := get(caller(known), s.URL()+"/readyz"); name != "first" || err != nil {
 		t.Errorf("with a certificate: %q, %v", name, err)
 	}
 	noted := func() *http.Client { // by what the data directory says
@@ -135,7 +86,7 @@ func TestTLS(t *testing.T) {
 		if err != nil || at.URL != s.URL() {
 			t.Fatalf("the noted address: %+v, %v", at, err)
 		}
-		return a.caller(func(c *tls.Config) {
+		return caller(func(c *tls.Config) {
 			known(c)
 			c.RootCAs, c.InsecureSkipVerify, c.VerifyConnection = nil, true, at.Verify
 		})
@@ -149,7 +100,7 @@ func TestTLS(t *testing.T) {
 		"a certificate of another": func(c *tls.Config) { c.Certificates = []tls.Certificate{foreign} },
 		"TLS 1.1":                  func(c *tls.Config) { known(c); c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 },
 	} {
-		if _, err := get(a.caller(change), s.URL()+"/readyz"); err == nil {
+		if _, err := get(caller(change), s.URL()+"/readyz"); err == nil {
 			t.Errorf("%s got in", what)
 		}
 	}
@@ -161,19 +112,19 @@ func TestTLS(t *testing.T) {
 		r.Body.Close()
 		return r.StatusCode
 	}
-	if n := status(a.caller(nil), "http"+strings.TrimPrefix(s.URL(), "https")+"/readyz"); n == http.StatusOK {
+	if n := status(caller(nil), "http"+strings.TrimPrefix(s.URL(), "https")+"/readyz"); n == http.StatusOK {
 		t.Error("plain HTTP got in")
 	}
-	if _, err := get(a.caller(nil), s.listeners[0].URL()+"/metrics"); err != nil {
+	if _, err := get(caller(nil), s.listeners[0].URL()+"/metrics"); err != nil {
 		t.Errorf("metrics: %v", err)
 	}
-	if n := status(a.caller(known), s.URL()+"/metrics"); n != http.StatusNotFound {
+	if n := status(caller(known), s.URL()+"/metrics"); n != http.StatusNotFound {
 		t.Errorf("the API still has the metrics: %d", n)
 	}
 
 	measured := func(name string) float64 {
 		t.Helper()
-		r := must(a.caller(nil).Get(s.listeners[0].URL() + "/metrics"))
+		r := must(caller(nil).Get(s.listeners[0].URL() + "/metrics"))
 		defer r.Body.Close()
 		text, _ := io.ReadAll(r.Body)
 		_, rest, _ := strings.Cut(string(text), "\n"+name+" ")
@@ -185,9 +136,9 @@ func TestTLS(t *testing.T) {
 		t.Errorf("the certificate ends at %v", end)
 	}
 	// Half of a new pair changes nothing, and both do.
-	a.pair("second", file("cert"), file("new.key"))
+	serve("second", "new.key")
 	time.Sleep(certificatesEvery + 50*time.Millisecond)
-	if name, err := get(a.caller(known), s.URL()+"/readyz"); name != "first" || err != nil {
+	if name, err := get(caller(known), s.URL()+"/readyz"); name != "first" || err != nil {
 		t.Errorf("with half of a pair: %q, %v", name, err)
 	}
 	if measured("countersign_certificate_readable") != 0 {
@@ -195,7 +146,7 @@ func TestTLS(t *testing.T) {
 	}
 	ok(t, os.Rename(file("new.key"), file("key")))
 	time.Sleep(certificatesEvery + 50*time.Millisecond)
-	if name, err := get(a.caller(known), s.URL()+"/readyz"); name != "second" || err != nil {
+	if name, err := get(caller(known), s.URL()+"/readyz"); name != "second" || err != nil {
 		t.Errorf("with another pair: %q, %v", name, err)
 	}
 	first.CloseIdleConnections()
@@ -233,12 +184,12 @@ func TestExposed(t *testing.T) {
 // --merchant-ca has that authority, and nowhere else.
 func TestMerchantCA(t *testing.T) {
 	dir := t.TempDir()
-	a := newAuthority(t)
+	cert, key := filepath.Join(dir, "merchant.pem"), filepath.Join(dir, "merchant.key")
 	server := httptest.NewUnstartedServer(http.NotFoundHandler())
-	server.TLS = &tls.Config{Certificates: []tls.Certificate{a.pair("merchant", filepath.Join(dir, "merchant.pem"), filepath.Join(dir, "merchant.key"))}}
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{pair(t, "merchant", cert, key)}}
 	server.StartTLS()
 	defer server.Close()
-	for ca, want := range map[string]client.Reason{"": client.ReasonTLS, a.write(filepath.Join(dir, "ca.pem")): client.ReasonStatus} {
+	for ca, want := range map[string]client.Reason{"": client.ReasonTLS, cert: client.ReasonStatus} {
 		s, token := startService(t, ServiceConfig{Common: Common{Storage: Storage{Dir: t.TempDir()}}, AllowPrivate: true, MerchantCA: ca})
 		ctx := t.Context()
 		api := must(client.NewService(client.Config{URL: s.URL(), Token: token}))
@@ -257,7 +208,7 @@ func TestMerchantCA(t *testing.T) {
 			return true, err
 		})
 	}
-	if _, err := NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: dir}}, Listen: "127.0.0.1:0", MerchantCA: filepath.Join(dir, "merchant.key")}); err == nil || !strings.Contains(err.Error(), "--merchant-ca") {
+	if _, err := NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: dir}}, Listen: "127.0.0.1:0", MerchantCA: key}); err == nil || !strings.Contains(err.Error(), "--merchant-ca") {
 		t.Errorf("a file without a certificate: %v", err)
 	}
 }
