@@ -189,7 +189,7 @@ func newHarness(t testing.TB, url string, opts ...setup) *harness {
 	if h.server, err = New(c); err != nil {
 		t.Fatal(err)
 	}
-	for _, rt := range h.server.api.Endpoints() {
+	for _, rt := range h.server.Endpoints() {
 		if slices.Contains(elsewhere, rt.ID) {
 			continue
 		}
@@ -198,7 +198,7 @@ func newHarness(t testing.TB, url string, opts ...setup) *harness {
 			operations.Store(rt.Pattern()+recorded, true)
 		}
 	}
-	srv := httptest.NewServer(h.checked(h.server.Handler()))
+	srv := httptest.NewServer(h.checked(h.server.Mux()))
 	t.Cleanup(srv.Close)
 	t.Cleanup(h.server.Stop)
 	h.url = srv.URL
@@ -219,7 +219,7 @@ func (h *harness) keep(k api.Token) string {
 
 // end is the service as the suite of both ends sees it.
 func (h *harness) end() endtest.End {
-	return endtest.End{API: h.server.api, Keep: h.keep, Pass: func() { h.pass(2 * time.Second) },
+	return endtest.End{API: h.server.API, Keep: h.keep, Pass: func() { h.pass(2 * time.Second) },
 		Ask: func(secret, method, path, contentType, body string) endtest.Answer {
 			return h.as(secret, method, path, contentType, body)
 		},
@@ -249,7 +249,7 @@ var shows = []string{"createMerchant", "stageRotation", "createToken", "releaseW
 
 // checked holds every answer against the document, and looks for secrets in it.
 func (h *harness) checked(next http.Handler) http.Handler {
-	seen := endtest.Fits(h.t, h.server.api, next, func(rt *api.Endpoint, r *http.Request, status int, body string) {
+	seen := endtest.Fits(h.t, h.server.API, next, func(rt *api.Endpoint, r *http.Request, status int, body string) {
 		what := fmt.Sprintf("%s %d", rt.Pattern(), status)
 		if !slices.Contains(shows, rt.ID) || status >= 400 {
 			if leaked := secrets.in(body); leaked != "" {
@@ -373,17 +373,11 @@ func (h *harness) merchant(id string) client.CreatedMerchant {
 }
 
 func (h *harness) remember(m client.CreatedMerchant) {
-	if m.APIKey != "" {
-		secrets.add("apiKey", m.APIKey.Reveal())
-	}
-	if m.CallbackAPIKey != "" {
-		secrets.add("callback API key", m.CallbackAPIKey.Reveal())
-	}
-	if m.PublicKey != "" {
-		secrets.add("public key", m.PublicKey)
-	}
-	if m.ResponsePublicKey != "" {
-		secrets.add("response public key", m.ResponsePublicKey)
+	for name, secret := range map[string]string{"apiKey": m.APIKey.Reveal(), "callback API key": m.CallbackAPIKey.Reveal(),
+		"public key": m.PublicKey, "response public key": m.ResponsePublicKey} {
+		if secret != "" {
+			secrets.add(name, secret)
+		}
 	}
 }
 

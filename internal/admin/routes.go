@@ -219,7 +219,7 @@ func New(c Config) (*Server, error) {
 	c.Changes.Handle(api.ChangeMerchant, applied(s, s.patched))
 	c.Changes.Handle(api.ChangeRotation, applied(s, func(m *outbox.Merchant, r rotationStep) error { return r.apply(m) }))
 	var err error
-	s.api, err = api.New(api.Config{
+	s.API, err = api.New(api.Config{
 		Process: c.Process, Self: "the service", Title: title, Description: description, TokenDescription: tokenUse,
 		Tags:   tags,
 		Tokens: c.Changes.Tokens(), MaxBody: c.MaxBody, RatePerSecond: c.RatePerSecond, Concerns: concernsPath,

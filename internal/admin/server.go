@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"net/http"
 	"sync"
 
 	"countersign/client"
@@ -43,16 +42,6 @@ const maxBatch = 1000
 // Server answers the API. Make it with New.
 type Server struct {
 	Config
-	api     *api.API
+	*api.API
 	keyWork sync.Mutex // see keyMaker
 }
-
-// Handler returns the handler of every route, /healthz, /readyz, /metrics and /openapi.json included.
-func (s *Server) Handler() http.Handler { return s.api.Mux() }
-
-// Leave makes /readyz answer 503 while everything else continues.
-func (s *Server) Leave() { s.api.Leave() }
-
-// Stop makes waiting requests answer at once, requests of several lines end at their next line, and /readyz answer 503.
-// Call it before http.Server.Shutdown, which would otherwise wait for those requests.
-func (s *Server) Stop() { s.api.Stop() }

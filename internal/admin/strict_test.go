@@ -15,8 +15,8 @@ import (
 // depositsReader returns what checks and decodes requests with deposits.
 func depositsReader(t testing.TB) func(body []byte, in *oneOrMany[client.NewDeposit]) error {
 	s := must(New(Config{Outbox: &outbox.Outbox{DB: &db.DB{}}, Changes: &api.Changes{}, CheckURL: func(string, bool) error { return nil }}))(t)
-	schema := s.api.Registry().Schema(reflect.TypeFor[oneOrMany[client.NewDeposit]](), true, "")
-	return func(body []byte, in *oneOrMany[client.NewDeposit]) error { return s.api.Decode(schema, body, in) }
+	schema := s.Registry().Schema(reflect.TypeFor[oneOrMany[client.NewDeposit]](), true, "")
+	return func(body []byte, in *oneOrMany[client.NewDeposit]) error { return s.Decode(schema, body, in) }
 }
 
 // What passes the check decodes, and names are exactly those of the schema:

@@ -171,24 +171,15 @@ func (s *Server) permitOf(c *api.Call, r outbox.Released) (client.Permit, error)
 	if p.Withdrawal.Details == nil {
 		return client.Permit{}, fmt.Errorf("withdrawal %s was released without details", p.Withdrawal.ID)
 	}
-	note, err := s.permitNote(c, p)
+	w := p.Withdrawal // its note is of PROTOCOL.md, Permits
+	note, err := s.Audit.SignPermit(client.PermitNote{Merchant: w.Merchant, CallBackID: w.CallBackID, Withdrawal: w.ID,
+		Details: *w.Details, Claim: w.Holder, Epoch: p.Epoch, Time: api.TimeOf(c.Now), Duplicate: p.Duplicate})
 	if err != nil {
 		return client.Permit{}, err
 	}
-	c.Trace(p.Withdrawal.CallBackID, p.Withdrawal.TrackingID)
-	return client.Permit{Note: note, Answer: p.Answer, Permit: client.Secret(p.Permit), Details: *p.Withdrawal.Details,
-		Withdrawal: withdrawalOf(c, p.Withdrawal), Duplicate: p.Duplicate}, nil
-}
-
-// permitNote returns p as a signed note (PROTOCOL.md, Permits). It is empty without a log, whose key signs.
-func (s *Server) permitNote(c *api.Call, p outbox.Permit) (string, error) {
-	if s.Audit == nil {
-		return "", nil
-	}
-	w := p.Withdrawal
-	n := client.PermitNote{Merchant: w.Merchant, CallBackID: w.CallBackID, Withdrawal: w.ID, Details: *w.Details,
-		Claim: w.Holder, Epoch: p.Epoch, Time: api.TimeOf(c.Now), Duplicate: p.Duplicate}
-	return s.Audit.SignPermit(n)
+	c.Trace(w.CallBackID, w.TrackingID)
+	return client.Permit{Note: note, Answer: p.Answer, Permit: client.Secret(p.Permit), Details: *w.Details,
+		Withdrawal: withdrawalOf(c, w), Duplicate: p.Duplicate}, nil
 }
 
 func (s *Server) reportOutcome(c *api.Call, id string, in client.Outcome) (client.AcceptedWithdrawal, error) {

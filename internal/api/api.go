@@ -26,7 +26,7 @@ import (
 
 // Process holds what a running process gives to the API of its end.
 type Process struct {
-	// Audit is the end's audit log. Nil: its routes find nothing.
+	// Audit is the end's audit log. Required.
 	Audit *journal.Log
 	// TestAlarm posts a test message to --alarm-url. Nil: alarms are not posted.
 	TestAlarm func(ctx context.Context) (client.AlarmTest, error)
@@ -158,7 +158,7 @@ func schemaName(t reflect.Type, hint string) string {
 	return name
 }
 
-// Mux returns the handler of all routes.
+// Mux returns the handler of all routes, /healthz, /readyz, /metrics and /openapi.json included.
 func (a *API) Mux() *http.ServeMux { return a.mux }
 
 // Endpoints returns the prepared routes, in the order of the table.
@@ -167,13 +167,11 @@ func (a *API) Endpoints() []*Endpoint { return a.endpoints }
 // Registry returns the schemas of the document.
 func (a *API) Registry() huma.Registry { return a.registry }
 
-// Document returns the OpenAPI document.
-func (a *API) Document() (json.RawMessage, error) { return a.document() }
-
 // Leave makes /readyz answer 503, so that load balancers send no new calls here. Everything else goes on.
 func (a *API) Leave() { a.leaving.Store(true) }
 
-// Stop makes waiting calls answer at once, and /readyz answer 503.
+// Stop makes waiting calls answer at once, and /readyz answer 503. Call it before http.Server.Shutdown, which would
+// otherwise wait for those calls.
 func (a *API) Stop() {
 	a.Leave()
 	a.stop()

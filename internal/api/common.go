@@ -38,8 +38,23 @@ type Common struct {
 // Routes returns the rows of the table. Only the service binds tokens to merchants.
 func (o Common) Routes() []Route {
 	const get, post, remove = http.MethodGet, http.MethodPost, http.MethodDelete
-	k, t := o.Changes, o.Changes.Tokens()
-	return append(k.tasks().routes(), []Route{
+	k, t, tasks := o.Changes, o.Changes.Tokens(), o.Changes.tasks()
+	return []Route{
+		{get, "/v1/tasks", "tasks", Readers, ByHandler, 200, Handle(tasks.list),
+			"List what waits for persons, the newest first", nil},
+		{get, "/v1/tasks/{id}", "task", Readers, ByHandler, 200, Handle(tasks.show),
+			"Show one task: what it is about, what would happen, who has said what, and who can say the rest", []int{410}},
+		{post, "/v1/tasks/approve", "approveTasks", Approvers, ByHandler, 200, Handle(tasks.approveMany),
+			"Approve many tasks, each by itself; possible duplicates are left out", nil},
+		{post, "/v1/tasks/decline", "declineTasks", Deciders, ByHandler, 200, Handle(tasks.declineMany),
+			"Decline many tasks, each by itself", nil},
+		{post, "/v1/tasks/{id}/approve", "approveTask", Approvers, ByHandler, 200, Fresh(Handle(tasks.approve)),
+			"Approve a task; with the last approval that is missing, what it is about is done", []int{409, 410}},
+		{post, "/v1/tasks/{id}/decline", "declineTask", Deciders, ByHandler, 200, Handle(tasks.decline),
+			"Decline a task; one person suffices", []int{409, 410}},
+		{post, "/v1/tasks/{id}/note", "noteTask", Deciders, ByHandler, 200, Handle(tasks.note),
+			"Add a note to what a task is about; notes are never changed", []int{409, 410}},
+
 		{get, "/v1/alarms", "alarms", Readers, ByHandler, 200, Handle(o.alarms), "List alarms, the newest first", nil},
 		{post, "/v1/alarms/{seq}/ack", "ackAlarm", o.Ack, ByHandler, 200, One(o.ackAlarm),
 			"Acknowledge an alarm; repeating it changes nothing", nil},
@@ -80,7 +95,7 @@ func (o Common) Routes() []Route {
 		{get, "/healthz", "healthz", Open, Whole, 200, Handle(o.healthz), "Say that the process runs", nil},
 		{get, "/readyz", "readyz", Open, Whole, 200, Handle(o.readyz), "Say whether " + o.End + " can work", []int{503}},
 		{get, "/openapi.json", "openapi", Open, Whole, 200, Handle(document), "Show this document", nil},
-	}...)
+	}
 }
 
 func (Common) healthz(*Call, None, None) (Health, error) { return Health{Status: "ok"}, nil }

@@ -28,31 +28,6 @@ type Tasks struct {
 // manyFor is how long one call continues to answer many tasks.
 const manyFor = 5 * time.Second
 
-// routes returns the rows of the table of routes.
-func (t Tasks) routes() []Route {
-	const get, post = http.MethodGet, http.MethodPost
-	return []Route{
-		{Method: get, Path: "/v1/tasks", ID: "tasks", Roles: Readers, Scope: ByHandler, Status: 200,
-			Handler: Handle(t.list), Summary: "List what waits for persons, the newest first"},
-		{Method: get, Path: "/v1/tasks/{id}", ID: "task", Roles: Readers, Scope: ByHandler, Status: 200,
-			Handler: Handle(t.show), Summary: "Show one task: what it is about, what would happen, who has said what, and who can say the rest", Errors: []int{410}},
-		{Method: post, Path: "/v1/tasks/approve", ID: "approveTasks", Roles: Approvers, Scope: ByHandler, Status: 200,
-			Handler: Handle(t.approveMany), Summary: "Approve many tasks, each by itself; possible duplicates are left out"},
-		{Method: post, Path: "/v1/tasks/decline", ID: "declineTasks", Roles: Deciders, Scope: ByHandler, Status: 200,
-			Handler: Handle(t.declineMany), Summary: "Decline many tasks, each by itself"},
-		{Method: post, Path: "/v1/tasks/{id}/approve", ID: "approveTask", Roles: Approvers, Scope: ByHandler,
-			Status: 200, Handler: Fresh(Handle(t.approve)),
-			Summary: "Approve a task; with the last approval that is missing, what it is about is done",
-			Errors:  []int{409, 410}},
-		{Method: post, Path: "/v1/tasks/{id}/decline", ID: "declineTask", Roles: Deciders, Scope: ByHandler,
-			Status: 200, Handler: Handle(t.decline), Summary: "Decline a task; one person suffices",
-			Errors: []int{409, 410}},
-		{Method: post, Path: "/v1/tasks/{id}/note", ID: "noteTask", Roles: Deciders, Scope: ByHandler, Status: 200,
-			Handler: Handle(t.note), Summary: "Add a note to what a task is about; notes are never changed",
-			Errors: []int{409, 410}},
-	}
-}
-
 // look begins a call.
 func (t Tasks) look(c *Call) (*TaskLook, error) {
 	people, err := ReadPeople(c.R.Context(), t.Lists)

@@ -26,11 +26,6 @@ type Common struct {
 	ChangeApprovals int           `help:"Persons of different origins who must approve a change, 1 to 10." default:"1" placeholder:"NUMBER"`
 	DrainNotice     time.Duration `help:"How long /readyz says 503 after SIGTERM before the process stops." default:"0s" placeholder:"TIME"`
 
-	// MaxBodies bounds the bytes of request bodies that each listener holds at once. Zero: 256 MiB.
-	MaxBodies int64 `kong:"-"`
-	// MaxConnections bounds the connections of each listener. Zero: a quarter of the file descriptors for the API and
-	// half for the gateway's callbacks, at most 10,000 each.
-	MaxConnections int `kong:"-"`
 	// ShowToken is called with the API's first token and its file when Open makes it, after everything that can fail.
 	// Nil: nothing is called.
 	ShowToken func(token, file string) `kong:"-"`

@@ -31,7 +31,7 @@ type connections struct {
 }
 
 const (
-	// connectionsMost is the default of the most connections of a listener. Each takes some 20 KB.
+	// connectionsMost is the most connections of a listener. Each takes some 20 KB.
 	connectionsMost = 10_000
 	// readWithin is how long a peer that does not read keeps its connection while others wait for one.
 	readWithin = time.Second
@@ -41,13 +41,9 @@ const (
 	lookEvery = 10 * time.Millisecond
 )
 
-// connectionsOf returns said, or by default a listener's part of this process's descriptors.
-func connectionsOf(said, part int) int {
-	if said > 0 {
-		return said
-	}
-	return min(connectionsMost, dispatch.Descriptors()/part)
-}
+// connectionsOf returns how many connections a listener may have that gets a part of this process's descriptors, such
+// as a quarter for 4.
+func connectionsOf(part int) int { return min(connectionsMost, dispatch.Descriptors()/part) }
 
 func newConnections(ln net.Listener, most int, log *slog.Logger) *connections {
 	return &connections{Listener: ln, most: max(1, most), log: log, open: map[*connection]bool{}}

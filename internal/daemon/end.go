@@ -85,7 +85,7 @@ func (e *end) begin(ctx context.Context, b beginning) (err error) {
 		}
 	}
 	e.heart = newHeart(e.db, e.node, e.clock.Now)
-	e.held = web.NewShares(c.MaxBodies)
+	e.held = web.NewShares(0)
 	return nil
 }
 
@@ -149,7 +149,7 @@ func (e *end) serve(ctx context.Context, name, address string, drain time.Durati
 		h = withConsole(h, e.console)
 	}
 	if e.api, err = e.listen(ListenConfig{Name: "api", Addr: address, Handler: h, TLS: c.TLS,
-		Most: connectionsOf(c.MaxConnections, 4), Drain: drain,
+		Most: connectionsOf(4), Drain: drain,
 		Exposes: "tokens of the API, and all that is asked and answered", Note: c.noteAddress(name, c.Log)}); err != nil {
 		return err
 	}

@@ -94,7 +94,6 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 		return err
 	}
 	g.book = book.New(g.db, book.Config{})
-	c.Callbacks.MaxBodies = c.MaxBodies
 	if c.Callbacks.Sign == nil {
 		if c.Callbacks.Sign, err = openSigningKey(ctx, g.db); err != nil {
 			return fmt.Errorf("signing key: %w", err)
@@ -124,7 +123,7 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	// The longest time for a request: to handle a callback and to record the answer.
 	drain := 2*cmp.Or(c.Callbacks.Timeout, merchant.DefaultTimeout) + 5*time.Second
 	if g.callbacks, err = g.listen(ListenConfig{Name: "callbacks", Addr: c.Listen, Handler: handler, AnyHost: true,
-		TLS: c.TLS.WithoutClients(), Most: connectionsOf(c.MaxConnections, 2), Drain: drain,
+		TLS: c.TLS.WithoutClients(), Most: connectionsOf(2), Drain: drain,
 		Exposes: "the apiKey and errCode of responses, and which requests arrive"}); err != nil {
 		return err
 	}

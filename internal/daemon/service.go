@@ -129,7 +129,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	}); err != nil {
 		return err
 	}
-	return s.serve(ctx, ServiceEnd, c.Listen, c.ExchangeTimeout, s.server.Handler(), s.server.Stop, console.NewService)
+	return s.serve(ctx, ServiceEnd, c.Listen, c.ExchangeTimeout, s.server.Mux(), s.server.Stop, console.NewService)
 }
 
 // Run serves the API and sends callbacks until ctx ends. Then the API accepts no more calls, requests and exchanges

@@ -50,7 +50,7 @@ func Run(ctx context.Context, c Config) Result {
 }
 
 func newService(p *process, s daemon.Storage) (runner, error) {
-	return daemon.NewService(daemon.ServiceConfig{Common: daemon.Common{Storage: s, MaxConnections: 1000, NoConsole: true, Log: p.w.c.Log.With("end", p.name)},
+	return daemon.NewService(daemon.ServiceConfig{Common: daemon.Common{Storage: s, NoConsole: true, Log: p.w.c.Log.With("end", p.name)},
 		Listen: serviceAddr, Node: "node", AllowPrivate: true, AllowHTTP: true})
 }
 
@@ -62,7 +62,7 @@ func newGateway(p *process, s daemon.Storage) (runner, error) {
 	callbacks := merchant.Config{Key: p.w.c.Keys[0].Public(), NextKey: p.w.c.Keys[1].Public(), APIKey: countersign.APIKey(*p.w.answers.Load())}
 	callbacks.Sign, callbacks.ServiceSigner = p.w.signs.of("shop")
 	callbacks.PublicURL = "http://" + callbackAddr
-	return daemon.NewGateway(daemon.GatewayConfig{Common: daemon.Common{Storage: s, MaxConnections: 1000, NoConsole: true, Log: p.w.c.Log.With("end", p.name)},
+	return daemon.NewGateway(daemon.GatewayConfig{Common: daemon.Common{Storage: s, NoConsole: true, Log: p.w.c.Log.With("end", p.name)},
 		Policy: rules, Listen: callbackAddr, APIListen: gatewayAddr,
 		Callbacks: callbacks,
 		Forward:   gateway.Forwarding{URL: "http://" + shopAddr + "/", Secret: make([]byte, 32)}})
