@@ -35,7 +35,7 @@ func TestApprovalsAtTheSameMoment(t *testing.T) {
 			limit := func(text string) error {
 				return b.store.Write(ctx, func(ctx context.Context, x *db.Tx) error {
 					_, err := b.store.ChangeMerchant(ctx, x, "acme", db.MillisOf(b.now()), func(m *outbox.Merchant) error {
-						m.ApproveAbove = limitsOf(t, text)
+						m.ApproveAbove = above("USDT", text)
 						return nil
 					})
 					return err
@@ -77,7 +77,7 @@ func TestApprovalsAtTheSameMoment(t *testing.T) {
 						return err
 					})
 				}, false, client.TaskOpen},
-				{"the limit is raised", func(string, api.Token) error { return limit("USDT 1000") }, true, client.TaskDone},
+				{"the limit is raised", func(string, api.Token) error { return limit("1000") }, true, client.TaskDone},
 				{"frozen", func(string, api.Token) error {
 					_, err := atB.Freeze(ctx, "a test")
 					return err
@@ -89,7 +89,7 @@ func TestApprovalsAtTheSameMoment(t *testing.T) {
 			} {
 				for range 4 {
 					n++
-					ok(t, limit("USDT 12"))
+					ok(t, limit("12"))
 					w := must(core.CreateWithdrawal(ctx, newWithdrawal("acme", n)))(t)
 					id := w.Withdrawal.ID
 					a.decide(id, countersign.DecisionConfirmed)

@@ -292,38 +292,3 @@ func encode(t testing.TB, v any) []byte {
 	t.Helper()
 	return must(json.Marshal(v))(t)
 }
-
-// A request names all that its schema finds at once, and then, with these mended, what no schema finds.
-func TestAllFaultsAtOnce(t *testing.T) {
-	h := sqlite(t)
-	deposit := asMembers(t, newDeposit("nobody", 1))
-	deposit["tenantUserId"], deposit["chainName"] = "", ""
-	digits := asMembers(t, newDeposit("nobody", 1))
-	digits["amount"] = "1." + longText(100)
-	for path, c := range map[string]struct {
-		body any
-		want []string
-	}{
-		"/v1/deposits":    {deposit, []string{"body.tenantUserId", "body.chainName"}},
-		"/v1/deposits?":   {digits, []string{"body.amount"}},
-		"/v1/withdrawals": {[]any{newWithdrawal("nobody", 1), newWithdrawal("none", 2)}, []string{"body[0].merchant"}},
-		"/v1/addresses":   {newAddress("nobody", 1), []string{"body.merchant"}},
-		"/v1/merchants":   {map[string]any{"notifyUrl": "https://a.example/n", "concurrency": 0}, []string{"body.id", "body.withdrawUrl", "body.concurrency"}},
-	} {
-		a := h.raw(client.RoleAdmin, post, path, api.TypeJSON, c.body)
-		for _, location := range c.want {
-			a.Names(t, 422, location)
-		}
-		if len(a.Problem().Faults) != len(c.want) {
-			t.Errorf("%s: %s", path, a.Body)
-		}
-	}
-	if n := h.counts(); n.callbacks+n.merchants != 0 {
-		t.Errorf("there are %+v", n)
-	}
-	// A merchant needs no name: it is called by its id.
-	a := h.raw(client.RoleAdmin, post, "/v1/merchants", api.TypeJSON, `{"id":"unnamed","notifyUrl":"https://a.example/n","withdrawUrl":"https://a.example/w","key":{"bits":1024}}`)
-	if a.Status != 201 {
-		t.Errorf("without a name: %d %s", a.Status, a.Body)
-	}
-}

@@ -64,11 +64,11 @@ func TestMerchantSchemes(t *testing.T) {
 		}
 	}
 	in := newMerchant("small")
-	in.Key = &client.KeySpec{Bits: 1024}
+	in.Key, in.Name = &client.KeySpec{Bits: 1024}, ""
 	made := must(c.CreateMerchant(ctx, in))(t)
 	h.remember(made)
-	if len(made.Warnings) != 1 || !strings.Contains(made.Warnings[0], "1024 bits") {
-		t.Errorf("warnings %v", made.Warnings)
+	if made.Name != "small" || len(made.Warnings) != 1 || !strings.Contains(made.Warnings[0], "1024 bits") {
+		t.Errorf("%q, warnings %v", made.Name, made.Warnings)
 	}
 }
 

@@ -35,7 +35,7 @@ func TestReleasesAndOutcomes(t *testing.T) {
 		h.merchant("acme")
 		h.merchant("other")
 		admin, core, bound := h.client(client.RoleAdmin), h.client(client.RoleCore), h.bound(client.RoleCore, "other")
-		must(admin.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{ApproveAbove: limitsOf(t, "USDT 100")}}))(t)
+		must(admin.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{ApproveAbove: above("USDT", "100")}}))(t)
 		var claims []client.WithdrawalClaim
 		for i := range 8 {
 			w := newWithdrawal([]string{"acme", "other"}[i%2], i)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -118,29 +117,5 @@ func TestNobodyStandsInTheWay(t *testing.T) {
 		if a := p.Agree(q, votes); !a.Enough() {
 			t.Errorf("%s first: %+v", first, a.Approvals)
 		}
-	}
-}
-
-// TestAgreeOfPersons: a person's approval is void for ever once the person was revoked, also when
-// they signed in again, which gives them another row; a new one counts.
-func TestAgreeOfPersons(t *testing.T) {
-	ann := Token{ID: "ann", Root: "ann", Role: client.RoleApprover, Revoked: 100}
-	again := Token{ID: "ann.1", Root: "ann", Role: client.RoleApprover}
-	p := NewPeople([]Token{{ID: "core", Root: "core", Role: client.RoleCore}, ann, again})
-	q := Asked{By: []string{"core"}, At: 500}
-	a := p.Agree(q, []db.Vote{{Token: "ann", At: 99}})
-	if a.Enough() || !strings.Contains(a.Approvals[0].Void, "revoked") || !a.TellNow() {
-		t.Errorf("what a thief said counts: %+v", a)
-	}
-	keep, a, err := p.Vote(q, []db.Vote{{Token: "ann", At: 99}}, db.Vote{Token: "ann.1", At: 200})
-	if err != nil || !keep || !a.Enough() {
-		t.Errorf("%v, %+v, %v: her own approval does not count", keep, a, err)
-	}
-	// The token that ordered was made by ann's, and nobody else is there.
-	core := Token{ID: "core", Root: "core", Maker: "ann.1", Role: client.RoleCore}
-	p = NewPeople([]Token{core, again})
-	a = p.Agree(q, nil)
-	if a.Nobody() == "" || len(a.Could()) != 0 || !a.TellNow() || !strings.Contains(a.WhyNot("ann.1"), "core, which asked for this, have the same origin") {
-		t.Errorf("%+v, %q", a.Approvals, a.WhyNot("ann.1"))
 	}
 }

@@ -131,4 +131,8 @@ func TestCheckJSONBoundsItsFaults(t *testing.T) {
 	if n := len(faultsOf(reg, s, body)); n != MaxFaults {
 		t.Errorf("%d faults, want %d", n, MaxFaults)
 	}
+	body = strings.NewReplacer(`"acme"`, `""`, `"0xabc1"`, `7`).Replace(sample)
+	if faults := faultsOf(reg, s, body); len(faults) != 2 {
+		t.Errorf("of two wrong members it names %v", faults)
+	}
 }

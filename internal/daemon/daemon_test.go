@@ -163,23 +163,6 @@ func getAs(t *testing.T, url, host string) (status int, body string) {
 	return resp.StatusCode, string(b)
 }
 
-// TestStopEndsCallsThatWait: a reader of a feed does not hold up the end.
-func TestStopEndsCallsThatWait(t *testing.T) {
-	b := startBoth(t, t.TempDir(), "", "")
-	waiting := make(chan error, 1)
-	go func() {
-		_, err := b.api.Decisions(t.Context(), client.FeedOptions{Wait: time.Minute})
-		waiting <- err
-	}()
-	time.Sleep(50 * time.Millisecond) // most often the call waits by now; the test holds in any case
-	begun := time.Now()
-	b.stop()
-	<-waiting
-	if took := time.Since(begun); took > 30*time.Second {
-		t.Errorf("stopping took %v beside a call that waits for a minute", took)
-	}
-}
-
 // TestNoticed: who watches is told first, and what runs ends after the notice.
 func TestNoticed(t *testing.T) {
 	for _, notice := range []time.Duration{0, time.Millisecond} {

@@ -135,13 +135,3 @@ func TestSignOracle(t *testing.T) {
 		}
 	})
 }
-
-func BenchmarkSign(b *testing.B) {
-	secret, body := mustSecret(b, vectorSecret), make([]byte, 500)
-	b.ReportAllocs()
-	for b.Loop() {
-		if Sign(secret, "d-1", time.Unix(vectorTime, 0), body) == "" {
-			b.Fatal("not signed")
-		}
-	}
-}
