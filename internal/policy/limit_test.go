@@ -5,14 +5,12 @@ import (
 	"fmt"
 	"math/big"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
 	"countersign"
-	"countersign/client"
 )
 
 // confirmed is an order that was confirmed.
@@ -22,18 +20,9 @@ type confirmed struct {
 }
 
 // ledger keeps what was confirmed, and gives sums as a store would.
-type ledger struct {
-	mu      sync.Mutex
-	entries []confirmed
-}
+type ledger struct{ entries []confirmed }
 
 func (b *ledger) spent(_ context.Context, symbol, user string, since time.Time) (countersign.Sum, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.sum(symbol, user, since)
-}
-
-func (b *ledger) sum(symbol, user string, since time.Time) (countersign.Sum, error) {
 	var sum countersign.Sum
 	for _, e := range b.entries {
 		if e.symbol != symbol || user != "" && e.user != user || e.at.Before(since) {
@@ -148,7 +137,7 @@ func TestLimitsAgreeWithBigRat(t *testing.T) {
 			t.Fatalf("%+v names %d limits, want %d", got, len(got.Limits), named)
 		}
 		for _, l := range got.Limits {
-			sum, err := b.sum(l.Symbol, l.TenantUserID, l.Since)
+			sum, err := b.spent(context.Background(), l.Symbol, l.TenantUserID, l.Since)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -157,96 +146,6 @@ func TestLimitsAgreeWithBigRat(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestFirstRuleDecides: against a model, for any sequence of rules.
-func TestFirstRuleDecides(t *testing.T) {
-	effects := []Effect{Deny, Ask, Allow}
-	rapid.Check(t, func(t *rapid.T) {
-		want := rapid.SampledFrom(effects).Draw(t, "default")
-		file, name, decided := fmt.Sprintf("default = %q\n", want), "", false
-		for i := range rapid.IntRange(0, 6).Draw(t, "rules") {
-			e, matches := rapid.SampledFrom(effects).Draw(t, "effect"), rapid.Bool().Draw(t, "matches")
-			file += fmt.Sprintf("[[rule]]\nname = \"%d\"\neffect = %q\nsymbol%s = [\"USDT\"]\n", i, e, map[bool]string{false: "-not"}[matches])
-			if matches && !decided {
-				want, name, decided = e, fmt.Sprint(i), true
-			}
-		}
-		p, err := Parse([]byte(file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := Request{Now: wednesday, User: "u", Order: client.Order{CallBackID: "w", TenantUserID: "u", Address: "a", ChainName: "c", Symbol: "USDT"}}
-		r.Order.Amount, _ = countersign.ParseAmount("1")
-		if got, err := p.Decide(context.Background(), r); err != nil || got.Effect != want || got.Rule != name {
-			t.Fatalf("%+v, %v, want %v by %q of\n%s", got, err, want, name, file)
-		}
-	})
-}
-
-// TestLimitsUnderConcurrency keeps the contract of Limit, and the ceiling stands;
-// without it is broken, so the test can tell.
-func TestLimitsUnderConcurrency(t *testing.T) {
-	const callers, each = 8, 12
-	p := mustPolicy(t, "default = \"allow\"\n[[limit]]\nname = \"day\"\nsymbol = \"USDT\"\nmax = \"100.5\"\nwindow = \"24h\"\n")
-	for _, way := range []string{"limits hold", "without"} {
-		t.Run(way, func(t *testing.T) {
-			b := &ledger{}
-			barrier := make(chan struct{})
-			var looked, done sync.WaitGroup
-			looked.Add(callers)
-			// one attempt: false where a limit does not hold any more.
-			attempt := func(r Request, first bool) bool {
-				r.Spent = b.spent
-				ruling, err := p.Decide(t.Context(), r)
-				if err != nil {
-					t.Error(err)
-					return true
-				}
-				if first { // all have decided before any confirms
-					looked.Done()
-					<-barrier
-				}
-				if ruling.Effect != Allow {
-					return true
-				}
-				b.mu.Lock()
-				defer b.mu.Unlock()
-				if way == "limits hold" {
-					for _, l := range ruling.Limits {
-						if sum, err := b.sum(l.Symbol, l.TenantUserID, l.Since); err != nil || !l.Holds(sum, r.Order.Amount) {
-							return false
-						}
-					}
-				}
-				b.entries = append(b.entries, confirmed{"USDT", r.Order.TenantUserID, r.Order.Amount.String(), r.Now})
-				return true
-			}
-			for i := range callers {
-				r := someRequest(t, ofAmount(t, "13.4"), by(fmt.Sprintf("user-%d", i)))
-				done.Go(func() {
-					for n := range each {
-						for first := n == 0; !attempt(r, first); first = false {
-							continue
-						}
-					}
-				})
-			}
-			looked.Wait()
-			close(barrier)
-			done.Wait()
-			sum, err := b.spent(t.Context(), "USDT", "", time.Time{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			switch over := sum.Cmp(mustAmount(t, "100.5").Sum()) > 0; {
-			case way == "without" && !over:
-				t.Errorf("the sum is %v: this test tells nothing", sum.String())
-			case way != "without" && sum.Cmp(mustAmount(t, "93.8").Sum()) != 0: // 7 × 13.4; an eighth would be 107.2
-				t.Errorf("the sum is %v", sum.String())
-			}
-		})
-	}
 }
 
 // TestWindow: a window begins exactly its length ago, whatever midnight does.
