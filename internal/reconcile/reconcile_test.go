@@ -279,8 +279,8 @@ func TestNoSecondPermit(t *testing.T) {
 		for done := backed; done <= len(withdrawalSteps); done++ {
 			t.Run(fmt.Sprintf("backup after %d, %d done", backed, done), func(t *testing.T) {
 				onEachDatabase(t, outbox.End(), func(t *testing.T, p *place) {
-					if strings.HasPrefix(p.url, "postgres") && done != backed && done != released {
-						t.Skip("copies of PostgreSQL take long: two for each backup")
+					if strings.HasPrefix(p.url, "postgres") && done != released && (done != backed || backed != released-1) {
+						t.Skip("copies of PostgreSQL take long: one backup of each step, and one with all approvals and no permit")
 					}
 					steps(t, p, backed)
 					backup := p.backup()
