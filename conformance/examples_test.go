@@ -94,6 +94,19 @@ func inShort(t *testing.T, name string) {
 	}
 }
 
+// needs skips a test whose programs are not installed.
+func needs(t *testing.T, programs ...string) {
+	t.Helper()
+	for _, name := range programs {
+		if _, err := exec.LookPath(name); err != nil {
+			if os.Getenv("CI") == "true" {
+				t.Fatalf("%s must be installed where CI=true", name)
+			}
+			t.Skipf("%s is not installed", name)
+		}
+	}
+}
+
 // TestExamples: every example passes every case, with this project's service and
 // with another provider.
 func TestExamples(t *testing.T) {
@@ -102,12 +115,7 @@ func TestExamples(t *testing.T) {
 		t.Run(ex.name, func(t *testing.T) {
 			t.Parallel()
 			inShort(t, ex.name)
-			if _, err := exec.LookPath(ex.runtime); err != nil {
-				if os.Getenv("CI") == "true" {
-					t.Fatalf("%s must be installed where CI=true", ex.runtime)
-				}
-				t.Skipf("%s is not installed", ex.runtime)
-			}
+			needs(t, ex.runtime)
 			command, args := ex.runtime, ex.args
 			if ex.name == "go" {
 				command, args = filepath.Join(t.TempDir(), "merchant"), nil
@@ -207,11 +215,7 @@ func TestExamplesOnAFullDisk(t *testing.T) {
 		t.Run(ex.name, func(t *testing.T) {
 			t.Parallel()
 			inShort(t, ex.name)
-			for _, program := range []string{ex.runtime, "bash"} {
-				if _, err := exec.LookPath(program); err != nil {
-					t.Skipf("%s is not installed", program)
-				}
-			}
+			needs(t, ex.runtime, "bash")
 			service, err := countersigntest.MakeService(countersigntest.ServiceConfig{
 				Key: testKey(), APIKey: testAPIKey, CallbackAPIKey: testCallbackKey,
 			})
@@ -272,20 +276,11 @@ func endExample(t *testing.T, file string, start func() started) {
 	// keep writes the orders, the first of them cancelled.
 	keep := func(cancelled int) {
 		t.Helper()
-		var list []string
+		var list []exampleOrder
 		for i, o := range orders {
-			text, err := json.Marshal(o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if i < cancelled {
-				text = append(text[:len(text)-1], `,"cancelled":true}`...)
-			}
-			list = append(list, string(text))
+			list = append(list, exampleOrder{o, i < cancelled})
 		}
-		if err := os.WriteFile(file, []byte("["+strings.Join(list, ",")+"]"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeOrders(t, file, list...)
 	}
 	keep(0)
 	s := start()
@@ -338,9 +333,7 @@ func TestExamplesHold(t *testing.T) {
 			if ex.name != "python" {
 				dbtest.NotRaced(t, "one example stands for all")
 			}
-			if _, err := exec.LookPath(ex.runtime); err != nil {
-				t.Skipf("%s is not installed", ex.runtime)
-			}
+			needs(t, ex.runtime)
 			files := exampleFiles(t, testKey())
 			orders := strings.TrimPrefix(files[1], "ORDERS_FILE=")
 			ask := func(s started) conformance.Sent {
@@ -368,13 +361,7 @@ func TestExamplesHold(t *testing.T) {
 			go func() { done <- ask(s) }()
 			o := testOrder
 			o.CallBackID = "soon"
-			data, err := json.Marshal([]client.NewOrder{o})
-			if err == nil {
-				err = os.WriteFile(orders+".new", data, 0o600)
-			}
-			if err := errors.Join(err, os.Rename(orders+".new", orders)); err != nil {
-				t.Fatal(err)
-			}
+			writeOrders(t, orders, exampleOrder{NewOrder: o})
 			if sent := <-done; !sent.Accepted() || sent.Confirmed.Amount != o.Amount {
 				t.Errorf("an order that came while it was asked for:\n%s", sent)
 			}
@@ -390,22 +377,35 @@ func exampleConfig(url string) conformance.Config {
 	}
 }
 
+// exampleOrder is an order in the file of an example.
+type exampleOrder struct {
+	client.NewOrder
+	Cancelled bool `json:"cancelled,omitempty"`
+}
+
+// writeOrders puts a file of orders in the place of the one that an example reads.
+func writeOrders(t *testing.T, file string, list ...exampleOrder) {
+	t.Helper()
+	data, err := json.Marshal(list)
+	if err == nil {
+		err = os.WriteFile(file+".new", data, 0o600)
+	}
+	if err := errors.Join(err, os.Rename(file+".new", file)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // exampleFiles writes the files that an example reads.
 func exampleFiles(t *testing.T, service *envelope.Key) []string {
 	t.Helper()
 	dir := t.TempDir()
 	other := testOrder
 	other.CallBackID = "another"
-	orders, err := json.Marshal([]client.NewOrder{other, testOrder})
-	if err != nil {
+	key, book := filepath.Join(dir, "public.b64"), filepath.Join(dir, "orders.json")
+	if err := os.WriteFile(key, []byte(service.PublicBase64()+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	key, book := filepath.Join(dir, "public.b64"), filepath.Join(dir, "orders.json")
-	for path, data := range map[string][]byte{key: []byte(service.PublicBase64() + "\n"), book: orders} {
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	writeOrders(t, book, exampleOrder{NewOrder: other}, exampleOrder{NewOrder: testOrder})
 	return []string{"KEY_FILE=" + key, "ORDERS_FILE=" + book}
 }
 

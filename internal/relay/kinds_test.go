@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,7 +19,6 @@ import (
 	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/envelope"
-	"countersign/merchant"
 )
 
 // addConfirming makes a merchant that takes everything and confirms every withdrawal of
@@ -32,19 +30,15 @@ func (s *service) addConfirming(id string) *countersigntest.Merchant {
 // addConfirmingOf is addConfirming with a key of so many bits, and with faults.
 func (s *service) addConfirmingOf(id string, bits int, fault func(int, countersign.Callback) countersigntest.MerchantFault) *countersigntest.Merchant {
 	s.t.Helper()
-	var m atomic.Pointer[countersigntest.Merchant]
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.Load().ServeHTTP(w, r) }))
-	s.t.Cleanup(server.Close)
 	s.signs = envelope.GenerateSigningKey()
-	made := must(s.admin.CreateMerchant(context.Background(), client.NewMerchant{ID: id, Key: &client.KeySpec{Bits: bits},
-		MerchantSettings: client.MerchantSettings{FinalCodes: client.ProtocolCodes(), Concurrency: 64, NotifyURL: server.URL + merchant.DefaultNotifyPath, WithdrawURL: server.URL + merchant.DefaultWithdrawPath, AnswerKey: s.signs.PublicBase64()}}))(s.t)
-	key := must(envelope.ParseKey([]byte(made.PublicKey)))(s.t)
-	amount := must(countersign.ParseAmount("120.50"))(s.t)
-	is := must(countersigntest.MakeMerchant(countersigntest.MerchantConfig{Key: key, APIKey: countersign.APIKey(made.APIKey), Sign: s.signs, Fault: fault, Orders: func(string) (countersign.Details, bool) {
+	pair, amount := must(envelope.GenerateKey(bits))(s.t), must(countersign.ParseAmount("120.50"))(s.t)
+	m := must(countersigntest.StartMerchant(countersigntest.MerchantConfig{Key: pair.Public(), APIKey: "answers", Sign: s.signs, Fault: fault, Orders: func(string) (countersign.Details, bool) {
 		return countersign.Details{Address: "TJRabPrwbZy45sbavfcjinPJC18kjpRTv8", ChainName: "TRON", Symbol: "USDT", Amount: amount}, true
 	}}))(s.t)
-	m.Store(is)
-	return is
+	s.t.Cleanup(m.Close)
+	must(s.admin.CreateMerchant(context.Background(), client.NewMerchant{ID: id, Key: &client.KeySpec{PrivateKey: client.Secret(must(pair.PrivatePEM())(s.t))}, MerchantSecrets: client.MerchantSecrets{APIKey: "answers"},
+		MerchantSettings: client.MerchantSettings{FinalCodes: client.ProtocolCodes(), Concurrency: 64, NotifyURL: m.NotifyURL(), WithdrawURL: m.WithdrawURL(), AnswerKey: s.signs.PublicBase64()}}))(s.t)
+	return m
 }
 
 // proves checks what a signer is handed of a permit in the core's database, with the keys of the
