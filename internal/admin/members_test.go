@@ -218,7 +218,7 @@ func TestWrongQueriesAndPaths(t *testing.T) {
 	h := sqlite(t)
 	for path, location := range map[string]string{
 		"/v1/decisions?wait=61s":                      "query.wait",
-		"/v1/merchants?cursor=m.a":                    "query.cursor",
+		"/v1/merchants?cursor=m-a":                    "query.cursor",
 		"/v1/callbacks?" + strings.Repeat("a=1&", 30): "query.a",
 		"/v1/callbacks?cursor=nonsense!":              "query.cursor",
 		"/v1/withdrawals?cursor=nonsense!":            "query.cursor",

@@ -2,7 +2,9 @@ package admin
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"maps"
 	"mime"
 	"net/url"
 	"slices"
@@ -13,6 +15,7 @@ import (
 	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/api"
+	"countersign/internal/db"
 	"countersign/internal/outbox"
 )
 
@@ -152,21 +155,76 @@ func normalURL(raw string) string {
 	return scheme + "://" + host + ":" + port + "/" + strings.Trim(u.JoinPath().EscapedPath(), "/") + "?" + u.RawQuery
 }
 
-func (s *Server) merchants(c *api.Call, q api.Page, _ api.None) (client.List[client.Merchant], error) {
-	if q.Cursor != "" && !outbox.ValidMerchantID(q.Cursor) {
-		return client.List[client.Merchant]{}, api.Invalid(api.At("query.cursor", "is not a cursor of this list"))
+// merchantPlace is where a page of merchants begins. Merchants that have failed since At or longer come first: a
+// merchant that fails or recovers while somebody reads the pages is missing on none.
+type merchantPlace struct {
+	At    db.Millis
+	Rest  bool // the first are over
+	After string
+}
+
+const merchantCursor = "%t.%d.%s"
+
+func (p merchantPlace) String() string { return fmt.Sprintf(merchantCursor, p.Rest, p.At, p.After) }
+
+func merchantPlaceOf(cursor string, now db.Millis) (p merchantPlace, err error) {
+	if cursor == "" {
+		return merchantPlace{At: now}, nil
 	}
-	list, err := s.Lists.Merchants(c.R.Context(), c.Token.BoundTo(), q.Cursor, q.Limit+1)
+	_, err = fmt.Sscanf(cursor, merchantCursor, &p.Rest, (*int64)(&p.At), &p.After)
+	if err != nil || !outbox.ValidMerchantID(p.After) {
+		return p, api.Invalid(api.At("query.cursor", "is not a cursor of this list"))
+	}
+	return p, nil
+}
+
+func (s *Server) merchants(c *api.Call, q api.Page, _ api.None) (client.List[client.Merchant], error) {
+	place, err := merchantPlaceOf(q.Cursor, c.Now)
 	if err != nil {
 		return client.List[client.Merchant]{}, err
 	}
-	next := ""
-	if len(list) > q.Limit {
-		list = list[:q.Limit]
-		next = list[q.Limit-1].ID
+	list, next, err := s.merchantsFrom(c.R.Context(), c.Token.BoundTo(), place, q.Limit)
+	if err != nil {
+		return client.List[client.Merchant]{}, err
 	}
 	out := listOf(list, next, merchantOf)
 	return out, s.addHealth(c, out.Items)
+}
+
+// merchantsFrom returns a page that begins at a place. If of is not nil, it has only those merchants.
+func (s *Server) merchantsFrom(ctx context.Context, of []string, p merchantPlace,
+	limit int) (list []outbox.Merchant, next string, err error) {
+	failing, err := s.Lists.FailingMerchants(ctx, false)
+	if err != nil {
+		return nil, "", err
+	}
+	first := map[string]bool{}
+	for _, f := range failing {
+		if f.Since > 0 && db.Millis(f.Since) <= p.At && (of == nil || slices.Contains(of, f.Merchant)) {
+			first[f.Merchant] = true
+		}
+	}
+	if !p.Rest {
+		if list, err = s.Lists.Merchants(ctx, slices.AppendSeq([]string{}, maps.Keys(first)), p.After, limit+1); err != nil {
+			return nil, "", err
+		}
+		p.Rest, p.After = true, ""
+	}
+	rest, err := s.Lists.Merchants(ctx, of, p.After, limit+1+len(first))
+	if err != nil {
+		return nil, "", err
+	}
+	for _, m := range rest {
+		if !first[m.ID] {
+			list = append(list, m)
+		}
+	}
+	if len(list) > limit {
+		list = list[:limit]
+		last := list[limit-1].ID
+		next = merchantPlace{At: p.At, Rest: !first[last], After: last}.String()
+	}
+	return list, next, nil
 }
 
 // knownMerchant returns an error unless a token can be bound to the merchant.

@@ -52,7 +52,7 @@ func (s *Server) routes() []route {
 		{post, "/v1/merchants", "createMerchant", api.Operators, whole, 201, api.Handle(s.createMerchant),
 			"Make a merchant and its keys", []int{409}},
 		{get, "/v1/merchants", "merchants", api.OwnReaders, byHandler, 200, api.Handle(s.merchants),
-			"List merchants by id", nil},
+			"List merchants, those that fail first, by id", nil},
 		{get, "/v1/merchants/{id}", "merchant", api.OwnReaders, byPath, 200, api.One(s.merchant), "Show one merchant", nil},
 		{post, "/v1/merchants/{id}/test", "testDeposit", api.Owners, byPath, 202, api.One(s.testDeposit),
 			"Send a merchant a test deposit of 0 TEST on the chain TEST, for the user test. At most 60 an hour with one token", nil},
