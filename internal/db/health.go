@@ -109,9 +109,6 @@ func (d *DB) look(ctx context.Context) error {
 	return nil
 }
 
-const probeSQL = `
-INSERT INTO meta (name, value) VALUES ('written', $1) ON CONFLICT (name) DO UPDATE SET value = excluded.value`
-
 // probe makes a small write.
 func (d *DB) probe(ctx context.Context) {
 	begun := time.Now()
@@ -120,7 +117,7 @@ func (d *DB) probe(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
 	err := d.Write(ctx, func(ctx context.Context, t *Tx) error {
-		_, err := t.Exec(ctx, probeSQL, []byte(begun.UTC().Format(time.RFC3339)))
+		_, err := t.Exec(ctx, setMetaSQL, "written", []byte(begun.UTC().Format(time.RFC3339)))
 		return err
 	})
 	if errors.Is(err, context.DeadlineExceeded) {

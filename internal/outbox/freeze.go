@@ -25,7 +25,7 @@ func (o *Outbox) Freeze(ctx context.Context, reason, by string, now db.Millis) (
 			return err
 		}
 		f = client.Freeze{Frozen: true, At: now, By: by, Reason: reason}
-		if err := o.changeFreeze(ctx, t, f); err != nil {
+		if _, err := t.Exec(ctx, changeFreezeSQL, int64(now), by, reason); err != nil {
 			return err
 		}
 		if err := db.RaiseAlarms(ctx, t, []client.Alarm{{Kind: client.AlarmFrozen, Subject: reason,
@@ -49,7 +49,7 @@ func (o *Outbox) Thaw(ctx context.Context, now db.Millis) error {
 		if err != nil || f.At == 0 {
 			return err
 		}
-		if err := o.changeFreeze(ctx, t, client.Freeze{}); err != nil {
+		if _, err := t.Exec(ctx, changeFreezeSQL, 0, "", ""); err != nil {
 			return err
 		}
 		if err := resumed(ctx, t, "", "the freeze of "+f.At.Time().UTC().Format(time.RFC3339), client.AlarmFrozen,
@@ -63,12 +63,6 @@ func (o *Outbox) Thaw(ctx context.Context, now db.Millis) error {
 const changeFreezeSQL = `
 INSERT INTO frozen (id, at, by_token, reason) VALUES ('service', $1, $2, $3)
 ON CONFLICT (id) DO UPDATE SET at = $1, by_token = $2, reason = $3`
-
-// changeFreeze stores f as the freeze.
-func (o *Outbox) changeFreeze(ctx context.Context, t *db.Tx, f client.Freeze) error {
-	_, err := t.Exec(ctx, changeFreezeSQL, int64(f.At), f.By, f.Reason)
-	return err
-}
 
 // Frozen returns the freeze. It returns the zero Freeze if there is none.
 func (o *Outbox) Frozen(ctx context.Context) (client.Freeze, error) { return readFreeze(ctx, o) }

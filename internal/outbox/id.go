@@ -52,12 +52,12 @@ func from(l *db.Listing, cursor string, since, end db.Millis) error {
 		l.Since = db.IDAt(since)
 	}
 	if cursor != "" {
-		p, err := cursorPlace(cursor)
+		merchant, id, err := splitID(cursor)
 		if err != nil {
-			return err
+			return fmt.Errorf("cursor is %w", db.ErrInvalid)
 		}
-		if until == "" || p.ID < until {
-			l.Below(p)
+		if until == "" || id < until {
+			l.Below(db.Place{ID: id, Owner: merchant})
 			return nil
 		}
 	}
@@ -65,14 +65,6 @@ func from(l *db.Listing, cursor string, since, end db.Millis) error {
 		l.Before(until)
 	}
 	return nil
-}
-
-func cursorPlace(cursor string) (db.Place, error) {
-	merchant, id, err := splitID(cursor)
-	if err != nil {
-		return db.Place{}, fmt.Errorf("cursor is %w", db.ErrInvalid)
-	}
-	return db.Place{ID: id, Owner: merchant}, nil
 }
 
 // readPage is db.ReadListing for rows whose ids joinID made. idOf returns the id of a row. next is the cursor of the

@@ -254,7 +254,11 @@ type stopLook struct {
 // in a transaction.
 func (o *Outbox) lookAt(merchants []string) (*stopLook, []db.Statement) {
 	l := &stopLook{merchants: map[string]*keptMerchant{}}
-	return l, append(o.lookAtStops(), ofMerchants(o.Dialect(), merchants, l.merchants), freezeStatement(&l.frozen))
+	var lock []db.Statement
+	if o.Dialect().ConcurrentWriters {
+		lock = []db.Statement{{SQL: lookAtStopsSQL}}
+	}
+	return l, append(lock, ofMerchants(o.Dialect(), merchants, l.merchants), freezeStatement(&l.frozen))
 }
 
 // of returns the merchant without its keys, and why nothing of it is decided or released. stop is "" if nothing stops

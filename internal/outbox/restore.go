@@ -56,11 +56,7 @@ func (o *Outbox) Adopt(ctx context.Context, x Executed, permit string, now db.Mi
 	if err := db.CheckTexts("claim", x.Claim, "permit", x.Permit, "callBackId", x.CallBackID); err != nil {
 		return err
 	}
-	known, err := o.WithdrawalByCallBackID(ctx, x.Merchant, x.CallBackID)
-	before := string(known.State) // empty: it was not known
-	if err == db.ErrNotFound {
-		known, err = o.recreate(ctx, x, now)
-	}
+	known, before, err := o.withdrawalOf(ctx, x, now)
 	if err != nil {
 		return err
 	}
@@ -107,7 +103,7 @@ func (o *Outbox) Adopt(ctx context.Context, x Executed, permit string, now db.Mi
 		if err := t.Batch(ctx, insertAnswers.Statements(row, nil)); err != nil {
 			return err
 		}
-		adopted := journal.Withdrawal{Merchant: x.Merchant, CallBackID: x.CallBackID, Was: before,
+		adopted := journal.Withdrawal{Merchant: x.Merchant, CallBackID: x.CallBackID, Was: string(before),
 			Claim: journal.Fingerprint(holder), Permit: journal.Fingerprint(issued)}
 		return journal.AddAbout(ctx, t, journal.WithdrawalAdopted, known.ID, now, adopted)
 	})
@@ -116,13 +112,18 @@ func (o *Outbox) Adopt(ctx context.Context, x Executed, permit string, now db.Mi
 // errReconciled is returned for what can be adopted only while an epoch is open.
 var errReconciled = &db.ConflictError{Reason: "no restored database waits to be reconciled"}
 
-// recreate stores a withdrawal that is newer than the backup again, from the core's record of it. It returns
-// errReconciled if no epoch is open, because no backup lacks anything then.
-func (o *Outbox) recreate(ctx context.Context, x Executed, now db.Millis) (Withdrawal, error) {
+// withdrawalOf returns the withdrawal of x and its state. It stores a withdrawal that is newer than the backup again,
+// from the core's record of it, and then was is empty. It returns errReconciled if no epoch is open, because no backup
+// lacks anything then.
+func (o *Outbox) withdrawalOf(ctx context.Context, x Executed,
+	now db.Millis) (w Withdrawal, was client.WithdrawalState, err error) {
+	if w, err = o.WithdrawalByCallBackID(ctx, x.Merchant, x.CallBackID); err != db.ErrNotFound {
+		return w, w.State, err
+	}
 	if open, err := db.EpochIsOpen(ctx, o); err != nil {
-		return Withdrawal{}, err
+		return w, "", err
 	} else if !open {
-		return Withdrawal{}, errReconciled
+		return w, "", errReconciled
 	}
 	payload, err := (&countersign.WithdrawalRequest{
 		Head: countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: x.CallBackID,
@@ -130,15 +131,15 @@ func (o *Outbox) recreate(ctx context.Context, x Executed, now db.Millis) (Withd
 		CallBackID: x.CallBackID,
 	}).Marshal()
 	if err != nil {
-		return Withdrawal{}, err
+		return w, "", err
 	}
 	made, err := o.CreateWithdrawals(ctx, []NewWithdrawal{{Merchant: x.Merchant, CallBackID: x.CallBackID,
 		TenantUserID: x.TenantUserID, TrackingID: x.CallBackID, Details: x.Details, Deadline: now + 1,
 		Payload: payload}}, now)
 	if err != nil {
-		return Withdrawal{}, err
+		return w, "", err
 	}
-	return made[0].Withdrawal, nil
+	return made[0].Withdrawal, "", nil
 }
 
 // Reconcile ends the open epoch: withdrawals that were not adopted may be released again. It reports whether an epoch

@@ -17,10 +17,7 @@ const resumeSQL = `UPDATE withdrawals SET restored = 0 WHERE merchant = $1 AND i
 // AdoptEnd reports whether the withdrawal has ended; one with a permit has not.
 func (o *Outbox) AdoptEnd(ctx context.Context, x Executed, had client.WithdrawalState, who string,
 	now db.Millis) (ended bool, err error) {
-	w, err := o.WithdrawalByCallBackID(ctx, x.Merchant, x.CallBackID)
-	if err == db.ErrNotFound {
-		w, err = o.recreate(ctx, x, now)
-	}
+	w, _, err := o.withdrawalOf(ctx, x, now)
 	if err != nil {
 		return false, err
 	}

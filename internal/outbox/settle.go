@@ -69,15 +69,7 @@ func (o *Outbox) settle(ctx context.Context, t *db.Tx, batch []*settling, now db
 			countMoved(t, client.WithdrawalAwaiting, client.WithdrawalState(b.decided))
 		}
 		if b.fresh && b.Alarm != "" {
-			feed.alarm(b.Merchant, b.Alarm, b.subject(), now)
-			if b.Alarm == client.AlarmDepositRefused {
-				last := &feed.alarms[len(feed.alarms)-1]
-				last.Examples = append(last.Examples, b.CallbackID)
-			}
-			if facts := b.Attempt.Facts; facts != nil && facts.Text() != "" { // so that the reader knows what is wrong
-				last := &feed.alarms[len(feed.alarms)-1]
-				last.Examples = append(last.Examples, facts.Text())
-			}
+			feed.alarms = append(feed.alarms, b.alarm())
 		}
 		if !b.found {
 			continue

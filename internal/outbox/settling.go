@@ -56,13 +56,21 @@ func (b *settling) isAnswer() bool {
 	return b.Decision != countersign.DecisionNone || b.state == client.CallbackAccepted || b.state == client.CallbackRefused
 }
 
-// subject returns the subject of b's alarm: the callback with the reason of the attempt. For a deposit that was
-// refused for good it is the merchant's code, so that one alarm stands for all callbacks with that code.
-func (b *settling) subject() string {
-	if b.Alarm == client.AlarmDepositRefused && b.Attempt.ErrCode != nil {
-		return "errCode " + strconv.FormatInt(*b.Attempt.ErrCode, 10)
+// alarm returns b's alarm, about the callback with the reason of the attempt. For a deposit that was refused for good
+// it is about the merchant's code, so that one alarm stands for all callbacks with that code.
+func (b *settling) alarm() client.Alarm {
+	a := client.Alarm{Merchant: b.Merchant, Kind: b.Alarm, Subject: b.CallbackID + " " + string(b.Attempt.Reason),
+		First: b.now}
+	if b.Alarm == client.AlarmDepositRefused {
+		a.Examples = []string{b.CallbackID}
+		if code := b.Attempt.ErrCode; code != nil {
+			a.Subject = "errCode " + strconv.FormatInt(*code, 10)
+		}
 	}
-	return b.CallbackID + " " + string(b.Attempt.Reason)
+	if facts := b.Attempt.Facts; facts != nil && facts.Text() != "" { // so that the reader knows what is wrong
+		a.Examples = append(a.Examples, facts.Text())
+	}
+	return a
 }
 
 // askAgain makes b the settlement of an answer that decides nothing. It drops b's alarm, which may name a decision;

@@ -37,14 +37,6 @@ const (
 	changeStopsSQL = `LOCK TABLE frozen IN EXCLUSIVE MODE`
 )
 
-// lookAtStops returns the lock that must precede a read of the freeze and of merchants.
-func (o *Outbox) lookAtStops() []db.Statement {
-	if o.Dialect().ConcurrentWriters {
-		return []db.Statement{{SQL: lookAtStopsSQL}}
-	}
-	return nil
-}
-
 // changeStops takes the lock that must precede any change of the freeze, or of a merchant by a person.
 func (o *Outbox) changeStops(ctx context.Context, t *db.Tx) error {
 	if !o.Dialect().ConcurrentWriters {
@@ -61,13 +53,10 @@ var stopTexts = map[client.Reason]string{
 	client.ReasonRestored: "this may have been released before a restore: nothing becomes of it until the restore is reconciled and the core or a person has said that nothing became of it",
 }
 
-// resumedText is the suffix of the subject of an alarm that says that a stop was ended.
-const resumedText = " was ended"
-
 // resumed raises the alarm that a person has ended a stop, because somebody could use a stolen token to do so. It
 // ends the alarm about the stop itself.
 func resumed(ctx context.Context, t *db.Tx, merchant, what string, stop client.AlarmKind, now db.Millis) error {
-	subject := what + resumedText
+	subject := what + " was ended"
 	if by := journal.Caller(ctx); by != "" {
 		subject += ", by " + by
 	}
