@@ -2,17 +2,12 @@ package db
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
 	"io"
-	"math/big"
 	"net"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -73,16 +68,14 @@ func TestRemoteServersProveTheirNames(t *testing.T) {
 
 // TestServerWithoutProofIsRefused connects for real: to a server that has no TLS,
 // to one whose certificate nobody signed, and to one whose authority the URL names.
-// The name example.invalid stands for a server elsewhere; it leads here.
+// The name example.com stands for a server elsewhere; it leads here.
 func TestServerWithoutProofIsRefused(t *testing.T) {
 	t.Setenv("PGSSLMODE", "")
-	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, DNSNames: []string{"example.invalid"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
-	der := must(x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key))(t)
+	web := httptest.NewTLSServer(nil) // for its certificate
+	defer web.Close()
 	root := filepath.Join(t.TempDir(), "root.pem")
-	ok(t, os.WriteFile(root, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
-	cert := &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+	ok(t, os.WriteFile(root, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: web.Certificate().Raw}), 0o600))
+	cert := &web.TLS.Certificates[0]
 	for _, c := range []struct {
 		name, options string
 		cert          *tls.Certificate
@@ -96,7 +89,7 @@ func TestServerWithoutProofIsRefused(t *testing.T) {
 	} {
 		addr, told := fakePostgres(t, c.cert)
 		_, port, _ := net.SplitHostPort(addr)
-		raw := "postgres://u@example.invalid:" + port + "/x?" + c.options
+		raw := "postgres://u@example.com:" + port + "/x?" + c.options
 		config := must(parseConfig(raw))(t).ConnConfig
 		config.LookupFunc = func(_ context.Context, _ string) ([]string, error) { return []string{"127.0.0.1"}, nil }
 		_, err := pgx.ConnectConfig(t.Context(), config)

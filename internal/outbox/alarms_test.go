@@ -1,7 +1,6 @@
 package outbox
 
 import (
-	"context"
 	"slices"
 	"testing"
 
@@ -34,15 +33,7 @@ func testAlarmsEnd(t *testing.T, s *Outbox) {
 	const at = db.Millis(1_000_000)
 	raise := func(of string, kind client.AlarmKind, subject string) {
 		t.Helper()
-		if err := s.RaiseAlarm(ctx, client.Alarm{Merchant: of, Kind: kind, Subject: subject, First: at}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	sql := func(text string, args ...any) {
-		t.Helper()
-		if err := s.Write(ctx, func(ctx context.Context, t *db.Tx) error { _, err := t.Exec(ctx, text, args...); return err }); err != nil {
-			t.Fatal(err)
-		}
+		must(true, s.RaiseAlarm(ctx, client.Alarm{Merchant: of, Kind: kind, Subject: subject, First: at}))(t)
 	}
 	stands := func(of string, kind client.AlarmKind, want bool) {
 		t.Helper()
@@ -53,9 +44,7 @@ func testAlarmsEnd(t *testing.T, s *Outbox) {
 	}
 	look := func(now db.Millis) {
 		t.Helper()
-		if err := s.endAlarms(ctx, now); err != nil {
-			t.Fatal(err)
-		}
+		must(true, s.endAlarms(ctx, now))(t)
 	}
 	accept := func(of string, now db.Millis) {
 		t.Helper()
@@ -103,11 +92,11 @@ func testAlarmsEnd(t *testing.T, s *Outbox) {
 		client.AlarmExhausted:      exhausted, client.AlarmDepositRefused: exhausted,
 		client.AlarmMerchantFailing: func(of string, kind client.AlarmKind) func() {
 			raise(of, kind, "timeout")
-			sql(`INSERT INTO health (merchant, reached, accepted, failing, failed, callback, reason, facts, alarmed) VALUES ($1, 0, 0, 5, 5, '', '', '', 1)`, of)
+			exec(t, s, `INSERT INTO health (merchant, reached, accepted, failing, failed, callback, reason, facts, alarmed) VALUES ($1, 0, 0, 5, 5, '', '', '', 1)`, of)
 			return func() {
 				look(at + 1)
 				stands(of, kind, true)
-				sql(`UPDATE health SET alarmed = 0 WHERE merchant = $1`, of)
+				exec(t, s, `UPDATE health SET alarmed = 0 WHERE merchant = $1`, of)
 				look(at + 2)
 				stands(of, kind, false)
 			}
@@ -127,9 +116,7 @@ func testAlarmsEnd(t *testing.T, s *Outbox) {
 			return func() {
 				look(at + 1)
 				stands("", kind, true)
-				if err := s.Thaw(ctx, at+2); err != nil {
-					t.Error(err)
-				}
+				must(true, s.Thaw(ctx, at+2))(t)
 				stands("", kind, false)
 			}
 		},

@@ -44,15 +44,3 @@ func testEqualIsEqual(t *testing.T, s *Outbox) {
 		t.Errorf("another amount: %v", err)
 	}
 }
-
-// TestAnswersContradictAnswers: only an answer that contradicts an earlier answer raises
-// answer_differs, not one that was under way while the core cancelled.
-func TestAnswersContradictAnswers(t *testing.T) {
-	if !answered(countersign.DecisionConfirmed) || !answered(countersign.DecisionDeclined) || answered(countersign.DecisionCancelled) || answered(countersign.DecisionExpired) || answered(countersign.DecisionNone) {
-		t.Error("a deadline and a cancel are no answers")
-	}
-	limits := client.AmountLimits{{Symbol: "USDT", Above: must(countersign.ParseAmount("10"))(t)}}
-	if one := must(countersign.ParseAmount("1"))(t); !limits.Exceeded("USDC", one) || limits.Exceeded("usdt", one) || (client.AmountLimits{}).Exceeded("USDC", one) {
-		t.Error("where limits exist, a symbol that none names needs a person")
-	}
-}

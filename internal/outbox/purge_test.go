@@ -136,7 +136,8 @@ func testPurge(t *testing.T, s *Outbox) {
 			t.Errorf("%s: %v, %v", event, err, attempts)
 		}
 		repeated, other := deposit("m0", event, now), deposit("m0", event, now)
-		if got := must(s.Ingest(ctx, []NewCallback{repeated}, now))(t)[0]; !got.Duplicate || got.ID != ids[event] {
+		got := must(s.Ingest(ctx, []NewCallback{repeated, repeated}, now))(t)
+		if !got[0].Duplicate || got[0].ID != ids[event] || got[1] != got[0] {
 			t.Errorf("%s again: %+v", event, got)
 		}
 		other.Payload = []byte(`{"other":1}`)
@@ -172,6 +173,10 @@ func testPurge(t *testing.T, s *Outbox) {
 	dbtest.Fails(s.Release(ctx, w.ID, Holder{"thief", "core"}, "another", now))(t, db.ErrConflict, "")
 	if diff := cmp.Diff(before.Lanes, must(s.Stats(ctx))(t).Lanes); diff != "" {
 		t.Errorf("numbers changed: %s", diff)
+	}
+	address := deposit("m0", "accepted", now) // of the same event
+	if address.Type = countersign.TypeAddress; must(s.Ingest(ctx, []NewCallback{address}, now))(t)[0].Duplicate {
+		t.Error("a callback of another type is a repetition")
 	}
 	var purged []string
 	if err := EachPurgedDeposit(ctx, s, func(_, id string) error { purged = append(purged, id); return nil }); err != nil || !slices.Equal(purged, []string{"accepted"}) {
