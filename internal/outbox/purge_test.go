@@ -129,6 +129,15 @@ func testPurge(t *testing.T, s *Outbox) {
 		}
 		now += dayOf / 24
 	}
+	if diff := cmp.Diff(before.Lanes, must(s.Stats(ctx))(t).Lanes); diff != "" {
+		t.Errorf("numbers changed: %s", diff)
+	}
+	var left int
+	must(db.One(ctx, s, `SELECT COUNT(*) FROM (SELECT merchant, id FROM outbox UNION SELECT merchant, callback FROM attempts) x
+		WHERE NOT EXISTS (SELECT 1 FROM callbacks c WHERE c.merchant = x.merchant AND c.id = x.id)`, nil, &left))(t)
+	if left != 0 {
+		t.Errorf("of %d purged callbacks something is left", left)
+	}
 	for event, kept := range map[string]bool{"accepted": false, "refused": true, "exhausted": true, "waits": true, "sends": true, "late": true} {
 		_, err := s.Callback(ctx, ids[event])
 		_, attempts := s.Attempts(ctx, ids[event])
@@ -147,6 +156,9 @@ func testPurge(t *testing.T, s *Outbox) {
 	approved := []string{"change/chg_1"} // a change stays, and so do its approvals
 	for state, w := range withdrawals {
 		kept := state == client.WithdrawalConfirmed || state == client.WithdrawalReleased || state == client.WithdrawalAwaiting
+		if is, duplicate, err := s.CreateWithdrawal(ctx, newWithdrawal(string(state), now+dayOf, nil), now); err != nil || !duplicate || is.ID != w.ID {
+			t.Errorf("%s is asked for again: %+v, %v, %v", state, is, duplicate, err)
+		}
 		if _, err := s.Callback(ctx, w.ID); kept != (err == nil) {
 			t.Errorf("the question of %s: %v", state, err)
 		}
@@ -171,8 +183,10 @@ func testPurge(t *testing.T, s *Outbox) {
 		t.Errorf("released again: %+v", p)
 	}
 	dbtest.Fails(s.Release(ctx, w.ID, Holder{"thief", "core"}, "another", now))(t, db.ErrConflict, "")
-	if diff := cmp.Diff(before.Lanes, must(s.Stats(ctx))(t).Lanes); diff != "" {
-		t.Errorf("numbers changed: %s", diff)
+	for tx, want := range map[string]error{w.TxID: nil, "0xother": db.ErrConflict} {
+		if _, duplicate, err := s.RecordOutcome(ctx, w.ID, executedBy(w, "permit-executed", tx, now), now); !errors.Is(err, want) || duplicate != (want == nil) {
+			t.Errorf("executed by %s again: %v, %v", tx, duplicate, err)
+		}
 	}
 	address := deposit("m0", "accepted", now) // of the same event
 	if address.Type = countersign.TypeAddress; must(s.Ingest(ctx, []NewCallback{address}, now))(t)[0].Duplicate {
