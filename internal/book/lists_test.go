@@ -179,6 +179,21 @@ func checkKept(t testing.TB, d *db.DB) {
 	}
 }
 
+// paged reads a list page by page and returns the ids of all its rows.
+func paged[T any](t *testing.T, id func(T) string, page func(before int64) ([]T, int64, error)) (ids []string, pages int) {
+	t.Helper()
+	for before := int64(0); ; pages++ {
+		list, next, err := page(before)
+		ok(t, err)
+		for _, row := range list {
+			ids = append(ids, id(row))
+		}
+		if before = next; next == 0 {
+			return ids, pages + 1
+		}
+	}
+}
+
 // TestFind: deposits, orders and the inbox by what people know of them, exactly and on pages that lead to all of them, with
 // numbers that jump and clocks that differ.
 func TestFind(t *testing.T) {
@@ -222,19 +237,9 @@ func TestFind(t *testing.T) {
 		}
 		find := func(f client.DepositSearch, limit int) (got []string, pages int) {
 			t.Helper()
-			for before := int64(0); ; {
-				list, next, err := b.SearchDeposits(ctx, f, limit, before)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, d := range list {
-					got = append(got, d.TrackingID)
-				}
-				if pages++; next == 0 {
-					return got, pages
-				}
-				before = next
-			}
+			return paged(t, func(d client.DepositEntry) string { return d.TrackingID }, func(before int64) ([]client.DepositEntry, int64, error) {
+				return b.SearchDeposits(ctx, f, limit, before)
+			})
 		}
 		want := func(from, below, step int) (list []string) {
 			for i := below - 1; i >= from; i-- {
@@ -293,27 +298,9 @@ func TestFind(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		orders := func(f client.OrderFilter) (ids []string, err error) {
-			list, _, err := b.Orders(ctx, f, 100, 0)
-			for _, o := range list {
-				ids = append(ids, o.CallBackID)
-			}
-			return ids, err
-		}
 		for i := range 3 {
 			for _, e := range []merchant.Entry{inboxDeposit(fmt.Sprint("i", i), fmt.Sprint("t", i), -1), question(fmt.Sprint("q", i))} {
 				must(b.Claim(ctx, e))(t)
-			}
-		}
-		inbox := func(f client.InboxFilter) (ids []string, err error) {
-			for before := int64(0); ; {
-				list, next, err := b.Entries(ctx, f, 2, before)
-				for _, e := range list {
-					ids = append(ids, e.ID)
-				}
-				if before = next; next == 0 || err != nil {
-					return ids, err
-				}
 			}
 		}
 		for i, c := range []struct {
@@ -335,12 +322,16 @@ func TestFind(t *testing.T) {
 			{inbox: client.InboxFilter{ID: "i1"}, want: "[i1]"},
 			{inbox: client.InboxFilter{CallBackID: "q1"}, want: "[q1]"},
 		} {
-			got, err := orders(c.orders)
+			got, _ := paged(t, func(o Order) string { return o.CallBackID }, func(before int64) ([]Order, int64, error) {
+				return b.Orders(ctx, c.orders, 2, before)
+			})
 			if c.inbox != (client.InboxFilter{}) {
-				got, err = inbox(c.inbox)
+				got, _ = paged(t, func(e client.InboxEntry) string { return e.ID }, func(before int64) ([]client.InboxEntry, int64, error) {
+					return b.Entries(ctx, c.inbox, 2, before)
+				})
 			}
-			if err != nil || fmt.Sprint(got) != c.want {
-				t.Errorf("%d: %+v, %+v finds %v, %v, want %s", i, c.orders, c.inbox, got, err, c.want)
+			if fmt.Sprint(got) != c.want {
+				t.Errorf("%d: %+v, %+v finds %v, want %s", i, c.orders, c.inbox, got, c.want)
 			}
 		}
 		if from, below, err := db.NumbersBetween(ctx, b, "orders", "created", 1_000_000_000, 0); err != nil || from == 0 || below != 0 {

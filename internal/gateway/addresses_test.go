@@ -20,12 +20,7 @@ func told(id, user, chain, old, to string) *countersign.AddressChange {
 // addresses gives what the list says of a user, the oldest first.
 func (r *rig) addresses(user string) (list []client.AddressEntry) {
 	r.t.Helper()
-	for a, err := range client.All(r.t.Context(), r.client.Addresses, client.AddressFilter{TenantUserID: user}) {
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		list = append(list, a)
-	}
+	list = all(r.t, client.All(r.t.Context(), r.client.Addresses, client.AddressFilter{TenantUserID: user}))
 	slices.Reverse(list)
 	return list
 }

@@ -135,10 +135,7 @@ func TestForgerPoisonsNothing(t *testing.T) {
 		strict.posted(merchant.DefaultNotifyPath, strict.splice(b, a, 2))
 		r := newRigOn(t, strict.db, strict.service, nil)
 		r.posted(merchant.DefaultNotifyPath, a) // of the same blocks as both joins
-		for x, err := range client.All(t.Context(), r.client.Refused, client.RefusedFilter{Reason: "spliced"}) {
-			if err != nil {
-				t.Fatal(err)
-			}
+		for _, x := range all(t, client.All(t.Context(), r.client.Refused, client.RefusedFilter{Reason: "spliced"})) {
 			if got, err := r.client.RetryRefused(t.Context(), x.ID, "looked at"); err != nil || got.State != client.RefusedTaken {
 				t.Errorf("%+v, %v", got, err)
 			}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"net/http/httptest"
 	"os"
@@ -177,6 +178,16 @@ func (r *rig) exec(text string, args ...any) {
 		_, err := x.Exec(ctx, text, args...)
 		return err
 	}))
+}
+
+// all reads a list to its end.
+func all[T any](t testing.TB, list iter.Seq2[T, error]) (items []T) {
+	t.Helper()
+	for x, err := range list {
+		ok(t, err)
+		items = append(items, x)
+	}
+	return items
 }
 
 // answers delivers cb and wants an errCode.

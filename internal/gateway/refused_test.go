@@ -32,12 +32,7 @@ func wantProblem(t *testing.T, err error, status int, texts ...string) {
 // allRefused returns all refused callbacks, of which there must be n, the newest first.
 func (r *rig) allRefused(n int) (list []client.RefusedCallback) {
 	r.t.Helper()
-	for x, err := range client.All(r.t.Context(), r.client.Refused, client.RefusedFilter{}) {
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		list = append(list, x)
-	}
+	list = all(r.t, client.All(r.t.Context(), r.client.Refused, client.RefusedFilter{}))
 	if len(list) != n {
 		r.t.Fatalf("%d are kept, want %d: %+v", len(list), n, list)
 	}
