@@ -154,18 +154,17 @@ func TestHeldIsAskedAgain(t *testing.T) {
 	for _, d := range dialects {
 		for _, answer := range []string{"yes", "no", "not_yet"} {
 			t.Run(d.name+" "+answer, func(t *testing.T) {
-				now := newClock()
-				c := newChecker(t, func() time.Time { return now.now() })
+				c := newChecker(t)
 				service := newService(t, countersigntest.ServiceConfig{Unbound: true})
 				r := newRig(t, d.url(t), service, func(g *Config) {
 					g.Callbacks.Profile = merchant.OtherProvider()
 					g.Verify = Verifying{URL: c.URL, Secret: testSecret, For: time.Hour}
 				})
+				c.now = r.clock.now
 				says := func(verdict string) { c.answer.Store(`{"verdict":"` + verdict + `"}`) }
 				later := func(by time.Duration, asked int) {
 					t.Helper()
 					r.clock.advance(by)
-					now.advance(by)
 					if n, err := r.askAgain(t.Context(), db.MillisOf(r.clock.now())); err != nil || n != asked {
 						t.Errorf("%d were asked about, want %d, %v", n, asked, err)
 					}

@@ -21,15 +21,16 @@ type checker struct {
 	status atomic.Int64
 	answer atomic.Value // a text
 	asked  atomic.Int64
+	now    func() time.Time
 }
 
-func newChecker(t *testing.T, now func() time.Time) *checker {
+func newChecker(t *testing.T) *checker {
 	c := &checker{}
 	c.status.Store(http.StatusOK)
 	c.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.asked.Add(1)
 		body, _ := io.ReadAll(r.Body)
-		if err := verifies(r.Header, body, now()); err != nil {
+		if err := verifies(r.Header, body, c.now()); err != nil {
 			t.Error(err)
 		}
 		var q client.DepositQuestion
@@ -52,11 +53,11 @@ func newChecker(t *testing.T, now func() time.Time) *checker {
 func TestVerifying(t *testing.T) {
 	for _, d := range dialects {
 		t.Run(d.name, func(t *testing.T) {
-			now := newClock()
-			c := newChecker(t, func() time.Time { return now.now() })
+			c := newChecker(t)
 			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), func(g *Config) {
 				g.Verify = Verifying{URL: c.URL, Secret: testSecret, For: time.Hour}
 			})
+			c.now = r.clock.now
 			feed := func(want int) {
 				t.Helper()
 				if list := must(r.client.Deposits(t.Context(), client.FeedOptions{}))(t); len(list.Items) != want {
@@ -85,7 +86,6 @@ func TestVerifying(t *testing.T) {
 			says(http.StatusOK, `{"verdict":"no","reason":"no\u001b such\nlog"}`, countersign.CodeRefusedPolicy)
 			feed(0)
 			r.clock.advance(time.Hour)
-			now.advance(time.Hour)
 			says(http.StatusOK, `{"verdict":"not_yet"}`, countersign.CodeRefusedPolicy)
 			r.wantRefused(map[client.RefusalReason]int64{"disproved": 1, "unverified": 1})
 			r.wantAlarms(client.AlarmDepositRefused, client.AlarmDepositRefused) // disproved, and unverified
