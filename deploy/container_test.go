@@ -115,9 +115,7 @@ func TestContainerPage(t *testing.T) {
 	}
 	words := func(instruction string) string {
 		var list []string
-		if err := json.Unmarshal([]byte(line(instruction)), &list); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, json.Unmarshal([]byte(line(instruction)), &list))
 		return strings.Join(list, " ")
 	}
 	dir := t.TempDir()

@@ -39,12 +39,17 @@ func run(t *testing.T, dir, name string, args ...string) string {
 	return string(out)
 }
 
-func read(t *testing.T, path string) string {
+func ok(t *testing.T, err error) {
 	t.Helper()
-	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	ok(t, err)
 	return string(b)
 }
 
@@ -79,9 +84,7 @@ func alerts(t *testing.T) map[string]string {
 func TestEveryAlarmAlerts(t *testing.T) {
 	tool(t, "promtool")
 	rules, err := filepath.Abs("prometheus/countersign.rules.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	var b strings.Builder
 	fmt.Fprintf(&b, "rule_files: [%s]\nevaluation_interval: 1m\ntests:\n", rules)
 	kind := func(job, metric string, k client.AlarmKind) {
@@ -102,9 +105,7 @@ func TestEveryAlarmAlerts(t *testing.T) {
 		kind("countersign-gateway", "countersign_gateway_alarms_open", k)
 	}
 	path := filepath.Join(t.TempDir(), "alarms.yml")
-	if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.WriteFile(path, []byte(b.String()), 0o600))
 	run(t, "", "promtool", "test", "rules", path)
 }
 
@@ -144,9 +145,7 @@ func TestDashboards(t *testing.T) {
 				Targets            []struct{ Expr string }
 			}
 		}
-		if err := json.Unmarshal([]byte(read(t, "grafana/countersign-"+end+".json")), &d); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, json.Unmarshal([]byte(read(t, "grafana/countersign-"+end+".json")), &d))
 		if d.UID != "countersign-"+end || len(d.Panels) < 10 {
 			t.Errorf("%s: %d panels", d.UID, len(d.Panels))
 		}
@@ -161,9 +160,7 @@ func TestDashboards(t *testing.T) {
 			}
 		}
 		path := filepath.Join(t.TempDir(), end+".yml")
-		if err := os.WriteFile(path, []byte(rules+"]}]\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.WriteFile(path, []byte(rules+"]}]\n"), 0o600))
 		run(t, "", "promtool", "check", "rules", path)
 	}
 }
@@ -189,13 +186,9 @@ func TestUnits(t *testing.T) {
 			}
 		}
 		self, err := os.Executable() // systemd looks whether the program is there
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		path := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(path, []byte(strings.Replace(unit, command[1], self, 1)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.WriteFile(path, []byte(strings.Replace(unit, command[1], self, 1)), 0o600))
 		if out := run(t, "", "systemd-analyze", "verify", path); strings.Contains(out, name) {
 			t.Errorf("systemd-analyze verify says of %s:\n%s", name, out)
 		}

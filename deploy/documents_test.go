@@ -23,35 +23,40 @@ func TestIndexOfDocuments(t *testing.T) {
 	}
 }
 
+// documents returns the pages of the repository.
+func documents(t *testing.T) (pages []string) {
+	t.Helper()
+	for _, pattern := range []string{"../*.md", "../docs/*.md", "../docs/*/*.md", "../examples/*.md"} {
+		found, err := filepath.Glob(pattern)
+		ok(t, err)
+		pages = append(pages, found...)
+	}
+	return pages
+}
+
 // TestLinks: what a document links to is there, the heading too.
 func TestLinks(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#\s]*)(?:#([^)\s]*))?\)`)
 	links := 0
-	for _, pattern := range []string{"../*.md", "../docs/*.md", "../docs/*/*.md", "../examples/*.md"} {
-		pages, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, page := range pages {
-			for _, m := range link.FindAllStringSubmatch(read(t, page), -1) {
-				if strings.Contains(m[1], ":") { // another place
-					continue
-				}
-				links++
-				to := page
-				if m[1] != "" {
-					to = filepath.Join(filepath.Dir(page), m[1])
-				}
-				if _, err := os.Stat(to); err != nil {
-					t.Errorf("%s links to %s, which is not there", page, m[1])
-					continue
-				}
-				if m[2] == "" {
-					continue
-				}
-				if !slices.Contains(headings(read(t, to)), m[2]) {
-					t.Errorf("%s links to %s#%s: no heading gives that", page, m[1], m[2])
-				}
+	for _, page := range documents(t) {
+		for _, m := range link.FindAllStringSubmatch(read(t, page), -1) {
+			if strings.Contains(m[1], ":") { // another place
+				continue
+			}
+			links++
+			to := page
+			if m[1] != "" {
+				to = filepath.Join(filepath.Dir(page), m[1])
+			}
+			if _, err := os.Stat(to); err != nil {
+				t.Errorf("%s links to %s, which is not there", page, m[1])
+				continue
+			}
+			if m[2] == "" {
+				continue
+			}
+			if !slices.Contains(headings(read(t, to)), m[2]) {
+				t.Errorf("%s links to %s#%s: no heading gives that", page, m[1], m[2])
 			}
 		}
 	}
@@ -72,29 +77,23 @@ func headings(page string) (anchors []string) {
 func TestGoTestOfDocuments(t *testing.T) {
 	command, word := regexp.MustCompile("`[^`\n]*\\bgo test ([^`\n]+)`"), regexp.MustCompile(`-(run|bench|fuzz) '?([A-Za-z]+)`)
 	commands := 0
-	for _, pattern := range []string{"../*.md", "../docs/*.md", "../docs/*/*.md", "../examples/*.md"} {
-		pages, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, page := range pages {
-			for _, m := range command.FindAllStringSubmatch(read(t, page), -1) {
-				commands++
-				dir := regexp.MustCompile(`(?:^| )(\.[a-z/]*)`).FindStringSubmatch(m[1])
-				if dir == nil {
-					t.Errorf("%s: %q names no package", page, m[1])
-					continue
-				}
-				source := ""
-				files, _ := filepath.Glob(filepath.Join("..", strings.TrimSuffix(dir[1], "/..."), "*_test.go"))
-				for _, file := range files {
-					source += read(t, file)
-				}
-				for _, run := range word.FindAllStringSubmatch(m[1], -1) {
-					kind := map[string]string{"run": "Test", "bench": "Benchmark", "fuzz": "Fuzz"}[run[1]]
-					if run[2] != "XXX" && !regexp.MustCompile(`(?m)^func `+kind+`\w*`+strings.TrimPrefix(run[2], kind)).MatchString(source) {
-						t.Errorf("%s: %q: there is no %s %s in %s", page, m[1], kind, run[2], dir[1])
-					}
+	for _, page := range documents(t) {
+		for _, m := range command.FindAllStringSubmatch(read(t, page), -1) {
+			commands++
+			dir := regexp.MustCompile(`(?:^| )(\.[a-z/]*)`).FindStringSubmatch(m[1])
+			if dir == nil {
+				t.Errorf("%s: %q names no package", page, m[1])
+				continue
+			}
+			source := ""
+			files, _ := filepath.Glob(filepath.Join("..", strings.TrimSuffix(dir[1], "/..."), "*_test.go"))
+			for _, file := range files {
+				source += read(t, file)
+			}
+			for _, run := range word.FindAllStringSubmatch(m[1], -1) {
+				kind := map[string]string{"run": "Test", "bench": "Benchmark", "fuzz": "Fuzz"}[run[1]]
+				if run[2] != "XXX" && !regexp.MustCompile(`(?m)^func `+kind+`\w*`+strings.TrimPrefix(run[2], kind)).MatchString(source) {
+					t.Errorf("%s: %q: there is no %s %s in %s", page, m[1], kind, run[2], dir[1])
 				}
 			}
 		}

@@ -39,9 +39,7 @@ func TestKubernetes(t *testing.T) {
 		except := false
 		for _, cidr := range regexp.MustCompile(`[0-9a-f.:]+/[0-9]+`).FindAllString(egress, -1) {
 			p, err := netip.ParsePrefix(cidr)
-			if err != nil {
-				t.Fatal(err)
-			}
+			ok(t, err)
 			except = except || p.Bits() > 0 && p.Contains(netip.MustParseAddr(address))
 		}
 		if !except {

@@ -52,9 +52,7 @@ func logLines(t *testing.T) map[string][]logLine {
 	for _, path := range files {
 		set := token.NewFileSet()
 		f, err := parser.ParseFile(set, path, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		ast.Inspect(f, func(n ast.Node) bool {
 			call, ok := n.(*ast.CallExpr)
 			if !ok {

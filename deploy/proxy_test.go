@@ -29,15 +29,11 @@ func TestProxy(t *testing.T) {
 	defer server.Close()
 	pair := server.TLS.Certificates[0]
 	der, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	both := append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})...)
 	config = regexp.MustCompile(`/etc/ssl/\w+\.pem`).ReplaceAllString(config, filepath.Join(dir, "pair.pem"))
 	for name, text := range map[string]string{"pair.pem": string(both), "haproxy.cfg": config} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	if out, err := exec.Command(haproxy, "-c", "-f", filepath.Join(dir, "haproxy.cfg")).CombinedOutput(); err != nil || strings.Contains(string(out), "WARNING") {
 		t.Errorf("%v: %s", err, out)

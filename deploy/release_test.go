@@ -8,6 +8,37 @@ import (
 	"testing"
 )
 
+// repository is one of git, in a directory of its own.
+type repository struct {
+	t   *testing.T
+	dir string
+}
+
+func newRepository(t *testing.T) repository {
+	t.Helper()
+	r := repository{t, t.TempDir()}
+	r.git("init", "-q")
+	return r
+}
+
+func (r repository) file(name, text string) {
+	r.t.Helper()
+	path := filepath.Join(r.dir, name)
+	ok(r.t, os.MkdirAll(filepath.Dir(path), 0o755))
+	ok(r.t, os.WriteFile(path, []byte(text), 0o644))
+}
+
+func (r repository) git(args ...string) {
+	r.t.Helper()
+	run(r.t, r.dir, "git", append([]string{"-c", "user.name=x", "-c", "user.email=x@example.com", "-c", "commit.gpgsign=false", "-c", "tag.gpgsign=false"}, args...)...)
+}
+
+func (r repository) commit() {
+	r.t.Helper()
+	r.git("add", "-A")
+	r.git("commit", "-q", "-m", "x")
+}
+
 // TestReleaseName: the tagged commit has the release's name, those before and after it have
 // names of their own whose packages a release replaces, and what would be a second release
 // of one number is not built.
@@ -15,33 +46,14 @@ func TestReleaseName(t *testing.T) {
 	for _, name := range []string{"bash", "git", "dpkg"} {
 		tool(t, name)
 	}
-	dir := t.TempDir()
-	file := func(name, text string) {
-		t.Helper()
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	git := func(args ...string) {
-		t.Helper()
-		run(t, dir, "git", append([]string{"-c", "user.name=x", "-c", "user.email=x@example.com", "-c", "commit.gpgsign=false", "-c", "tag.gpgsign=false"}, args...)...)
-	}
-	commit := func() {
-		t.Helper()
-		git("add", "-A")
-		git("commit", "-q", "-m", "x")
-	}
+	r := newRepository(t)
 	number := func(n string) {
 		t.Helper()
-		file("internal/daemon/build.go", "package daemon\n\nconst release = \""+n+"\"\n")
+		r.file("internal/daemon/build.go", "package daemon\n\nconst release = \""+n+"\"\n")
 	}
 	name := func() string {
 		cmd := exec.Command("bash", "deploy/release-build.sh", t.TempDir(), "name")
-		cmd.Dir = dir
+		cmd.Dir = r.dir
 		out, _ := cmd.CombinedOutput()
 		return string(out)
 	}
@@ -65,26 +77,25 @@ func TestReleaseName(t *testing.T) {
 		}
 	}
 
-	git("init", "-q")
-	file("deploy/release-build.sh", read(t, "release-build.sh"))
-	file("CHANGELOG.md", "# Changelog\n\n## 0.1.0 (not released yet)\n")
+	r.file("deploy/release-build.sh", read(t, "release-build.sh"))
+	r.file("CHANGELOG.md", "# Changelog\n\n## 0.1.0 (not released yet)\n")
 	number("0.1.0")
-	commit()
+	r.commit()
 	built("countersign 0.1.0-dev+")
-	git("tag", "v0.1.0")
+	r.git("tag", "v0.1.0")
 	refused("put the date of the release there")
-	git("tag", "-d", "v0.1.0")
-	file("CHANGELOG.md", "# Changelog\n\n## 0.1.0 (2026-12-01)\n")
-	commit()
-	git("tag", "v0.1.0")
+	r.git("tag", "-d", "v0.1.0")
+	r.file("CHANGELOG.md", "# Changelog\n\n## 0.1.0 (2026-12-01)\n")
+	r.commit()
+	r.git("tag", "v0.1.0")
 	built("countersign 0.1.0, module v0.1.0, ")
-	file("README.md", "more\n")
-	commit()
+	r.file("README.md", "more\n")
+	r.commit()
 	refused("raise the number in internal/daemon/build.go")
 	number("0.2.0")
-	commit()
+	r.commit()
 	built("countersign 0.2.0-dev+")
-	git("tag", "v0.3.0")
+	r.git("tag", "v0.3.0")
 	refused("make them equal")
 }
 
@@ -94,32 +105,19 @@ func TestReleaseWithoutTools(t *testing.T) {
 	for _, name := range []string{"bash", "git"} {
 		tool(t, name)
 	}
-	dir, bin := t.TempDir(), t.TempDir()
+	bin := t.TempDir()
 	for _, name := range []string{"bash", "git", "go", "gzip", "jq", "gcc", "mktemp", "rm", "mv", "ls", "sha256sum", "diff", "dirname", "cat", "mkdir"} {
 		if path, err := exec.LookPath(name); err == nil {
-			if err := os.Symlink(path, filepath.Join(bin, name)); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, os.Symlink(path, filepath.Join(bin, name)))
 		}
 	}
-	for name, text := range map[string]string{"release.sh": read(t, "release.sh"), "release-build.sh": "mkdir -p $1\necho building ${@:2}\necho x >$1/x\n"} {
-		if err := os.MkdirAll(filepath.Join(dir, "deploy"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, "deploy", name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	git := func(args ...string) {
-		t.Helper()
-		run(t, dir, "git", append([]string{"-c", "user.name=x", "-c", "user.email=x@example.com", "-c", "commit.gpgsign=false"}, args...)...)
-	}
-	git("init", "-q")
-	git("add", "-A")
-	git("commit", "-q", "-m", "x")
+	r := newRepository(t)
+	r.file("deploy/release.sh", read(t, "release.sh"))
+	r.file("deploy/release-build.sh", "mkdir -p $1\necho building ${@:2}\necho x >$1/x\n")
+	r.commit()
 	release := func(env ...string) (string, error) {
 		cmd := exec.Command(filepath.Join(bin, "bash"), "deploy/release.sh")
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), append(env, "PATH="+bin)...)
+		cmd.Dir, cmd.Env = r.dir, append(os.Environ(), append(env, "PATH="+bin)...)
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
@@ -129,11 +127,10 @@ func TestReleaseWithoutTools(t *testing.T) {
 	if err != nil || !strings.Contains(before, "left out: image, which needs buildah") || !strings.Contains(building, " packages") || strings.Contains(building, "image") {
 		t.Errorf("%v: %s", err, out)
 	}
-	if _, err := os.Stat(filepath.Join(dir, "dist/SHA256SUMS")); err != nil {
+	if _, err := os.Stat(filepath.Join(r.dir, "dist/SHA256SUMS")); err != nil {
 		t.Error(err)
 	}
-	git("add", "-A")
-	git("commit", "-q", "-m", "what was built")
+	r.commit() // what was built
 	if out, err := release("COUNTERSIGN_RELEASE_KEY=key"); err == nil || !strings.Contains(out, "there is no minisign") || strings.Contains(out, "building") {
 		t.Errorf("a key without minisign: %v, %s", err, out)
 	}

@@ -76,9 +76,7 @@ func bootMachine(t *testing.T, lower string) *machine {
 		t.Skipf("skipped: root may not make a cgroup on this machine: %v", err)
 	}
 	repository, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	command := func(args ...string) *exec.Cmd {
 		cmd := exec.Command("sh", append([]string{"-ec", boot, "sh", t.TempDir(), group, repository}, args...)...)
 		cmd.Env = append(os.Environ(), "LOWER="+lower)
@@ -93,9 +91,7 @@ func bootMachine(t *testing.T, lower string) *machine {
 	cmd := command()
 	var said strings.Builder
 	cmd.Stdout, cmd.Stderr = &said, &said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill() // and with the first process all others
 		_ = cmd.Wait()
@@ -186,14 +182,10 @@ func TestUnitsRun(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "countersign")
 	run(t, "..", "sh", "-ec", strings.Replace(build, " -o countersign ", " -o "+binary+" ", 1))
 	built, err := os.ReadFile(binary)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	m := bootMachine(t, "/")
 	root := fmt.Sprintf("/proc/%d/root", m.pid)
-	if err := os.WriteFile(root+"/usr/local/bin/countersign", built, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.WriteFile(root+"/usr/local/bin/countersign", built, 0o755))
 
 	m.run("mkdir -p /etc/countersign; printf 'COUNTERSIGN_ALLOW_PRIVATE=true\\nCOUNTERSIGN_ALLOW_HTTP=true\\n' > /etc/countersign/serve.env")
 	m.run(rest)
