@@ -59,7 +59,7 @@ func mentions(t *testing.T, file string) (all []mention) {
 			for _, m := range inBlock.FindAllStringSubmatch(strings.ReplaceAll(b.text, "\\\n", " "), -1) {
 				// Within a line it may be an argument of another program.
 				if c, _ := commandOf(strings.Fields(m[2])); b.isShell() && (c != "" || !strings.Contains(" \t(|\"'", m[1]) || m[1] == "") {
-					add(b.String(), m[2], b.fixture() != "", false)
+					add(b.String(), m[2], b.fixture != "", false)
 				}
 			}
 		}

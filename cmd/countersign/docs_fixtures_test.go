@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -22,16 +21,12 @@ type fixture struct {
 
 var fixtures = map[string]fixture{
 	// A fresh checkout, in which the page builds the program.
-	"checkout": {setup: func(t *testing.T, dir string) string {
-		ok(t, copyTree("../..", dir))
-		return ""
-	}},
+	"checkout": {setup: checkout},
 	// The same, with Node and jq for the example that check is run against.
 	"node": {setup: func(t *testing.T, dir string) string {
 		needs(t, "node")
 		needs(t, "jq")
-		ok(t, copyTree("../..", dir))
-		return ""
+		return checkout(t, dir)
 	}},
 	// An empty directory and the installed program.
 	"installed": {setup: func(*testing.T, string) string { return "" }},
@@ -61,6 +56,11 @@ done
 	// PostgreSQL with the databases of a wallet core and of a service that is to begin,
 	// and a service with merchant shop.
 	"postgres": {setup: withPostgresOfPages},
+}
+
+func checkout(t *testing.T, dir string) string {
+	ok(t, copyTree("../..", dir))
+	return ""
 }
 
 // awaiting defines await, which waits for a command that ends with status 0, for at most a minute of looks.
@@ -228,11 +228,9 @@ await 'countersign health --ready --api http://127.0.0.1:8080'
 // expected holds the output of a session, by page and fixture, to more than what the page shows.
 var expected = map[string]func(t *testing.T, out string){
 	"docs/provider/README.md checkout": func(t *testing.T, out string) {
-		readme := must(os.ReadFile("../../README.md"))
-		deposit := must(os.ReadFile("../../testdata/deposit.json"))
 		// The message comes back, through our opener, through OpenSSL and in the
 		// explanation, with another requestUUID and nothing else changed.
-		head, _, _ := strings.Cut(string(deposit), `"requestUUID"`)
+		head, _, _ := strings.Cut(page(t, "testdata/deposit.json"), `"requestUUID"`)
 		if got := strings.Count(out, head); got != 3 {
 			t.Errorf("the sample deposit was printed %d times, want 3:\n%s", got, out)
 		}
@@ -245,11 +243,11 @@ var expected = map[string]func(t *testing.T, out string){
 			`binding    holds`,
 		)
 		// What the README says of the number of cases.
-		claimed := regexp.MustCompile(`with (\d+) cases`).FindSubmatch(readme)
+		claimed := regexp.MustCompile(`with (\d+) cases`).FindStringSubmatch(page(t, "README.md"))
 		if claimed == nil {
 			t.Fatal("the README does not say how many cases there are")
 		}
-		if got := len(regexp.MustCompile(`(?m)^\d{3,4} `).FindAllString(out, -1)); string(claimed[1]) != strconv.Itoa(got) {
+		if got := len(regexp.MustCompile(`(?m)^\d{3,4} `).FindAllString(out, -1)); claimed[1] != strconv.Itoa(got) {
 			t.Errorf("the README says %s cases, check --list lists %d", claimed[1], got)
 		}
 	},

@@ -30,7 +30,8 @@ type block struct {
 	page     string
 	line     int    // of its first line
 	language string // "sh"
-	mark     string // what follows the language
+	fixture  string // of a session block
+	reason   string // why no test runs the block
 	text     string
 }
 
@@ -40,40 +41,22 @@ func (b block) isShell() bool {
 	return slices.Contains([]string{"sh", "console", "bash", "shell", "zsh"}, b.language)
 }
 
-// fixture is the name that a session block has, or "".
-func (b block) fixture() string {
-	name, _ := strings.CutPrefix(b.mark, "session ")
-	if name == b.mark {
-		return ""
-	}
-	return name
-}
-
-// reason says why no test runs the block.
-func (b block) reason() string {
-	reason, _ := strings.CutPrefix(b.mark, "not run: ")
-	if reason == b.mark {
-		return ""
-	}
-	return reason
-}
+var blockMark = regexp.MustCompile("^```(\\w*)(?: session (.*)| not run: (.*)|.*)$")
 
 // readBlocks finds the fenced blocks of a page.
-func readBlocks(t *testing.T, page string) []block {
+func readBlocks(t *testing.T, name string) []block {
 	t.Helper()
-	text := must(os.ReadFile(filepath.Join("../..", page)))
 	var blocks []block
 	var open *block
 	indent := ""
-	for i, line := range strings.Split(string(text), "\n") {
+	for i, line := range strings.Split(page(t, name), "\n") {
 		bare := strings.TrimLeft(line, " ")
-		info, fence := strings.CutPrefix(bare, "```")
+		mark := blockMark.FindStringSubmatch(bare)
 		switch {
-		case open == nil && fence:
-			language, mark, _ := strings.Cut(info, " ")
+		case open == nil && mark != nil:
 			indent = line[:len(line)-len(bare)]
-			open = &block{page: page, line: i + 1, language: language, mark: mark}
-		case open != nil && fence:
+			open = &block{page: name, line: i + 1, language: mark[1], fixture: mark[2], reason: mark[3]}
+		case open != nil && mark != nil:
 			blocks = append(blocks, *open)
 			open = nil
 		case open != nil:
@@ -89,10 +72,9 @@ func readBlocks(t *testing.T, page string) []block {
 // documents are the pages whose commands are run.
 func documents(t *testing.T) []string {
 	t.Helper()
-	pages := []string{"README.md", "examples/README.md"}
-	for _, pattern := range []string{"docs/*.md", "docs/*/*.md"} {
-		found := must(filepath.Glob(filepath.Join("../..", pattern)))
-		for _, page := range found {
+	var pages []string
+	for _, pattern := range []string{"README.md", "examples/README.md", "docs/*.md", "docs/*/*.md"} {
+		for _, page := range must(filepath.Glob(filepath.Join("../..", pattern))) {
 			pages = append(pages, strings.TrimPrefix(filepath.ToSlash(page), "../../"))
 		}
 	}
@@ -102,29 +84,21 @@ func documents(t *testing.T) []string {
 // TestBlocksOfDocuments: every block says what language it has, and every block of commands
 // is a session or says why it is not run.
 func TestBlocksOfDocuments(t *testing.T) {
-	sessions, notRun, marked := 0, 0, 0
-	reasons := map[string]int{}
-	for _, page := range documents(t) {
-		text := must(os.ReadFile(filepath.Join("../..", page)))
-		marked += len(regexp.MustCompile(`(?m)^ *`+"```"+`\w+ session `).FindAll(text, -1))
-		for _, b := range readBlocks(t, page) {
+	sessions, marked := 0, 0
+	for _, name := range documents(t) {
+		marked += len(regexp.MustCompile("(?m)^ *```\\w+ session ").FindAllString(page(t, name), -1))
+		for _, b := range readBlocks(t, name) {
 			switch {
 			case b.language == "":
 				t.Errorf("%v: name the language of the block: sh for commands, text for what is none", b)
-			case !b.isShell():
-			case fixtures[b.fixture()].setup != nil:
+			case !b.isShell() || b.reason != "":
+			case fixtures[b.fixture].setup != nil:
 				sessions++
-			case b.fixture() != "":
-				t.Errorf("%v: there is no fixture %q: %v are there", b, b.fixture(), slices.Sorted(maps.Keys(fixtures)))
-			case b.reason() != "":
-				notRun++
-				reasons[b.reason()]++
 			default:
-				t.Errorf("%v: commands that nothing runs: mark them \"session FIXTURE\", or \"not run: REASON\"", b)
+				t.Errorf("%v: commands that nothing runs: mark them \"session\" and one of %v, or \"not run: REASON\"", b, slices.Sorted(maps.Keys(fixtures)))
 			}
 		}
 	}
-	t.Logf("%d blocks run, %d do not: %v", sessions, notRun, reasons)
 	if sessions != marked || sessions < 75 {
 		t.Errorf("%d session blocks were found, of %d", sessions, marked)
 	}
@@ -144,7 +118,7 @@ func TestDocuments(t *testing.T) {
 	for _, page := range documents(t) {
 		sessions := map[string][]block{}
 		for _, b := range readBlocks(t, page) {
-			if name := b.fixture(); name != "" {
+			if name := b.fixture; name != "" {
 				sessions[name] = append(sessions[name], b)
 			}
 		}
@@ -182,8 +156,8 @@ func needs(t *testing.T, program string) {
 // A session is a script that reads each block as it is due, so that the fixture may say in
 // the file "names" (lines of sed) what stands on the page for a name that is known only then.
 const (
-	blockMark   = "== block "
-	commandMark = "== command "
+	blockHead   = "== block "
+	commandHead = "== command "
 )
 
 // runSession runs the blocks with the fixture and gives all that was printed.
@@ -214,7 +188,7 @@ func runSession(t *testing.T, name string, blocks []block) string {
 		}
 		file := fmt.Sprintf("block-%d", i)
 		write(file, text)
-		fmt.Fprintf(&script, "cd %q; printf '\\n%s%s\\n'\nsed -f \"$names\" %[4]s/%[5]s > %[4]s/now\n. %[4]s/now\n", dir, blockMark, b, filepath.Join(dir, private), file)
+		fmt.Fprintf(&script, "cd %q; printf '\\n%s%s\\n'\nsed -f \"$names\" %[4]s/%[5]s > %[4]s/now\n. %[4]s/now\n", dir, blockHead, b, filepath.Join(dir, private), file)
 	}
 	// The copies of the tree share what is built; a question without an order need not stay open for as long as by
 	// default; then where commands ask that take no token, and so no address, from a data directory.
@@ -225,7 +199,7 @@ func runSession(t *testing.T, name string, blocks []block) string {
 		}
 	}
 	out := runScript(t, dir, script.String(), env...)
-	if n := strings.Count(out, blockMark); n != len(blocks) {
+	if n := strings.Count(out, blockHead); n != len(blocks) {
 		t.Errorf("%d of %d blocks ran:\n%s", n, len(blocks), out)
 	}
 	names := must(os.ReadFile(filepath.Join(dir, private, "names")))
@@ -289,7 +263,7 @@ func console(t *testing.T, b block, text string, shown map[string]string) string
 			if script.Len() > len("set +e\n") {
 				script.WriteString(status)
 			}
-			fmt.Fprintf(&script, "printf '\\n%s%s\\n'\n", commandMark, number)
+			fmt.Fprintf(&script, "printf '\\n%s%s\\n'\n", commandHead, number)
 		case number == "":
 			t.Fatalf("%v: the block does not begin with a command after \"$ \"", b)
 		default:
@@ -308,7 +282,7 @@ func compare(t *testing.T, out string, shown map[string]string) {
 	printed := map[string]string{}
 	for _, part := range strings.Split(out, "\n== ") {
 		head, text, _ := strings.Cut(part, "\n")
-		if number, is := strings.CutPrefix(head, strings.TrimPrefix(commandMark, "== ")); is {
+		if number, is := strings.CutPrefix(head, strings.TrimPrefix(commandHead, "== ")); is {
 			printed[number] = text
 		}
 	}

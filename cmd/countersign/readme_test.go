@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -20,8 +19,7 @@ import (
 func TestReadmeGo(t *testing.T) {
 	dbtest.NotRaced(t, "what is built and run here is not watched by the detector")
 	t.Parallel()
-	readme := must(os.ReadFile("../../README.md"))
-	block := regexp.MustCompile("(?s)```go\n(.*?)```").FindSubmatch(readme)
+	block := regexp.MustCompile("(?s)```go\n(.*?)```").FindStringSubmatch(page(t, "README.md"))
 	if block == nil {
 		t.Fatal("the README has no Go")
 	}
@@ -49,20 +47,13 @@ var (
 )
 
 func _(ctx context.Context) {
-` + string(block[1]) + `
+` + block[1] + `
 	_, _ = h, err
 }
 `
-	root := must(filepath.Abs("../.."))
-	dir := t.TempDir()
-	file, overlay := filepath.Join(dir, "main.go"), filepath.Join(dir, "overlay.json")
-	replace := must(json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(root, "readme", "main.go"): file}}))
-	for path, data := range map[string][]byte{file: []byte(program), overlay: replace} {
-		ok(t, os.WriteFile(path, data, 0o600))
-	}
-	cmd := exec.Command("go", "build", "-overlay", overlay, "./readme")
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
+	file := filepath.Join(t.TempDir(), "readme.go")
+	ok(t, os.WriteFile(file, []byte(program), 0o600))
+	if out, err := exec.Command("go", "build", file).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
