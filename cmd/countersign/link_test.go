@@ -8,87 +8,86 @@ import (
 
 	"countersign/envelope"
 	"countersign/internal/daemon"
-	"countersign/internal/lab/dbtest"
 )
 
-// Both ends take up the signed link one after the other, from the command line: first the
-// service demands signed answers, then the gateway signed requests. Nothing stops meanwhile.
-// With another key nothing is decided.
+// TestSignedLink: both ends take up the signed link one after the other, from the command line: first the service demands
+// signed answers, then the gateway signed requests. Nothing stops meanwhile. With another key nothing is decided.
 func TestSignedLink(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	at := func(name string) string { return filepath.Join(dir, name) }
-	service := startDaemon(t, "serve", "--data", at("service"), "--listen", "127.0.0.1:0", "--allow-private", "--allow-http")
-	api := []string{"--api", service.url, "--data", at("service")}
-	free := must(dbtest.FreePort())
-	mustShell(t, nil, "", append([]string{"merchants", "add", "shop", "--out", at("shop"),
-		"finalCodes=2000-2999", "key.bits=1024", "notifyUrl=http://" + free + "/callbacks/notify", "withdrawUrl=http://" + free + "/callbacks/withdraw"}, api...)...)
+	c := newInstallation(t, nil)
+	c.flags["serve"] = []string{"--listen", "127.0.0.1:0", "--allow-private", "--allow-http"}
+	c.start("serve")
+	at := func(name string) string { return filepath.Join(c.dir, name) }
+	free := freePort(t)
+	c.call("serve", "merchants", "add", "shop", "--out", at("shop"), "finalCodes=2000-2999", "key.bits=1024",
+		"notifyUrl=http://"+free+"/callbacks/notify", "withdrawUrl=http://"+free+"/callbacks/withdraw")
 	var shown struct{ ServiceSigningKey string }
-	mustShell(t, &shown, "", append([]string{"merchants", "show", "shop"}, api...)...)
+	c.read(&shown, "serve", "merchants", "show", "shop")
 	if _, err := envelope.ParseSigningKey([]byte(shown.ServiceSigningKey)); err != nil {
 		t.Fatalf("merchants show: %q: %v", shown.ServiceSigningKey, err)
 	}
 	signer, other := secretFile(t, shown.ServiceSigningKey), secretFile(t, envelope.GenerateSigningKey().PublicBase64())
-	start := func(more ...string) *process {
-		return startDaemon(t, append([]string{"gateway", "--data", at("gateway"), "--listen", free, "--api-listen", "127.0.0.1:0",
-			"--public-url", "http://" + free, "--service-key", at("shop/service.b64"), "--api-key", "@" + at("shop/api.key")}, more...)...)
+	start := func(more ...string) {
+		c.flags["gateway"] = append([]string{"--listen", free, "--api-listen", "127.0.0.1:0", "--public-url", "http://" + free,
+			"--service-key", at("shop/service.b64"), "--api-key", "@" + at("shop/api.key")}, more...)
+		c.start("gateway")
 	}
-	gateway := start()
-	ask := func(callBackID string) (decided, reason func() string) {
+	stop := func() { c.daemons["gateway"].stop(t) }
+	ask := func(order string) {
 		t.Helper()
-		mustShell(t, nil, `{"callBackId":"`+callBackID+`","tenantUserId":"7","address":"TX","chainName":"TRON","symbol":"USDT","amount":"2.5"}`,
-			"orders", "add", "-", "--api", gateway.urls["api"], "--data", at("gateway"))
-		var w struct{ ID, Decision string }
-		mustShell(t, new(any), `{"merchant":"shop","callBackId":"`+callBackID+`","tenantUserId":"7"}`, append([]string{"withdrawals", "add", "-"}, api...)...)
-		return func() string {
-				mustShell(t, &w, "", append([]string{"withdrawals", "show", "shop/" + callBackID}, api...)...)
-				return w.Decision
-			}, func() string {
-				var c struct{ LastReason string }
-				mustShell(t, &c, "", append([]string{"callbacks", "list", "callBackId=" + callBackID}, api...)...)
-				return c.LastReason
-			}
+		of := `"callBackId":"` + order + `","tenantUserId":"7"`
+		c.call("gateway", "api", "addOrder", "-d", "{"+of+`,"address":"TX","chainName":"TRON","symbol":"USDT","amount":"2.5"}`)
+		c.call("serve", "api", "createWithdrawal", "-d", `{"merchant":"shop",`+of+"}")
 	}
-	confirmed := func(callBackID string) {
-		t.Helper()
-		decided, _ := ask(callBackID)
-		await(t, service, func() bool { return decided() == "confirmed" })
+	decided := func(order string) string {
+		var w struct{ Decision string }
+		c.read(&w, "serve", "withdrawals", "show", "shop/"+order)
+		return w.Decision
 	}
-	fails := func(callBackID, want string) {
+	confirmed := func(order string) {
 		t.Helper()
-		decided, reason := ask(callBackID)
-		await(t, service, func() bool { return reason() == want })
-		if d := decided(); d != "" {
-			t.Errorf("%s is %s by an answer that is %s", callBackID, d, want)
+		ask(order)
+		c.until(order+" is confirmed", func() bool { return decided(order) == "confirmed" })
+	}
+	fails := func(order, want string) {
+		t.Helper()
+		ask(order)
+		c.until(order+" fails: "+want, func() bool {
+			var last struct{ LastReason string }
+			c.read(&last, "serve", "callbacks", "list", "callBackId="+order)
+			return last.LastReason == want
+		})
+		if d := decided(order); d != "" {
+			t.Errorf("%s is %s by an answer that is %s", order, d, want)
 		}
 	}
 	setKey := func(key string) {
 		t.Helper()
-		mustShell(t, nil, "", append([]string{"merchants", "edit", "shop", "answerKey=" + key}, api...)...)
+		c.call("serve", "merchants", "edit", "shop", "answerKey="+key)
 	}
+	start()
 	confirmed("order-1")
 
-	gateway.stop(t)
-	public := publicOf(t, []string{"gateway", "--data", at("gateway"), "--listen", free, "--api-listen", "127.0.0.1:0",
-		"--service-key", at("shop/service.b64"), "--api-key", "@" + at("shop/api.key")})
-	gateway = start()
+	stop()
+	public := publicOf(t, c.args("gateway"))
+	start()
 	setKey(public)
 	confirmed("order-2")
-	gateway.stop(t)
-	gateway = start("--service-signing-key", signer)
+	stop()
+	start("--service-signing-key", signer)
 	confirmed("order-3")
 
 	// On the kept answer, signature and all. The signer needs the two public parts and nothing else.
 	verified := func(dir, key string, more ...string) (status int, text string) {
 		t.Helper()
-		_, log, _ := shell(t, "", append([]string{"audit", "key"}, api...)...)
-		status, out, errOut := shell(t, "", append([]string{"permit", "verify", filepath.Join(dir, noteFile), "--answer", filepath.Join(dir, answerFile), "--key", log, "--merchant", "shop", "--merchant-key", key,
+		status, out, errOut := shell(t, "", append([]string{"permit", "verify", filepath.Join(dir, noteFile), "--answer", filepath.Join(dir, answerFile),
+			"--key", c.call("serve", "audit", "key"), "--merchant", "shop", "--merchant-key", key,
 			"--claim", "core-1", "--address", "TX", "--chain", "TRON", "--symbol", "USDT", "--amount", "2.50", "--epoch", "0"}, more...)...)
 		return status, out + errOut
 	}
 	release := func(order, to string) (status int, text string) {
 		t.Helper()
-		status, out, errOut := shell(t, "", append([]string{"withdrawals", "release", "shop/" + order, "claim=core-1", "--out", at(to)}, api...)...)
+		status, out, errOut := shell(t, "", c.words("serve", "withdrawals", "release", "shop/"+order, "claim=core-1", "--out", at(to))...)
 		return status, out + errOut
 	}
 	if status, text := release("order-1", "unsigned"); status != exitDone || strings.Contains(text, answerFile) { // it was confirmed before there was a key
@@ -107,13 +106,13 @@ func TestSignedLink(t *testing.T) {
 		t.Errorf("the permit with another merchant's key: status %d %s", status, text)
 	}
 
-	gateway.stop(t)
-	gateway = start("--service-signing-key", other)
+	stop()
+	start("--service-signing-key", other)
 	fails("order-5", "not_understood") // its refusal is signed
 
 	// An end replaces its own pair. The other one takes both meanwhile, so nothing is refused.
-	gateway.stop(t)
-	ofGateway := []string{"--data", at("gateway"), "--gateway", "--signing"}
+	stop()
+	ofGateway := []string{"--data", c.data("gateway"), "--gateway", "--signing"}
 	var staged, again, done daemon.RekeyedSigning
 	rekeyed(t, &staged, ofGateway...)
 	if rekeyed(t, &again, ofGateway...); staged.State != "both keys" || staged.Key.PublicKey != public || again.NextKey.PublicKey != staged.NextKey.PublicKey {
@@ -121,13 +120,13 @@ func TestSignedLink(t *testing.T) {
 	}
 	fresh := staged.NextKey.PublicKey
 	setKey(public + "," + fresh)
-	gateway = start("--service-signing-key", other, "--service-signing-key", signer)
+	start("--service-signing-key", other, "--service-signing-key", signer)
 	confirmed("order-7")
-	gateway.stop(t)
+	stop()
 	if rekeyed(t, &done, append(ofGateway, "--finish")...); done.State != "one key" || done.Key.PublicKey != fresh {
 		t.Errorf("rekey --signing --finish: %+v", done)
 	}
-	gateway = start("--service-signing-key", signer)
+	start("--service-signing-key", signer)
 	confirmed("order-8")
 	setKey(public)
 	fails("order-9", "signature_invalid") // the older pair signs no more

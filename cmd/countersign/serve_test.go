@@ -105,12 +105,6 @@ func theService(t *testing.T) *sharedService {
 	return s
 }
 
-// await polls until ok, for what another process does in its own time.
-func await(t *testing.T, d *process, ok func() bool) {
-	t.Helper()
-	waitUntil(t, "what another process does in its own time", d.output.String, ok)
-}
-
 // TestSettings: flags come before the environment, that before the file, and
 // the file before the defaults.
 func TestSettings(t *testing.T) {
