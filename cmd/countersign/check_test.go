@@ -12,13 +12,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"countersign"
-	"countersign/conformance"
 	"countersign/envelope"
 	"countersign/merchant"
 )
@@ -112,6 +112,8 @@ func TestCheck(t *testing.T) {
 			"       sent       POST ", "       plaintext  {\"type\":1,", "       came back  status 200 {apiKey: as expected, errCode: 0,",
 			"       answer     {\"type\":1,", "       to fix     Compare the requestUUID with the rest",
 			"passed, 1 failed, 0 skipped in ", "advice on which money depends: 1 of 1 followed; not: none; skipped: none\n"}},
+		{"as JSON", binding(merchant.BindingWhenPresent), []string{"--run", "^binding/absent$", "--json"}, exitFailed, []string{
+			`"failed": 1,`, `"number": 901,`, `"severity": "must",`, `"result": "fail",`, `"exchanges": [`}},
 		{"the interface alone", binding(merchant.BindingOff), []string{"--profile", "interface", "--run", "^(deposit|binding|message)/"},
 			exitDone, []string{"\n101  must    pass  deposit/plain\n", "\n903  should  advice  binding/spliced-amount\n",
 				"\n5 passed, 0 failed, 1 advised, 0 skipped in ",
@@ -131,33 +133,14 @@ func TestCheck(t *testing.T) {
 		if status != tc.status || strings.Contains(errOut, "the endpoint does not pass") != (status == exitFailed) || strings.Contains(out, "\x1b") {
 			t.Errorf("%s: status %d, %s", tc.name, status, errOut)
 		}
+		if slices.Contains(tc.flags, "--json") && !json.Valid([]byte(out)) {
+			t.Errorf("%s: that is no JSON", tc.name)
+		}
 		for _, want := range tc.want {
 			if !strings.Contains("\n"+out, want) {
 				t.Errorf("%s: the output lacks %q:\n%s", tc.name, want, out)
 			}
 		}
-	}
-}
-
-// TestCheckJSON: the report of a failed case is whole.
-func TestCheckJSON(t *testing.T) {
-	c := startChecked(t, func(m *merchant.Config) { m.Profile.Binding = merchant.BindingWhenPresent })
-	status, out, _ := c.check(t, "--run", "binding/absent", "--json")
-	var report struct {
-		Summary conformance.Summary
-		Results []struct {
-			Number    int
-			Severity  string
-			Result    string
-			Exchanges []conformance.Exchange
-		}
-	}
-	if err := json.Unmarshal([]byte(out), &report); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	if status != exitFailed || report.Summary.Failed != 1 || len(report.Results) != 1 || report.Results[0].Number != 901 ||
-		report.Results[0].Result != "fail" || report.Results[0].Severity != "must" || len(report.Results[0].Exchanges) != 1 {
-		t.Errorf("status %d, %+v", status, report)
 	}
 }
 

@@ -51,23 +51,16 @@ func runHere(args []string, std streams) int {
 // mustShell is shell for what must succeed; it decodes the JSON answer.
 func mustShell(t *testing.T, v any, stdin string, args ...string) {
 	t.Helper()
-	tellingShell(t, v, stdin, args...)
-}
-
-// tellingShell is mustShell that gives what was written to standard error.
-func tellingShell(t *testing.T, v any, stdin string, args ...string) string {
-	t.Helper()
 	status, out, errOut := shell(t, stdin, args...)
 	if status != exitDone {
 		t.Fatalf("countersign %s: status %d\n%s%s", strings.Join(args, " "), status, out, errOut)
 	}
 	if v == nil {
-		return errOut
+		return
 	}
 	if err := json.Unmarshal([]byte(out), v); err != nil {
 		t.Fatalf("countersign %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
-	return errOut
 }
 
 // sharedService is a service in this process for tests that call it with names of their own: its flags, its URL and its
@@ -83,19 +76,28 @@ var startShared = sync.OnceValues(func() (*sharedService, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := daemon.NewService(daemon.ServiceConfig{Common: daemon.Common{Storage: daemon.Storage{Dir: data}}, Listen: "127.0.0.1:0", AllowPrivate: true, AllowHTTP: true})
-	if err == nil {
+	s, stop, err := startService(daemon.ServiceConfig{Common: daemon.Common{Storage: daemon.Storage{Dir: data}}})
+	if err != nil {
+		return nil, err
+	}
+	shared = &sharedService{[]string{"--api", s.URL(), "--data", data}, s.URL(), data, func() { _ = stop(); _ = os.RemoveAll(data) }}
+	return shared, nil
+})
+
+// startService runs a service in this process.
+func startService(c daemon.ServiceConfig) (s *daemon.Service, stop func() error, err error) {
+	c.Listen, c.AllowPrivate, c.AllowHTTP = "127.0.0.1:0", true, true
+	if s, err = daemon.NewService(c); err == nil {
 		err = s.Open(context.Background())
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
-	shared = &sharedService{[]string{"--api", s.URL(), "--data", data}, s.URL(), data, func() { cancel(); <-ended; _ = os.RemoveAll(data) }}
-	return shared, nil
-})
+	return s, func() error { cancel(); return <-ended }, nil
+}
 
 var shared *sharedService // once it is started; TestMain stops it
 

@@ -27,7 +27,6 @@ const (
 	pass   proxyMode = iota
 	cut              // every connection is reset, also new ones
 	silent           // as with a pulled cable: nothing is taken, nothing comes, nobody is told
-	closed
 )
 
 // newProxy leads to the targets in turn, TCP addresses or paths of sockets. It passes over those that nobody listens at.
@@ -41,7 +40,7 @@ func newProxy(t *testing.T, network string, targets ...string) *tcpProxy {
 	p.change = sync.NewCond(&p.mu)
 	go p.accept()
 	t.Cleanup(func() {
-		p.set(closed)
+		p.set(cut)
 		ln.Close()
 	})
 	return p
@@ -53,7 +52,7 @@ func (p *tcpProxy) set(m proxyMode) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mode = m
-	if m == cut || m == closed {
+	if m == cut {
 		for c := range p.conns {
 			reset(c)
 		}
@@ -103,7 +102,7 @@ func (p *tcpProxy) serve(in net.Conn) {
 	p.mu.Lock()
 	for _, c := range []net.Conn{in, out} {
 		p.conns[c] = true
-		if p.mode == cut || p.mode == closed {
+		if p.mode == cut {
 			reset(c)
 		}
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"html"
 	"io"
 	"log/slog"
@@ -118,21 +117,11 @@ func TestWrongMerchants(t *testing.T) {
 	var log lockedBuffer
 	token := ""
 	dir := t.TempDir()
-	service, err := daemon.NewService(daemon.ServiceConfig{Common: daemon.Common{Storage: daemon.Storage{Dir: dir}, ShowToken: func(first, _ string) { token = first }, Log: slog.New(slog.NewTextHandler(&log, nil))},
-		Listen: "127.0.0.1:0", AllowPrivate: true, AllowHTTP: true, ExchangeTimeout: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ok(t, service.Open(t.Context()))
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- service.Run(ctx) }()
-	defer func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}()
+	service, stop, err := startService(daemon.ServiceConfig{Common: daemon.Common{Storage: daemon.Storage{Dir: dir},
+		ShowToken: func(first, _ string) { token = first }, Log: slog.New(slog.NewTextHandler(&log, nil))}, ExchangeTimeout: time.Second})
+	ok(t, err)
+	defer func() { ok(t, stop()) }()
+	ctx := t.Context()
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
 	call := func(token client.Secret) *client.Service {
