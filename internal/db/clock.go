@@ -57,7 +57,7 @@ func (c *Clock) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	for sleep(ctx, c.every) {
+	for Sleep(ctx, c.every) {
 		c.follow(ctx)
 	}
 	return nil
@@ -120,4 +120,16 @@ func Shown(m Millis) Millis {
 		return 0
 	}
 	return m
+}
+
+// Sleep waits for d. It returns false if ctx ended first.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

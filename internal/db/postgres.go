@@ -190,7 +190,7 @@ func (db *postgresDB) Write(ctx context.Context, fn func(context.Context, *Tx) e
 		if n == retries || !retryable(err) {
 			return err
 		}
-		if !sleep(ctx, rand.N(min(4*time.Millisecond<<n, longestPause))) {
+		if !Sleep(ctx, rand.N(min(4*time.Millisecond<<n, longestPause))) {
 			return err
 		}
 	}

@@ -87,7 +87,7 @@ func (b *bell) notify(ctx context.Context, topic Topic) {
 	if err != nil && ctx.Err() == nil {
 		b.log.Warn("other nodes could not be notified", "error", err)
 	}
-	sleep(ctx, 2*time.Millisecond) // topics that are rung meanwhile share the next notification
+	Sleep(ctx, 2*time.Millisecond) // topics that are rung meanwhile share the next notification
 }
 
 const (
@@ -121,21 +121,9 @@ func (b *bell) listen(ctx context.Context) {
 			b.log.Warn("notifications from other nodes do not arrive", "error", err)
 			said = true
 		}
-		if !sleep(ctx, pause) {
+		if !Sleep(ctx, pause) {
 			return
 		}
-	}
-}
-
-// sleep waits for d. It returns false if ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

@@ -4,11 +4,9 @@ package demo
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"countersign"
 	"countersign/client"
@@ -90,14 +88,4 @@ func (d *Demo) progress(what string, done, all int) {
 		return
 	}
 	d.c.Progress(fmt.Sprintf("%s %d/%d", what, done, all))
-}
-
-// pause waits. It returns an error if ctx ends first.
-func pause(ctx context.Context, wait time.Duration) error {
-	select {
-	case <-time.After(wait):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

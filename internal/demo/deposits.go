@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"countersign/client"
+	"countersign/internal/db"
 )
 
 // The deposits of the demo are real ones; deposits/README.md says which.
@@ -68,8 +69,8 @@ func (d *Demo) settled(ctx context.Context, progress func(done int64)) error {
 		if open == 0 {
 			return nil
 		}
-		if err := pause(ctx, 50*time.Millisecond); err != nil {
-			return err
+		if !db.Sleep(ctx, 50*time.Millisecond) {
+			return ctx.Err()
 		}
 	}
 }

@@ -137,8 +137,8 @@ func (d *Demo) awaitDecisions(ctx context.Context) error {
 		if decided == len(d.asked) {
 			return d.execute(ctx)
 		}
-		if err := pause(ctx, 100*time.Millisecond); err != nil {
-			return err
+		if !db.Sleep(ctx, 100*time.Millisecond) {
+			return ctx.Err()
 		}
 	}
 }

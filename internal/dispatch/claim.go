@@ -68,7 +68,7 @@ func (l *lane) run(stop, work context.Context) {
 		}
 		backoff = claimBackoff
 		if n == 0 && looked {
-			sleep(stop, nap)
+			db.Sleep(stop, nap)
 		}
 		full = n == most
 		claimNow = full
@@ -84,7 +84,7 @@ func (l *lane) wait(stop context.Context, wake <-chan struct{}, longest time.Dur
 		return true
 	case <-l.freed:
 		if l.busy() {
-			sleep(stop, gather) // more callbacks are about to end
+			db.Sleep(stop, gather) // more callbacks are about to end
 		}
 	case <-t.C:
 	case <-stop.Done():

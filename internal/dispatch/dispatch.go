@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/internal/db"
 	"countersign/internal/outbox"
 )
 
@@ -81,7 +82,7 @@ func (d *Dispatcher) sweep(stop context.Context) {
 		if err == nil && swept.More {
 			continue
 		}
-		sleep(stop, d.cfg.Poll+time.Duration(float64(d.cfg.Poll)*0.2*d.cfg.Random()))
+		db.Sleep(stop, d.cfg.Poll+time.Duration(float64(d.cfg.Poll)*0.2*d.cfg.Random()))
 	}
 }
 

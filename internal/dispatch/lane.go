@@ -112,13 +112,3 @@ func (l *lane) wakeUp() {
 	default:
 	}
 }
-
-// sleep waits until the time is over or ctx ends.
-func sleep(ctx context.Context, wait time.Duration) {
-	t := time.NewTimer(wait)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
-}

@@ -137,7 +137,7 @@ func (d *Dispatcher) persist(hard context.Context, what string, until db.Millis,
 			return err
 		}
 		last = d.now() >= until
-		sleep(hard, wait)
+		db.Sleep(hard, wait)
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"countersign/internal/db"
 )
 
 const (
@@ -78,7 +80,7 @@ func (r *Relay) carry(ctx context.Context) {
 			continue
 		}
 		failures++
-		sleep(ctx, max(pauseAfter(failures, r.c.lastPause), wait))
+		db.Sleep(ctx, max(pauseAfter(failures, r.c.lastPause), wait))
 	}
 }
 
@@ -141,7 +143,7 @@ func (r *Relay) keepAwake(ctx context.Context, tx pgx.Tx) (end func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		for sleep(until, r.c.idle/4) {
+		for db.Sleep(until, r.c.idle/4) {
 			ping, cancel := context.WithTimeout(ctx, r.c.idle) // not until: to break it off would end tx
 			_, err := tx.Exec(ping, `SELECT 1`)
 			cancel()

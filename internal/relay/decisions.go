@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"countersign/client"
+	"countersign/internal/db"
 )
 
 const (
@@ -50,10 +51,10 @@ func (r *Relay) decisions(ctx context.Context) {
 			r.metrics.stopped.Set(0)
 		case errors.Is(err, ErrFeed):
 			r.metrics.stopped.Set(1)
-			sleep(ctx, r.c.lastPause)
+			db.Sleep(ctx, r.c.lastPause)
 		default:
 			failures++
-			sleep(ctx, pauseAfter(failures, r.c.lastPause))
+			db.Sleep(ctx, pauseAfter(failures, r.c.lastPause))
 		}
 	}
 }
@@ -95,7 +96,7 @@ func (r *Relay) writeDecisions(ctx context.Context) error {
 	}
 	if part.Next == after {
 		if time.Since(asked) < time.Second { // a stopping service answers without waiting
-			sleep(ctx, min(time.Second, r.c.lastPause))
+			db.Sleep(ctx, min(time.Second, r.c.lastPause))
 		}
 		return nil
 	}

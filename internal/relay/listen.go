@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"countersign/internal/db"
 )
 
 // listenCheck is how often the listening connection is tested, and how long it may take to answer.
@@ -25,7 +27,7 @@ func (r *Relay) listen(ctx context.Context) {
 		}
 		failures++
 		r.state.set(partNotices, err)
-		sleep(ctx, pauseAfter(failures, r.c.lastPause))
+		db.Sleep(ctx, pauseAfter(failures, r.c.lastPause))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"countersign/client"
+	"countersign/internal/db"
 )
 
 // nodes are Config.Nodes and the one that is asked.
@@ -78,7 +79,7 @@ func watched[T any](ctx context.Context, n *nodes, api *client.Service, call fun
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
-		for sleep(ctx, n.probe) {
+		for db.Sleep(ctx, n.probe) {
 			look, end := context.WithTimeout(ctx, n.probe)
 			_, err := api.Call(look, http.MethodGet, "/healthz", nil)
 			end()

@@ -108,13 +108,3 @@ func connect(url string, idle time.Duration, log *slog.Logger) (*pgxpool.Pool, *
 	}
 	return pool, links, nil
 }
-
-// sleep waits. It returns false if ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
