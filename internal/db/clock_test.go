@@ -107,24 +107,21 @@ func TestClockOfOneProcessMindsNoSteps(t *testing.T) {
 }
 
 func TestClock(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) { testClock(t, openAt(t, d.url(t))) })
-	}
-}
-
-func testClock(t *testing.T, s *DB) {
-	if now := must(s.serverNow(ctx))(t); now < 1_700_000_000_000 {
-		t.Errorf("the server's clock says %d", now)
-	}
-	c := must(NewClock(t.Context(), s, nil))(t)
-	first := c.Now()
-	time.Sleep(2 * time.Millisecond)
-	if second := c.Now(); time.Until(first).Abs() > time.Minute || !second.After(first) {
-		t.Errorf("%v, then %v", first, second)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := NewClock(ctx, s, nil); s.dialect.Shared && err == nil {
-		t.Error("a reading that failed gives a clock")
-	}
+	eachDialect(t, func(t *testing.T, url string) {
+		s := openAt(t, url)
+		if now := must(s.serverNow(ctx))(t); now < 1_700_000_000_000 {
+			t.Errorf("the server's clock says %d", now)
+		}
+		c := must(NewClock(t.Context(), s, nil))(t)
+		first := c.Now()
+		time.Sleep(2 * time.Millisecond)
+		if second := c.Now(); time.Until(first).Abs() > time.Minute || !second.After(first) {
+			t.Errorf("%v, then %v", first, second)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := NewClock(ctx, s, nil); s.dialect.Shared && err == nil {
+			t.Error("a reading that failed gives a clock")
+		}
+	})
 }

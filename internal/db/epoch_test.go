@@ -41,34 +41,32 @@ func TestEpochsThatCannotBeRead(t *testing.T) {
 
 // TestEpochs: an epoch is open until it is reconciled, and the database while any of its epochs is.
 func TestEpochs(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			s := openAt(t, d.url(t))
-			want := func(number int64, open bool) {
-				t.Helper()
-				if e, err := LastEpoch(ctx, s); err != nil || e.Number != number || e.Open() != open {
-					t.Errorf("epoch %d, open %v, %v; want %d, %v", e.Number, e.Open(), err, number, open)
-				}
+	eachDialect(t, func(t *testing.T, url string) {
+		s := openAt(t, url)
+		want := func(number int64, open bool) {
+			t.Helper()
+			if e, err := LastEpoch(ctx, s); err != nil || e.Number != number || e.Open() != open {
+				t.Errorf("epoch %d, open %v, %v; want %d, %v", e.Number, e.Open(), err, number, open)
 			}
-			begin := func() int64 {
-				t.Helper()
-				e := must(s.BeginEpoch(ctx, nil, 0, MillisOf(time.Now()), func(context.Context, *Tx, Epoch) error { return nil }))(t)
-				return e.Number
-			}
-			want(0, false)
-			first := begin()
-			want(first, true)
-			second := begin()
-			if second <= first {
-				t.Errorf("epoch %d follows %d", second, first)
-			}
-			exec(t, s, `UPDATE epochs SET reconciled = 1 WHERE number = $1`, second)
-			want(second, true)
-			ok(t, s.Write(ctx, func(ctx context.Context, x *Tx) error {
-				_, err := Reconcile(ctx, x, 2)
-				return err
-			}))
-			want(second, false)
-		})
-	}
+		}
+		begin := func() int64 {
+			t.Helper()
+			e := must(s.BeginEpoch(ctx, nil, 0, MillisOf(time.Now()), func(context.Context, *Tx, Epoch) error { return nil }))(t)
+			return e.Number
+		}
+		want(0, false)
+		first := begin()
+		want(first, true)
+		second := begin()
+		if second <= first {
+			t.Errorf("epoch %d follows %d", second, first)
+		}
+		exec(t, s, `UPDATE epochs SET reconciled = 1 WHERE number = $1`, second)
+		want(second, true)
+		ok(t, s.Write(ctx, func(ctx context.Context, x *Tx) error {
+			_, err := Reconcile(ctx, x, 2)
+			return err
+		}))
+		want(second, false)
+	})
 }

@@ -11,11 +11,11 @@ import (
 
 var ctx = context.Background()
 
-// dialects gives a fresh database of each kind.
-var dialects = []struct {
-	name string
-	url  func(testing.TB) string
-}{{"sqlite", dbtest.SQLite}, {"postgres", dbtest.Postgres}}
+// eachDialect runs test with a fresh database of each kind.
+func eachDialect(t *testing.T, test func(t *testing.T, url string)) {
+	t.Run("sqlite", func(t *testing.T) { test(t, dbtest.SQLite(t)) })
+	t.Run("postgres", func(t *testing.T) { test(t, dbtest.Postgres(t)) })
+}
 
 // testKeys is the master key of all test databases.
 var testKeys = NewMasterKey([32]byte{7})

@@ -22,15 +22,12 @@ func TestIncompleteConfig(t *testing.T) {
 }
 
 func TestNewerSchema(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			url := d.url(t)
-			s := openAt(t, url)
-			exec(t, s, `INSERT INTO schema_version (number) VALUES (9999)`)
-			s.Close()
-			dbtest.Fails(Open(ctx, Config{URL: url, Keys: testKeys}, testEnd))(t, ErrNewerSchema, "9999")
-		})
-	}
+	eachDialect(t, func(t *testing.T, url string) {
+		s := openAt(t, url)
+		exec(t, s, `INSERT INTO schema_version (number) VALUES (9999)`)
+		s.Close()
+		dbtest.Fails(Open(ctx, Config{URL: url, Keys: testKeys}, testEnd))(t, ErrNewerSchema, "9999")
+	})
 }
 
 // TestHalfMigration: a migration that fails leaves nothing half done.
@@ -92,16 +89,13 @@ func TestNodesNoteFirstKeyTogether(t *testing.T) {
 
 // TestOtherEnd: a database belongs to the end that opened it first.
 func TestOtherEnd(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			url := d.url(t)
-			openAt(t, url).Close()
-			other := testEnd
-			other.Name = "other"
-			dbtest.Fails(Open(ctx, Config{URL: url, Keys: testKeys}, other))(t, ErrOtherEnd, "belongs to the test")
-			openAt(t, url)
-		})
-	}
+	eachDialect(t, func(t *testing.T, url string) {
+		openAt(t, url).Close()
+		other := testEnd
+		other.Name = "other"
+		dbtest.Fails(Open(ctx, Config{URL: url, Keys: testKeys}, other))(t, ErrOtherEnd, "belongs to the test")
+		openAt(t, url)
+	})
 }
 
 func TestSecondProcess(t *testing.T) {

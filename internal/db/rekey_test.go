@@ -23,11 +23,6 @@ import (
 
 func key(n byte) *db.MasterKey { return db.NewMasterKey([32]byte{n}) }
 
-var dialects = []struct {
-	name string
-	url  func(testing.TB) string
-}{{"sqlite", endtest.SQLite(outbox.End())}, {"postgres", endtest.Postgres(outbox.End())}}
-
 func openService(t *testing.T, url string, k *db.MasterKey) *outbox.Outbox {
 	t.Helper()
 	d := must(db.Open(ctx, db.Config{URL: url, Keys: k}, outbox.End()))(t)
@@ -69,9 +64,9 @@ func opens(t *testing.T, o *outbox.Outbox, when string) {
 // TestRekey: everything is sealed anew, or nothing is, and one key alone opens the database.
 func TestRekey(t *testing.T) {
 	pair := must(envelope.GenerateKey(1024))(t)
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			url := d.url(t)
+	for name, database := range endtest.Kinds(outbox.End()) {
+		t.Run(name, func(t *testing.T) {
+			url := database(t)
 			keys := []*db.MasterKey{key(1), key(2), key(3)}
 			o := openService(t, url, keys[0])
 			fillService(t, o, pair)

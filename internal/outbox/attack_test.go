@@ -30,13 +30,9 @@ func signedAnswer(t testing.TB, pair *envelope.SigningKey, callBackID string, co
 	asked := http.Header{"Content-Type": {"application/json"}}
 	at := time.Unix(1_700_000_000, 0)
 	request := envelope.LinkRequest{Method: http.MethodPost, URL: "https://m.example/withdraw", Header: asked, Body: []byte("{}")}
-	if err := envelope.GenerateSigningKey().SignRequest(request, []byte("{}"), at); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, envelope.GenerateSigningKey().SignRequest(request, []byte("{}"), at))
 	h := http.Header{"Content-Type": {"application/json"}}
-	if err := pair.SignResponse(envelope.LinkResponse{Status: 200, Header: h, Body: body, Request: asked}, opened, at); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, pair.SignResponse(envelope.LinkResponse{Status: 200, Header: h, Body: body, Request: asked}, opened, at))
 	return &client.SignedAnswer{Body: string(body), Opened: string(opened), Status: 200, ContentType: "application/json",
 		ContentDigest: h.Get(envelope.HeaderDigest), SignatureInput: h.Get(envelope.HeaderSignatureInput), Signature: h.Get(envelope.HeaderSignature),
 		RequestSignature: asked.Get(envelope.HeaderSignature)}
@@ -202,7 +198,7 @@ func testSignedRepeat(t *testing.T, s *Outbox) {
 	}
 	// The backup does not have the answer; reconcile says that the core has the permit.
 	must(s.Restored(ctx, 0, a.now))(t)
-	must(true, s.Adopt(ctx, Executed{Merchant: "m0", CallBackID: "lost", Claim: "core", Permit: "cpt_lost"}, "", a.now))(t)
+	ok(t, s.Adopt(ctx, Executed{Merchant: "m0", CallBackID: "lost", Claim: "core", Permit: "cpt_lost"}, "", a.now))
 	must(s.Reconcile(ctx, a.now))(t)
 	// Afterwards a withdrawal that is not known here is not made either.
 	err := s.Adopt(ctx, Executed{Merchant: "m0", CallBackID: "unknown", TenantUserID: "65515", Details: &a.d, Claim: "core"}, "cpt", a.now)

@@ -117,7 +117,7 @@ func testReleaseMany(t *testing.T, s *Outbox) {
 	}) {
 		t.Errorf("alarms %+v", alarms)
 	}
-	must(true, freezeAll(s))(t)
+	ok(t, freezeAll(s))
 	for holder, refused := range map[string]string{"c": "is frozen", "b": "another holder"} {
 		if p, err := s.Release(ctx, list[0].ID, Holder{holder, "core"}, "p", 2500); !errors.Is(err, db.ErrConflict) || !strings.Contains(err.Error(), refused) {
 			t.Errorf("%s during a freeze: %+v, %v", holder, p, err)
@@ -238,7 +238,7 @@ func testBatchAllOrNothing(t *testing.T, s *Outbox) {
 		if all("without the log", step.was); err != nil || len(queued) != 0 {
 			t.Errorf("queued %d, %v", len(queued), err)
 		}
-		must(true, step.run())(t)
+		ok(t, step.run())
 		all("with it", step.is)
 	}
 }

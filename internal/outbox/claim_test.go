@@ -207,9 +207,7 @@ func testGiveBack(t *testing.T, s *Outbox) {
 	got := claim(t, s, countersign.LaneNotify, 10, 2)
 	settleAll(t, s, got[1:], 11)
 	for range 2 { // the second time changes nothing, nor does one that is settled
-		if err := s.GiveBack(ctx, got, 12); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, s.GiveBack(ctx, got, 12))
 	}
 	c := must(s.Callback(ctx, got[0].ID))(t)
 	if c.State != client.CallbackPending || c.Due != 12 || c.Failed != 0 || c.LeaseUntil != 0 {
@@ -251,9 +249,7 @@ func testReadyColumn(t *testing.T, s *Outbox) {
 			open_until = $7, rate_ready = $8 WHERE merchant = 'm0' AND lane = 0`, flag(l.Active), l.Concurrency, l.InFlight, l.Failures,
 			int64(l.NextDue), int64(l.Served), int64(l.OpenUntil), int64(l.RateReady))
 		var got db.Millis
-		if _, err := db.One(ctx, s, `SELECT ready FROM lanes WHERE merchant = 'm0' AND lane = 0`, nil, &got); err != nil {
-			t.Fatal(err)
-		}
+		must(db.One(ctx, s, `SELECT ready FROM lanes WHERE merchant = 'm0' AND lane = 0`, nil, &got))(t)
 		if got != l.Ready() {
 			t.Fatalf("ready is %d, want %d for %+v", got, l.Ready(), l)
 		}

@@ -53,9 +53,7 @@ func testLapse(t *testing.T, s *Outbox) {
 	if swept := must(s.Sweep(ctx, 11_001))(t); len(swept.Lapsed) != 1 || swept.Lapsed[0] != late.ID {
 		t.Errorf("swept %+v", swept)
 	}
-	if err := errors.Join(thawAll(s), resumeM0(s)); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, errors.Join(thawAll(s), resumeM0(s)))
 	refused("after the sweep")
 	w := must(s.Withdrawal(ctx, late.ID))(t)
 	if w.State != client.WithdrawalLapsed || w.Decision != countersign.DecisionConfirmed || w.Ended != 11_001 || w.Details == nil || w.Details.Differs(details) != "" {
@@ -181,11 +179,11 @@ func testEnds(t *testing.T, s *Outbox) {
 		w, one := asked(t, s, c.name, 5000, 1000)
 		stops := strings.HasSuffix(c.name, "stopped")
 		if stops {
-			must(true, errors.Join(pauseM0(s), freezeAll(s)))(t)
+			ok(t, errors.Join(pauseM0(s), freezeAll(s)))
 		}
 		c.end(one)
 		if stops {
-			must(true, errors.Join(thawAll(s), resumeM0(s)))(t)
+			ok(t, errors.Join(thawAll(s), resumeM0(s)))
 		}
 		w = must(s.Withdrawal(ctx, w.ID))(t)
 		if w.State != c.to || w.Decision != c.decision || w.Reason != c.reason || w.Decided != c.at || (w.Details != nil) != (c.decision == confirmed) {

@@ -144,7 +144,6 @@ func TestListPlans(t *testing.T) {
 			check("decisions", false, listDecisionsSQL, one, "d USING INTEGER PRIMARY KEY", "decisions_pkey")
 			check("merchants", false, listMerchantsSQL, []any{"m", int64(10)}, "sqlite_autoindex_merchants_1", "merchants_pkey")
 			check("attempts", false, listAttemptsSQL, []any{"m", "x"}, "USING PRIMARY KEY", "attempts_pkey")
-			check("breakers", false, tokensSQL, nil, "tokens_created")
 		})
 	}
 }
@@ -190,9 +189,6 @@ func fillForPlans(t testing.TB, s *Outbox) {
 	}
 	dbtest.Tidy(t, s.Dialect().Shared, s.Exec)
 }
-
-// tokensSQL is the list of tokens, which package api reads.
-const tokensSQL = `SELECT id FROM tokens ORDER BY created, id`
 
 // one returns one of list, or, three times out of four, what selects nothing.
 func one[T any](r *rand.Rand, list ...T) (v T) {

@@ -1,7 +1,6 @@
 package outbox
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -140,15 +139,8 @@ func testBreakerAlarm(t *testing.T, s *Outbox) {
 func testOverdueAlarm(t *testing.T, s *Outbox) {
 	addMerchants(t, s, 4, nil)
 	must(s.Ingest(ctx, []NewCallback{deposit("m0", "a", 1000), deposit("m1", "b", 2000), deposit("m2", "c", 10), deposit("m3", "d", 20)}, 1))(t)
-	if err := s.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		_, err := t.Exec(ctx, `UPDATE lanes SET failures = 5 WHERE merchant = 'm3'`)
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.SetMerchantState(ctx, "m2", client.MerchantPaused, "a test", 5); err != nil {
-		t.Fatal(err)
-	}
+	exec(t, s, `UPDATE lanes SET failures = 5 WHERE merchant = 'm3'`)
+	must(s.SetMerchantState(ctx, "m2", client.MerchantPaused, "a test", 5))(t)
 	sweep := func(now db.Millis, want ...string) {
 		t.Helper()
 		must(s.Sweep(ctx, now))(t)
@@ -160,13 +152,9 @@ func testOverdueAlarm(t *testing.T, s *Outbox) {
 	late := 1000 + overdueAfter
 	sweep(late - every - 1)
 	sweep(late - 1)
-	if err := freezeAll(s); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, freezeAll(s))
 	sweep(late + every)
-	if err := thawAll(s); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, thawAll(s))
 	sweep(late + every + 1) // it has just looked
 	sweep(late+2*every, "m0 notify")
 	accept := func(merchant string, now db.Millis) {

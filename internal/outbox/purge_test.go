@@ -76,7 +76,7 @@ func withdrawalIn(t testing.TB, s *Outbox, state client.WithdrawalState, at db.M
 	}
 	if state == client.WithdrawalExecuted || state == client.WithdrawalFailed {
 		_, _, err := s.RecordOutcome(ctx, w.ID, outcome, at)
-		must(true, err)(t)
+		ok(t, err)
 	}
 	return must(s.Withdrawal(ctx, w.ID))(t)
 }
@@ -86,10 +86,10 @@ func withdrawalIn(t testing.TB, s *Outbox, state client.WithdrawalState, at db.M
 func testPurge(t *testing.T, s *Outbox) {
 	addMerchants(t, s, 1, nil)
 	approve := func(about string, at db.Millis) {
-		must(true, s.Write(ctx, func(ctx context.Context, x *db.Tx) error {
+		ok(t, s.Write(ctx, func(ctx context.Context, x *db.Tx) error {
 			_, err := db.AddVote(ctx, x, about, "digest", db.Vote{Token: "tok", Name: "Ann", At: at})
 			return err
-		}))(t)
+		}))
 	}
 	at := 20_000 * dayOf
 	approve("change/chg_1", at)

@@ -50,7 +50,7 @@ func testContradicted(t *testing.T, s *Outbox) {
 			_, _, err := s.RecordOutcome(ctx, w.ID, o, 3000)
 			return err
 		}
-		must(true, record("permit", c.first))(t)
+		ok(t, record("permit", c.first))
 		stands := must(s.Withdrawal(ctx, w.ID))(t)
 		for n, permit := range []string{"guessed", "permit", "permit", "permit"} {
 			if err := record(permit, c.second); !errors.Is(err, db.ErrConflict) {

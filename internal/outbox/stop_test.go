@@ -65,9 +65,7 @@ func testStopped(t *testing.T, s *Outbox) {
 			name := fmt.Sprintf("%s, %s", stop.name, said)
 			before += 5000
 			w, one := asked(t, s, name, 500_000, before)
-			if err := stop.begin(other); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, stop.begin(other))
 			n := answer(one, said, details)
 			n.Alarm, n.Counts = "details_differ", true
 			raised := raisedOf(t, s, client.AlarmAnswerDiffers)
@@ -98,9 +96,7 @@ func testStopped(t *testing.T, s *Outbox) {
 				if due := must(s.NextDue(ctx, countersign.LaneWithdraw, 0))(t); due != db.Never {
 					t.Errorf("%s: something is due at %d", name, due)
 				}
-				if err := stop.end(other); err != nil {
-					t.Fatal(err)
-				}
+				ok(t, stop.end(other))
 			}
 			two := claim(t, s, countersign.LaneWithdraw, before+2000, 100)
 			if len(two) != 1 || two[0].ID != w.ID || two[0].Failed != 0 {
@@ -143,9 +139,7 @@ func testFreeze(t *testing.T, s *Outbox) {
 	wake, stop := s.Watch(TopicOf(countersign.LaneNotify))
 	defer stop()
 	for range 2 {
-		if err := s.Thaw(journal.By(ctx, journal.Actor{Token: "tok_2"}), 2000); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, s.Thaw(journal.By(ctx, journal.Actor{Token: "tok_2"}), 2000))
 	}
 	select {
 	case <-wake:
@@ -197,9 +191,7 @@ func testStopsAreInOrder(t *testing.T, s *Outbox) {
 	go func() { frozen <- freezeAll(other) }()
 	waits := func() bool {
 		var n int64
-		if _, err := db.One(ctx, s, `SELECT COUNT(*) FROM pg_locks WHERE NOT granted AND relation = 'frozen'::regclass`, nil, &n); err != nil {
-			t.Fatal(err)
-		}
+		must(db.One(ctx, s, `SELECT COUNT(*) FROM pg_locks WHERE NOT granted AND relation = 'frozen'::regclass`, nil, &n))(t)
 		return n > 0
 	}
 	for !waits() {
@@ -211,7 +203,5 @@ func testStopsAreInOrder(t *testing.T, s *Outbox) {
 	}
 	end()
 	wg.Wait()
-	if err := <-frozen; err != nil {
-		t.Fatal(err)
-	}
+	ok(t, <-frozen)
 }

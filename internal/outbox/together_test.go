@@ -284,9 +284,7 @@ func checkCounts(t *testing.T, s *Outbox, now db.Millis) {
 	t.Helper()
 	count := func(text string, args ...any) (n int64) {
 		t.Helper()
-		if _, err := db.One(ctx, s, text, args, &n); err != nil {
-			t.Fatal(err)
-		}
+		must(db.One(ctx, s, text, args, &n))(t)
 		return n
 	}
 	for _, l := range lanesOf(t, s) {

@@ -62,13 +62,9 @@ func TestWakesBesideLocked(t *testing.T) {
 		}
 		must(db.One(ctx, s, `SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`, nil, &waits))(t)
 	}
-	if err := held.Rollback(ctx); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, held.Rollback(ctx))
 	for _, ended := range []chan error{woken, ingested} {
-		if err := <-ended; err != nil {
-			t.Fatal(err)
-		}
+		ok(t, <-ended)
 	}
 	if c := claim(t, s, countersign.LaneNotify, 1000, 10); len(c) != 1 || c[0].Merchant != ids[2] {
 		t.Errorf("after the lock: claimed %+v", c)
