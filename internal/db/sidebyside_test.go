@@ -36,54 +36,34 @@ func TestSideBySide(t *testing.T) {
 	ended := watch(t, d)
 	keep(t, d, "a")
 	const all = `SELECT name, content FROM things`
-	read := func() {
-		t.Helper()
+	rows := func(q Querier) error {
 		n := 0
-		if err := Each(ctx, d, all, nil, func(Rows) error { n++; return nil }); err != nil || n != 1 {
-			t.Errorf("read %d rows, %v", n, err)
+		err := Each(ctx, q, all, nil, func(Rows) error { n++; return nil })
+		if err == nil && n != 1 {
+			err = fmt.Errorf("%d rows", n)
 		}
+		return err
 	}
-	inside := func() {
-		t.Helper()
-		err := d.Write(ctx, func(ctx context.Context, x *Tx) error {
-			n := 0
-			if err := Each(ctx, x, all, nil, func(Rows) error { n++; return nil }); err != nil || n != 1 {
-				return fmt.Errorf("%d rows, %w", n, err)
-			}
-			return nil
-		})
-		if err != nil {
-			t.Errorf("in a transaction: %v", err)
-		}
-	}
-	batch := func() {
+	look := func() { // a batch first: what it meets, the others do not
 		t.Helper()
 		n := 0
 		count := func(Rows) error { n++; return nil }
 		if err := d.Batch(ctx, []Statement{{SQL: all, Row: count}, {SQL: all, Row: count}}); err != nil || n != 2 {
 			t.Errorf("%d rows of a batch, %v", n, err)
 		}
+		ok(t, rows(d))
+		ok(t, d.Write(ctx, func(ctx context.Context, x *Tx) error { return rows(x) }))
 	}
 	for range 3 {
-		read()
-		inside()
-		batch()
+		look()
 	}
 	must(openEnd(t, url, later("-- oldest: 1\nALTER TABLE things ADD COLUMN more TEXT")))(t)
-	batch()
-	read()
-	inside()
+	look()
 	again, err := openEnd(t, url, testEnd)
 	if err != nil {
 		t.Fatalf("the earlier version does not start: %v", err)
 	}
-	keepLike := again.Write(ctx, func(ctx context.Context, x *Tx) error {
-		_, err := x.Exec(ctx, `UPDATE things SET content = 'b' WHERE name = 'a'`)
-		return err
-	})
-	if keepLike != nil {
-		t.Error(keepLike)
-	}
+	exec(t, again, `UPDATE things SET content = 'b' WHERE name = 'a'`)
 	select {
 	case err := <-ended:
 		t.Fatalf("it has stopped: %v", err)
