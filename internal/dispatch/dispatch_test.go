@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -24,27 +23,10 @@ import (
 type rig struct {
 	*store
 	d      *Dispatcher
-	honest poster // to a merchant with the right keys
-	log    *syncBuffer
+	honest poster        // to a merchant with the right keys
+	log    *bytes.Buffer // to be read while everything waits
 	cancel context.CancelFunc
 	done   chan struct{}
-}
-
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }
 
 type poster = func(context.Context, request) Response
@@ -54,7 +36,7 @@ func newRig(t *testing.T, change func(*Config, *rig)) *rig {
 	pair := testPair()
 	r := &rig{
 		store:  newStore(t, testStoreMerchant("m1", pair, "https://m1.example"), testStoreMerchant("m2", pair, "https://m2.example")),
-		honest: postTo(countersigntest.MerchantConfig{Key: pair.Public()}), log: new(syncBuffer), done: make(chan struct{}),
+		honest: postTo(countersigntest.MerchantConfig{Key: pair.Public()}), log: new(bytes.Buffer), done: make(chan struct{}),
 	}
 	c := Config{Outbox: r.store, Node: "node-1", Observer: noObserver{}, Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})), RSA: 2, Poll: 10 * time.Second}
 	if change != nil {

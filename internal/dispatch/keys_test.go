@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -144,18 +144,15 @@ func TestOlderKeysEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
 		rotating(r, true, time.Minute, outbox.MerchantKeys{APIKey: "api-new", Key: fresh})
-		asked := map[bool]int{}
-		slow := time.Duration(0)
-		var mu sync.Mutex
+		var took, refused, slow atomic.Int64
 		r.d.post = func(ctx context.Context, q request) Response {
-			mu.Lock()
-			wait := slow
-			mu.Unlock()
-			time.Sleep(wait)
+			time.Sleep(time.Duration(slow.Load()))
 			resp := r.honest(ctx, q) // the thief of the older keys reads what he can and answers that
-			mu.Lock()
-			asked[resp.Status == 200]++
-			mu.Unlock()
+			if resp.Status == 200 {
+				took.Add(1)
+			} else {
+				refused.Add(1)
+			}
 			return resp
 		}
 		r.start(t)
@@ -165,14 +162,11 @@ func TestOlderKeysEnd(t *testing.T) {
 			t.Fatalf("within the overlap: %+v", c)
 		}
 		time.Sleep(55 * time.Second)
-		mu.Lock()
-		slow = 6 * time.Second // past its end
-		mu.Unlock()
+		slow.Store(int64(6 * time.Second)) // past its end
 		under := r.addWithdrawal("m1", 2, time.Hour, true)
 		time.Sleep(30 * time.Second)
-		mu.Lock()
-		slow, asked = 0, map[bool]int{}
-		mu.Unlock()
+		slow.Store(0)
+		older, newer := took.Load(), refused.Load()
 		late := r.addWithdrawal("m1", 3, time.Hour, true)
 		time.Sleep(59 * time.Minute)
 		r.stop()
@@ -181,8 +175,8 @@ func TestOlderKeysEnd(t *testing.T) {
 				t.Errorf("%+v", w)
 			}
 		}
-		if asked[true] > 0 || asked[false] == 0 {
-			t.Errorf("asked under the older key %d times, under the newer one %d times", asked[true], asked[false])
+		if older, newer = took.Load()-older, refused.Load()-newer; older > 0 || newer == 0 {
+			t.Errorf("asked under the older key %d times, under the newer one %d times", older, newer)
 		}
 	})
 }

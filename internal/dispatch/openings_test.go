@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,22 +21,13 @@ import (
 // openCounter counts the answers that were opened.
 type openCounter struct {
 	noObserver
-	mu sync.Mutex
-	n  int
+	opened atomic.Int64
 }
 
 func (c *openCounter) RSA(operation string, _ time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if operation == "open" {
-		c.n++
+		c.opened.Add(1)
 	}
-}
-
-func (c *openCounter) opened() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.n
 }
 
 // zeros are blocks with bad padding, n bytes of them.
@@ -73,14 +65,12 @@ func TestFewAnswersAreOpenedBeforeThePause(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, nil)
 				count := &openCounter{}
-				arrived, all := 0, make(chan struct{})
-				var mu sync.Mutex
+				var arrived atomic.Int64
+				all := make(chan struct{})
 				post := func(context.Context, request) Response {
-					mu.Lock()
-					if arrived++; arrived == nodes*perNode {
+					if arrived.Add(1) == int64(nodes*perNode) {
 						close(all)
 					}
-					mu.Unlock()
 					<-all
 					return response(string(testKey), data, 0)
 				}
@@ -112,11 +102,11 @@ func TestFewAnswersAreOpenedBeforeThePause(t *testing.T) {
 				r.mu.Lock()
 				defer r.mu.Unlock()
 				if state := r.merchantM1().State; state != client.MerchantPaused {
-					t.Errorf("after %d opened: %s", count.opened(), state)
+					t.Errorf("after %d opened: %s", int(count.opened.Load()), state)
 				}
 				most := outbox.OpenFailureLimit - 1 + nodes*2*(cores+1)
-				if n := count.opened(); n < outbox.OpenFailureLimit || n > most {
-					t.Errorf("%d of %d answers were opened, want %d to %d", n, arrived, outbox.OpenFailureLimit, most)
+				if n := int(count.opened.Load()); n < outbox.OpenFailureLimit || n > most {
+					t.Errorf("%d of %d answers were opened, want %d to %d", n, arrived.Load(), outbox.OpenFailureLimit, most)
 				}
 				reasons := map[client.Reason]int{}
 				for _, s := range r.settled {
@@ -125,8 +115,8 @@ func TestFewAnswersAreOpenedBeforeThePause(t *testing.T) {
 						t.Errorf("%+v", s)
 					}
 				}
-				if len(reasons) != 2 || reasons[client.ReasonDataUnreadable] != count.opened() || reasons[client.ReasonNotOpened] == 0 {
-					t.Errorf("reasons %v of %d opened", reasons, count.opened())
+				if len(reasons) != 2 || reasons[client.ReasonDataUnreadable] != int(count.opened.Load()) || reasons[client.ReasonNotOpened] == 0 {
+					t.Errorf("reasons %v of %d opened", reasons, int(count.opened.Load()))
 				}
 			})
 		})
@@ -158,8 +148,8 @@ func TestOversizedAnswersAreNotOpened(t *testing.T) {
 				r.start(t)
 				time.Sleep(time.Minute)
 				r.stop()
-				if (count.opened() > 0) != test.opened {
-					t.Errorf("%d were opened", count.opened())
+				if (int(count.opened.Load()) > 0) != test.opened {
+					t.Errorf("%d were opened", int(count.opened.Load()))
 				}
 				r.mu.Lock()
 				defer r.mu.Unlock()
