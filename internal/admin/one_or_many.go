@@ -2,6 +2,7 @@ package admin
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -16,7 +17,12 @@ type oneOrMany[T any] struct {
 }
 
 // place returns the name of an item in faults.
-func (d *oneOrMany[T]) place(i int) string { return api.PlaceOf(i, d.array) }
+func (d *oneOrMany[T]) place(i int) string {
+	if !d.array {
+		return "body"
+	}
+	return fmt.Sprintf("body[%d]", i)
+}
 
 // Schema describes both forms.
 func (oneOrMany[T]) Schema(r huma.Registry) *huma.Schema {

@@ -9,8 +9,6 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/internal/api"
-	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
 )
 
@@ -138,29 +136,6 @@ func TestBadTokensAreNotMade(t *testing.T) {
 	h.pass(time.Minute)
 	if a := h.as(made.Secret.Reveal(), get, "/v1/withdrawals", "", nil); a.Status != 401 || a.Problem().Detail != "the token has expired" {
 		t.Errorf("at its end, from the cache: %d %s", a.Status, a.Body)
-	}
-}
-
-// Whoever waits for a feed is turned away when the token expires or is revoked, also while nothing comes.
-func TestLongCallsOfAnEndedToken(t *testing.T) {
-	h := sqlite(t)
-	expires, revoked := api.NewStoreToken("expires", client.RoleCore, 1), api.NewStoreToken("is revoked", client.RoleCore, 1)
-	expires.Expires = db.MillisOf(h.now()) + 60_000
-	ended := make(chan error, 2)
-	for _, k := range []api.Token{expires, revoked} {
-		waits := h.with(k)
-		go func() {
-			_, err := waits.Decisions(t.Context(), client.FeedOptions{Wait: time.Minute})
-			ended <- err
-		}()
-	}
-	time.Sleep(100 * time.Millisecond) // most likely the readers wait
-	h.pass(time.Minute)
-	ok(t, h.kept.Revoke(t.Context(), revoked.ID, 1, nil))
-	for range 2 {
-		if err := <-ended; !errors.Is(err, client.ErrUnauthorized) {
-			t.Error(err)
-		}
 	}
 }
 

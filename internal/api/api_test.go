@@ -10,7 +10,9 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"countersign/client"
@@ -19,6 +21,7 @@ import (
 
 // tokenList is a store of tokens in memory.
 type tokenList struct {
+	mu     sync.Mutex
 	byHash map[[sha256.Size]byte]Token
 	asked  int
 	fails  error
@@ -27,6 +30,8 @@ type tokenList struct {
 func (l *tokenList) BySession(context.Context, string) (Token, error) { return Token{}, db.ErrNotFound }
 
 func (l *tokenList) ByHash(_ context.Context, hash [sha256.Size]byte) (Token, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.asked++
 	t, ok := l.byHash[hash]
 	if !ok && l.fails == nil {
@@ -45,6 +50,8 @@ func (l *tokenList) List(context.Context) (list []Token, err error) {
 }
 
 func (l *tokenList) revoke(id string, now db.Millis) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for hash, t := range l.byHash {
 		if t.ID == id {
 			t.Revoked = now
@@ -219,29 +226,29 @@ func TestGuessesAreThrottled(t *testing.T) {
 	}
 }
 
-// A reader that waits is answered when something comes and when the end stops.
+// A reader that waits is answered when something comes and when the end stops, and is turned away once its token has
+// ended, also while nothing comes.
 func TestFollowEnds(t *testing.T) {
-	wake := make(chan struct{}, 1)
-	waiting := make(chan struct{}, 10)
-	found := false
-	e := newEnd(t, Route{Method: "GET", Path: "/feed", ID: "feed", Roles: Open, Status: 200, Handler: Handle(func(c *Call, _ None, _ None) (None, error) {
-		return None{}, c.Follow(time.Minute, wake, func(context.Context) (bool, error) {
-			defer func() { waiting <- struct{}{} }()
-			return found, nil
-		})
-	})})
-	ask := func(end func()) {
-		t.Helper()
-		done := make(chan int)
-		go func() { done <- e.call("GET", "/feed", "") }()
-		<-waiting
-		end()
-		if status := <-done; status != 200 {
-			t.Errorf("%d, want 200", status)
+	synctest.Test(t, func(t *testing.T) {
+		wake, found := make(chan struct{}, 1), false
+		e := newEnd(t, Route{Method: "GET", Path: "/feed", ID: "feed", Roles: Roles{"viewer"}, Status: 200, Handler: Handle(func(c *Call, _ None, _ None) (None, error) {
+			return None{}, c.Follow(time.Minute, wake, func(context.Context) (bool, error) { return found, nil })
+		})})
+		id, secret := e.tokens.add("viewer")
+		ask := func(want int, within time.Duration, end func()) {
+			t.Helper()
+			done, began := make(chan int), time.Now()
+			go func() { done <- e.call("GET", "/feed", secret) }()
+			synctest.Wait()
+			end()
+			if status := <-done; status != want || time.Since(began) > within {
+				t.Errorf("%d after %v, want %d", status, time.Since(began), want)
+			}
 		}
-	}
-	ask(func() { found = true; wake <- struct{}{} })
-	<-waiting
-	found = false
-	ask(e.Stop)
+		ask(200, 0, func() { found = true; wake <- struct{}{} })
+		found = false
+		ask(401, pollEvery, func() { e.tokens.revoke(id, 5) })
+		e.tokens.revoke(id, 0)
+		ask(200, 0, e.Stop)
+	})
 }

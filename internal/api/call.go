@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"mime"
 	"net"
@@ -39,7 +38,7 @@ type Call struct {
 	rt       *Endpoint
 	waits    *client.Proposed // if set, the answer instead of the handler's, with status 202
 	merchant string           // the merchant it is about, for the log
-	deadline bool             // WriteWithin was called
+	deadline bool             // Follow has set one for writing the answer
 	body     web.Body
 	endRead  func() // ends the turn of a call that reads; see beginRead
 	traces   int    // how often Trace was called; trace is from the last call
@@ -54,12 +53,6 @@ func (c *Call) Trace(callBackID, trackingID string) {
 
 // Endpoint returns the route of the call.
 func (c *Call) Endpoint() *Endpoint { return c.rt }
-
-// WriteWithin sets the deadline for writing the answer to d from now. It replaces the server's time-out.
-func (c *Call) WriteWithin(d time.Duration) {
-	c.deadline = true
-	_ = http.NewResponseController(c.W).SetWriteDeadline(time.Now().Add(d))
-}
 
 // Concerns notes the merchant whose data the call is about. If they differ, the log says "several".
 func (c *Call) Concerns(merchant string) {
@@ -166,14 +159,6 @@ func (c *Call) readBody(v any) error {
 			At("header.Content-Type", "is not "+strings.Join(c.rt.accepts, " or ")))
 	}
 	return c.a.Decode(c.rt.schema, body, v)
-}
-
-// PlaceOf returns the name in faults of the item i of a body. array says whether the body is an array of items.
-func PlaceOf(i int, array bool) string {
-	if !array {
-		return inBody
-	}
-	return fmt.Sprintf("%s[%d]", inBody, i)
 }
 
 // Decode checks src against a schema and decodes it into the value that v points to. It returns a problem with status
@@ -348,9 +333,6 @@ func (w *Recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // Sees reports whether the caller may know of the merchant. A token that is bound to others must not learn that it
 // exists.
 func (c *Call) Sees(merchant string) bool { return c.Token.Sees(merchant) }
-
-// acting returns the context of a call whose token is known. With it the audit log names who acted.
-func (c *Call) acting() context.Context { return journal.By(c.R.Context(), c.actor()) }
 
 // actor returns the holder of the call's token, with the caller's address.
 func (c *Call) actor() journal.Actor {

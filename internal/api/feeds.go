@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"net/http"
 	"strconv"
 	"time"
 
@@ -130,7 +131,8 @@ func (c *Call) Follow(wait time.Duration, wake <-chan struct{},
 	c.stopRead() // waiting reads nothing
 	ctx := c.R.Context()
 	// The server's own time-outs assume answers that do not wait.
-	c.WriteWithin(wait + answerTimeout)
+	c.deadline = true
+	_ = http.NewResponseController(c.W).SetWriteDeadline(time.Now().Add(wait + answerTimeout))
 	over := time.NewTimer(wait)
 	defer over.Stop()
 	look := time.NewTicker(pollEvery)
@@ -147,7 +149,7 @@ func (c *Call) Follow(wait time.Duration, wake <-chan struct{},
 			return ctx.Err()
 		}
 		// The token may be revoked meanwhile.
-		if err := c.CheckToken(); err != nil {
+		if err := c.checkToken(true); err != nil {
 			return err
 		}
 		if err := c.beginRead(); err != nil {

@@ -88,9 +88,7 @@ func recordPerson(ctx context.Context, t *db.Tx, kind string, of Token, group, w
 		Data: personRecord{of.shownSubject(), issuer, of.Name, of.Role, of.BoundTo(), db.Clean(group), why}})
 }
 
-const (
-	providerPurpose = "person"
-)
+const providerPurpose = "person"
 
 func sessionID(random string) string {
 	sum := sha256.Sum256([]byte(random))
@@ -363,10 +361,8 @@ func tellOfPerson(ctx context.Context, t *db.Tx, is Token, now db.Millis) error 
 		string(is.Role), First: now}})
 }
 
-const (
-	// signInLife is the longest life of a session.
-	signInLife db.Millis = 12 * 3600_000
-)
+// signInLife is the longest life of a session.
+const signInLife db.Millis = 12 * 3600_000
 
 var sealedRecord = db.Record{Table: "sessions"}
 

@@ -48,7 +48,10 @@ func checkText(s *huma.Schema, text string) string {
 	}
 	switch s.Format {
 	case formatDecimal:
-		return decimalProblem(text)
+		if _, err := countersign.ParseAmount(text); err != nil {
+			return strings.TrimPrefix(err.Error(), "amount ")
+		}
+		return ""
 	case formatTime:
 		if t, err := time.Parse(time.RFC3339, text); err != nil || t.Year() < 1971 || t.Year() > 9999 {
 			return "is not a time such as 2030-01-31T12:00:00Z"
@@ -93,13 +96,6 @@ func BoundDurations(r huma.Registry, s *huma.Schema, t reflect.Type) {
 			s.Properties[name].Extensions = map[string]any{leastDuration: least, mostDuration: most}
 		}
 	}
-}
-
-func decimalProblem(text string) string {
-	if _, err := countersign.ParseAmount(text); err != nil {
-		return strings.TrimPrefix(err.Error(), "amount ")
-	}
-	return ""
 }
 
 // checkNumber returns what is wrong with a number by schema s. raw is the number as written. It returns "" if the

@@ -17,6 +17,7 @@ import (
 
 	"countersign/client"
 	"countersign/internal/db"
+	"countersign/internal/journal"
 )
 
 // TokenStore finds the token that belongs to a secret. *Tokens is one.
@@ -79,7 +80,7 @@ func (a *API) admit(c *Call) error {
 			return err
 		}
 	}
-	c.R = c.R.WithContext(c.acting())
+	c.R = c.R.WithContext(journal.By(c.R.Context(), c.actor())) // the audit log names who acted
 	token := c.Token
 	if a.c.RatePerSecond == 0 {
 		return nil
@@ -114,10 +115,6 @@ func (c *Call) checkToken(fresh bool) error {
 	}
 	return c.rt.mayCall(token, c.merchant)
 }
-
-// CheckToken looks the caller's token up in the database. A long call that makes changes calls it right before each
-// change, because the token may be revoked meanwhile.
-func (c *Call) CheckToken() error { return c.checkToken(true) }
 
 func (a *API) authenticate(r *http.Request, fresh bool) (Token, error) {
 	now, from := a.c.Now(), guesser(r)
