@@ -22,7 +22,7 @@ const (
 	RoleAdmin    Role = "admin"
 )
 
-var roles = newWords(words[Role]{
+var _ = newWords(words[Role]{
 	{is: RoleViewer, at: AtBoth, means: "It reads."},
 	{is: RoleIngest, at: AtService, means: "It adds deposits."},
 	{is: RoleCore, at: AtService, means: "It is the wallet core: it does what ingest does, adds changes of addresses, adds, cancels, releases and ends withdrawals, and reads decisions."},
