@@ -10,19 +10,17 @@ import (
 	"countersign/internal/lab/dbtest"
 )
 
-// TestGroupCommit hands the writer a group in which some fail and one panics:
-// the others are not disturbed.
+// TestGroupCommit hands the writer a group in which some fail, panic or lose the whole transaction: the others are not
+// disturbed, and who is told that something was done has it.
 func TestGroupCommit(t *testing.T) {
 	s := openAt(t, dbtest.SQLite(t))
 	exec(t, s, `CREATE TABLE numbers (n INTEGER PRIMARY KEY) STRICT`)
 	db := s.backend.(*sqliteDB)
-	stop := errors.New("stop")
+	stop, lost := errors.New("stop"), errors.New("disk full")
 	gone, leave := context.WithCancel(ctx)
 	leave()
-	const callers = 40
-	errs := make([]error, callers)
-	group := make([]*writeRequest, callers)
-	for i := range callers {
+	group := make([]*writeRequest, 40)
+	for i := range group {
 		c := ctx
 		if i%8 == 5 {
 			c = gone
@@ -32,6 +30,9 @@ func TestGroupCommit(t *testing.T) {
 				return err
 			}
 			switch i % 8 {
+			case 2: // loses the whole transaction, as SQLite does when a disk is full
+				_, err := t.Exec(ctx, "ROLLBACK")
+				return errors.Join(err, lost)
 			case 3:
 				return stop
 			case 4:
@@ -44,36 +45,14 @@ func TestGroupCommit(t *testing.T) {
 		}}
 	}
 	runGroup(db, group)
+	wants := map[int]error{2: lost, 3: stop, 5: context.Canceled}
 	for i, r := range group {
-		errs[i] = <-r.done
-	}
-	for i, err := range errs {
 		var n int
-		kept, readErr := One(ctx, s, `SELECT n FROM numbers WHERE n = $1`, []any{i}, &n)
-		if readErr != nil {
-			t.Fatal(readErr)
-		}
-		switch i % 8 {
-		case 3:
-			if !errors.Is(err, stop) || kept {
-				t.Errorf("%d: %v, kept %v", i, err, kept)
-			}
-		case 4:
-			if err == nil || !strings.Contains(err.Error(), "panic") || kept {
-				t.Errorf("%d: %v, kept %v", i, err, kept)
-			}
-		case 5:
-			if !errors.Is(err, context.Canceled) || kept {
-				t.Errorf("%d: %v, kept %v", i, err, kept)
-			}
-		case 6:
-			if err == nil || kept {
-				t.Errorf("%d: %v, kept %v", i, err, kept)
-			}
-		default:
-			if err != nil || !kept {
-				t.Errorf("%d: %v, kept %v", i, err, kept)
-			}
+		kept := must(One(ctx, s, `SELECT n FROM numbers WHERE n = $1`, []any{i}, &n))(t)
+		err := <-r.done
+		fails := i%8 >= 2 && i%8 <= 6
+		if kept == fails || fails != (err != nil) || !errors.Is(err, wants[i%8]) && wants[i%8] != nil || i%8 == 4 && !strings.Contains(err.Error(), "panic") {
+			t.Errorf("%d: %v, kept %v", i, err, kept)
 		}
 	}
 }
@@ -88,32 +67,6 @@ func runGroup(db *sqliteDB, group []*writeRequest) {
 	db.closing, db.closed, db.copied = make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go db.run()
 	go db.copyLog()
-}
-
-// TestWholeGroupLost: a request that loses the whole transaction, as SQLite does when a disk is full, loses no other:
-// who is told that something was done has it.
-func TestWholeGroupLost(t *testing.T) {
-	s := openAt(t, dbtest.SQLite(t))
-	db := s.backend.(*sqliteDB)
-	group := make([]*writeRequest, 7)
-	for i := range group {
-		group[i] = &writeRequest{ctx: ctx, done: make(chan error, 1), fn: func(ctx context.Context, t *Tx) error {
-			if i == 3 {
-				t.Exec(ctx, "ROLLBACK")
-				return errors.New("disk full")
-			}
-			_, err := t.Exec(ctx, `INSERT INTO things (name, content) VALUES ($1, '')`, fmt.Sprint(i))
-			return err
-		}}
-	}
-	runGroup(db, group)
-	for i, r := range group {
-		var name string
-		kept := must(One(ctx, s, `SELECT name FROM things WHERE name = $1`, []any{fmt.Sprint(i)}, &name))(t)
-		if err := <-r.done; (err == nil) != (i != 3) || kept != (i != 3) {
-			t.Errorf("%d: %v, kept %v", i, err, kept)
-		}
-	}
 }
 
 // TestGroupSync: a group waits for the disk if one of it asks for that, and only

@@ -98,16 +98,6 @@ func TestOtherEnd(t *testing.T) {
 	})
 }
 
-func TestSecondProcess(t *testing.T) {
-	url := dbtest.SQLite(t)
-	s := openAt(t, url)
-	// A lock belongs to the open file: within one process it works alike.
-	dbtest.Fails(Open(ctx, Config{URL: url, Keys: testKeys}, testEnd))(t, ErrInUse, "")
-	keep(t, s, "a") // the first one is not disturbed
-	s.Close()
-	openAt(t, url)
-}
-
 func TestFileModes(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "with space & 100%#.db")

@@ -207,15 +207,19 @@ func TestDamagedWhileOpen(t *testing.T) {
 	}
 }
 
-// The lock is on the database: removing the file beside it frees nothing.
-func TestLockFileRemoved(t *testing.T) {
+// TestSecondProcess: one process has a database. The lock is on the database: removing the file beside it frees nothing,
+// and a hard link leads to the same database. A lock belongs to the open file: within one process it works alike.
+func TestSecondProcess(t *testing.T) {
 	path := dbtest.SQLite(t)
-	openAt(t, path)
+	s := openAt(t, path)
+	dbtest.Fails(Open(ctx, Config{URL: path, Keys: testKeys}, testEnd))(t, ErrInUse, "")
 	ok(t, os.Remove(path+".lock"))
-	// A hard link too leads to the same database.
 	link := filepath.Join(t.TempDir(), "link.db")
 	ok(t, os.Link(path, link))
 	for _, p := range []string{path, link} {
 		dbtest.Fails(Open(ctx, Config{URL: p, Keys: testKeys}, testEnd))(t, ErrInUse, "")
 	}
+	keep(t, s, "a") // the first one is not disturbed
+	s.Close()
+	openAt(t, path)
 }
