@@ -15,6 +15,8 @@ import (
 	"countersign/internal/journal"
 )
 
+//lint:file-ignore SA5008 kong takes each of several tags named set: one sets one variable of the help.
+
 type auditCmd struct {
 	Key        plainCmd[atEither] `cmd:"" help:"Print the key that verifies the log. Give it to whoever may have to check the log, before there is a dispute." set:"op=auditCheckpoint" member:"key"`
 	Export     auditExportCmd     `cmd:"" help:"Write the log as lines of JSON that audit verify checks; with --prove, one record and its proof."`

@@ -17,6 +17,8 @@ import (
 	"countersign/internal/daemon"
 )
 
+//lint:file-ignore SA5008 kong takes each of several tags named set: one sets one variable of the help.
+
 // commandLine is the whole command line, with a field for each subcommand.
 type commandLine struct {
 	Config  kong.ConfigFlag  `help:"TOML file of settings, a table a subcommand." placeholder:"FILE"`
