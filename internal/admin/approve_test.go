@@ -147,7 +147,8 @@ func TestStuckWithdrawal(t *testing.T) {
 	ann := api.NewStoreToken("ann", client.RoleApprover, 4) // another origin, though the same person made it
 	made.Maker, ann.Maker = boss.ID, boss.ID
 	admin, core := h.with(boss), h.with(made)
-	ok(t, h.kept.Revoke(ctx, h.id(client.RoleAdmin), 3, nil)) // only boss could approve
+	first := must(h.kept.ByHash(ctx, api.HashToken(h.tokens[client.RoleAdmin])))(t)
+	ok(t, h.kept.Revoke(ctx, first.ID, 3, nil)) // only boss could approve
 	must(admin.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{ApproveAbove: above("USDT", "12")}}))(t)
 	w := must(core.CreateWithdrawal(ctx, newWithdrawal("acme", 1)))(t)
 	h.decide(w.ID, countersign.DecisionConfirmed)

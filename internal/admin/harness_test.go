@@ -290,12 +290,6 @@ func (h *harness) with(k api.Token) *client.Service {
 	return h.holder(k.ID, h.keep(k)).Service
 }
 
-// id returns the id of the token of a role.
-func (h *harness) id(role client.Role) string {
-	h.t.Helper()
-	return must(h.kept.ByHash(h.t.Context(), api.HashToken(h.tokens[role])))(h.t).ID
-}
-
 // client returns a client with the token of a role.
 func (h *harness) client(role client.Role) *client.Service {
 	return h.holder("", h.tokens[role]).Service
@@ -476,12 +470,3 @@ func (h *harness) decide(id string, d countersign.Decision) {
 	}
 	h.t.Fatalf("withdrawal %s is not due", id)
 }
-
-// otherKey is another.
-var otherKey = sync.OnceValue(func() *envelope.Key {
-	k, err := envelope.GenerateKey(1024)
-	if err != nil {
-		panic(err)
-	}
-	return k
-})

@@ -32,6 +32,8 @@ func TestEveryWrongMember(t *testing.T) {
 
 	deposit := asMembers(t, newDeposit("acme", 2))
 	deposit["newAddress"], deposit["business"] = "TNew", 4
+	address := asMembers(t, newAddress("acme", 1))
+	address["trackingId"], address["business"] = "t", 4
 	merchant := fullMerchant("other")
 	patch := maps.Clone(merchant)
 	delete(patch, "id")
@@ -48,7 +50,7 @@ func TestEveryWrongMember(t *testing.T) {
 		"activateRotation":   map[string]any{"overlap": "24h"},
 		"addDeposits":        deposit,
 		"createWithdrawal":   map[string]any{"merchant": "acme", "callBackId": "w-9", "tenantUserId": "u", "trackingId": "t", "business": 1, "details": asMembers(t, newWithdrawal("acme", 1).Details), "confirmWithin": "1m"},
-		"addAddress":         addressMembers(t),
+		"addAddress":         address,
 		"reportWaiting":      map[string]any{"for": "funds"},
 		"releaseWithdrawal":  map[string]any{"claim": "core-1"},
 		"releaseWithdrawals": map[string]any{"merchant": "acme", "callBackId": "w-9", "claim": "core-1"},
@@ -79,13 +81,6 @@ func idFor(rt *api.Endpoint, merchant, withdrawal, callback string) string {
 		return "release." + withdrawal
 	}
 	return "tok_none"
-}
-
-// addressMembers is a change of address with every member.
-func addressMembers(t testing.TB) map[string]any {
-	members := asMembers(t, newAddress("acme", 1))
-	members["trackingId"], members["business"] = "t", 4
-	return members
 }
 
 func fullMerchant(id string) map[string]any {
@@ -228,7 +223,7 @@ func TestWrongQueriesAndPaths(t *testing.T) {
 	for _, path := range []string{
 		"/v1/merchants/none", "/v1/withdrawals/none", "/v1/withdrawals/acme.00000000000000000000000000",
 		"/v1/callbacks/none", "/v1/callbacks/acme.00000000000000000000000000", "/v1/callbacks/%00", "/v1/callbacks/a%20b",
-		"/v1/merchants/" + longText(200), "/v1/merchants/%ff", "/v1/nothing", "/", "/v2/merchants", "/v1/callbacks/resend",
+		"/v1/merchants/" + strings.Repeat("a", 200), "/v1/merchants/%ff", "/v1/nothing", "/", "/v2/merchants", "/v1/callbacks/resend",
 	} {
 		if a := h.raw(client.RoleAdmin, get, path, "", nil); a.Status != 404 || a.Problem().Title == "" {
 			t.Errorf("%s: %d %s, want a 404 problem", path, a.Status, a.Body)
@@ -243,8 +238,6 @@ func TestWrongQueriesAndPaths(t *testing.T) {
 		}
 	}
 }
-
-func longText(n int) string { return strings.Repeat("a", n) }
 
 func TestBodiesThatAreNone(t *testing.T) {
 	h := sqlite(t, func(c *Config) { c.MaxBody = 4096 })
@@ -261,7 +254,7 @@ func TestBodiesThatAreNone(t *testing.T) {
 		"other text":       {"text/json", good, 415, "header.Content-Type"},
 		"other characters": {"application/json; charset=utf-16", good, 415, "header.Content-Type"},
 		"two":              {api.TypeJSON, good + good, 400, "body"},
-		"too long":         {api.TypeJSON, `"` + longText(4096) + `"`, 413, "body"},
+		"too long":         {api.TypeJSON, `"` + strings.Repeat("a", 4096) + `"`, 413, "body"},
 		"deep":             {api.TypeJSON, strings.Repeat("[", 2000) + strings.Repeat("]", 2000), 422, "body[0]"},
 	} {
 		t.Run(name, func(t *testing.T) {

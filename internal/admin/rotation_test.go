@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"countersign/client"
+	"countersign/envelope"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
 )
@@ -86,7 +87,7 @@ func TestRotationAtOnce(t *testing.T) {
 	in.Scheme, in.Key, in.ResponseKey = "merchant-oaep", &client.KeySpec{PublicKey: testKey().PublicBase64()}, &client.KeySpec{Bits: 1024}
 	made := must(c.CreateMerchant(ctx, in))(t)
 	secrets.add("response public key", made.ResponsePublicKey)
-	theirs := otherKey()
+	theirs := must(envelope.GenerateKey(1024))(t)
 	for what, bad := range map[string]client.NewRotation{
 		"must be left out": {Key: &client.KeySpec{Bits: 1024}},
 		"give one of them": {MakeAPIKey: true, APIKey: "beside"},

@@ -18,14 +18,6 @@ type changed struct {
 	ProposedBy    string
 }
 
-// DecidedBy is whoever said the last.
-func (c changed) DecidedBy() string {
-	if len(c.Votes) == 0 {
-		return ""
-	}
-	return c.Votes[len(c.Votes)-1].Actor
-}
-
 // changeOf returns the change that a task is about.
 func changeOf(c interface {
 	Task(context.Context, string) (client.Task, error)
