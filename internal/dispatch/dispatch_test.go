@@ -43,9 +43,7 @@ func newRig(t *testing.T, change func(*Config, *rig)) *rig {
 		change(&c, r)
 	}
 	d, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(err)
 	d.post = r.honest
 	r.d = d
 	return r

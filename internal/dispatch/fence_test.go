@@ -88,9 +88,7 @@ func TestFencedConnection(t *testing.T) {
 		})
 		tr := &transport{public: rt, private: rt}
 		u, err := url.Parse(s.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(err)
 		post := func(late bool) (r Response, wrote int64) {
 			before := writes.Load()
 			r = tr.post(t.Context(), request{url: u, contentType: "application/x-www-form-urlencoded", body: []byte("sealed"),

@@ -44,13 +44,9 @@ func TestSplicedAnswerDoesNotConfirm(t *testing.T) {
 	seal := func(plaintext string) []byte {
 		t.Helper()
 		body, err := envelope.Seal(pair.Public(), envelope.PKCS1v15, []byte(plaintext))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(err)
 		sealed, err := base64.StdEncoding.DecodeString(string(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(err)
 		return sealed
 	}
 	stolen := seal(write("cb-2", thief, otherUUID))
@@ -62,7 +58,7 @@ func TestSplicedAnswerDoesNotConfirm(t *testing.T) {
 	judge := func(change func(*Question)) Verdict {
 		q := testQuestion(false)
 		change(&q)
-		return Judge(q, response(string(testKey), spliced, 0), open)
+		return Judge(q, answers(spliced), open)
 	}
 	// The details are the thief's: that is why the answer must show more.
 	if v := judge(func(q *Question) { q.Collect = client.CollectAny }); v.Details.Address != thief {
@@ -118,8 +114,7 @@ func TestJudgeBound(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			chunks := slices.DeleteFunc(slices.Clone(test.chunks), func(c []byte) bool { return len(c) == 0 })
-			row := judgeRow{response: response(string(testKey), rightWithdrawal, 0), open: opened(chunks...),
-				outcome: client.AttemptRetry, reason: client.ReasonAnswerUnbound, alarm: client.AlarmAnswerUnusable}
+			row := judgeRow{response: answers(rightWithdrawal), open: opened(chunks...), reason: client.ReasonAnswerUnbound, alarm: client.AlarmAnswerUnusable}
 			confirmed := judgeRow{response: row.response, open: row.open, outcome: client.AttemptAccepted, reason: client.ReasonAccepted,
 				decision: countersign.DecisionConfirmed}
 			if test.bound {
@@ -133,7 +128,7 @@ func TestJudgeBound(t *testing.T) {
 	}
 	// Lengths that are not those of the plaintext bind nothing.
 	for _, blocks := range [][]int{nil, {}, {len(right) - 1}, {len(right) + 1}, {len(right), 0}, {-1, len(right) + 1}} {
-		judgeRow{response: response(string(testKey), rightWithdrawal, 0), outcome: client.AttemptRetry, reason: client.ReasonAnswerUnbound, alarm: client.AlarmAnswerUnusable,
+		judgeRow{response: answers(rightWithdrawal), reason: client.ReasonAnswerUnbound, alarm: client.AlarmAnswerUnusable,
 			open: func(data string) ([]byte, []int, error) { return []byte(data), blocks, nil }}.run(t, testQuestion(false))
 	}
 }
@@ -261,7 +256,7 @@ func TestPropertyJoinedBlocksConfirmNothingElse(t *testing.T) {
 		}
 		q := testQuestion(false)
 		try := func(chunks [][]byte, isHonest bool) {
-			r := response(string(testKey), "sealed", 0)
+			r := answers("sealed")
 			v := Judge(q, r, opened(chunks...))
 			if v.Reason == client.ReasonAnswerUnbound && !isHonest {
 				if a, err := countersign.ParseAnswer(countersign.TypeRequestWithdraw, bytes.Join(chunks, nil)); err == nil && a.(countersign.WithdrawalAnswer).Details.Differs(said) != "" {

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -72,6 +73,10 @@ func response(key, data string, code int) Response {
 	return Response{Status: 200, Body: body, Done: deadline - 1}
 }
 
+// answers has this plaintext as its data, and refuses an errCode and none.
+func answers(data string) Response { return response(string(testKey), data, 0) }
+func refuses(code int) Response    { return response(string(testKey), "", code) }
+
 // openPlain is as if all of data had come in one block.
 func openPlain(data string) ([]byte, []int, error) { return []byte(data), []int{len(data)}, nil }
 
@@ -95,7 +100,7 @@ type judgeRow struct {
 	open     func(string) ([]byte, []int, error) // nil: openPlain
 	change   func(*Question)
 
-	outcome  client.AttemptResult
+	outcome  client.AttemptResult // empty: retry
 	reason   client.Reason
 	decision countersign.Decision
 	alarm    client.AlarmKind
@@ -105,15 +110,14 @@ type judgeRow struct {
 
 func (row judgeRow) run(t *testing.T, q Question) Verdict {
 	t.Helper()
-	open := row.open
-	if open == nil {
-		open = openPlain
+	if row.open == nil {
+		row.open = openPlain
 	}
 	if row.change != nil {
 		row.change(&q)
 	}
-	v := Judge(q, row.response, open)
-	if v.Result != row.outcome || v.Reason != row.reason || v.Decision != row.decision || v.Alarm != row.alarm ||
+	v := Judge(q, row.response, row.open)
+	if v.Result != cmp.Or(row.outcome, client.AttemptRetry) || v.Reason != row.reason || v.Decision != row.decision || v.Alarm != row.alarm ||
 		v.Reached == row.down || v.OpenFailure != row.failure {
 		t.Errorf("got outcome %q reason %q decision %q alarm %q reached %v open failure %v",
 			v.Result, v.Reason, v.Decision, v.Alarm, v.Reached, v.OpenFailure)
@@ -128,15 +132,19 @@ func (row judgeRow) run(t *testing.T, q Question) Verdict {
 }
 
 func bodyRow(name, body string, reason client.Reason, alarm client.AlarmKind) judgeRow {
-	return judgeRow{name: name, response: Response{Status: 200, Body: []byte(body), Done: 1},
-		outcome: client.AttemptRetry, reason: reason, alarm: alarm}
+	return judgeRow{name: name, response: Response{Status: 200, Body: []byte(body), Done: 1}, reason: reason, alarm: alarm}
+}
+
+// dataRow is an answer with this plaintext, after which the callback is sent again.
+func dataRow(name, data string, reason client.Reason, alarm client.AlarmKind) judgeRow {
+	return judgeRow{name: name, response: answers(data), reason: reason, alarm: alarm, failure: reason == client.ReasonDataUnreadable}
 }
 
 // everyWayToBeWrong are rows that hold for every type of callback. right is a
 // right answer's plaintext.
 func everyWayToBeWrong(right string) []judgeRow {
 	plain := fmt.Sprintf
-	ok := response(string(testKey), right, 0)
+	ok := answers(right)
 	quoted := string(ok.Body[strings.Index(string(ok.Body), `"data":`)+7:])
 	quoted = quoted[:strings.Index(quoted, `,"errCode"`)]
 	rows := []judgeRow{
@@ -151,76 +159,61 @@ func everyWayToBeWrong(right string) []judgeRow {
 		bodyRow("data empty", plain(`{"apiKey":%q,"data":"","errCode":0,"message":""}`, testKey.Reveal()), client.ReasonDataNotSealed, ""),
 		bodyRow("data an object", plain(`{"apiKey":%q,"data":%s,"errCode":0,"message":""}`, testKey.Reveal(), right), client.ReasonDataNotSealed, ""),
 	}
-	fails := func(err error) func(string) ([]byte, []int, error) {
-		return func(string) ([]byte, []int, error) { return nil, nil, err }
-	}
 	for _, status := range []int{100, 201, 202, 204, 206, 301, 302, 307, 400, 401, 403, 404, 413, 429, 500, 503} {
 		r := ok
 		r.Status = status
-		rows = append(rows, judgeRow{name: fmt.Sprint("right answer with status ", status), response: r,
-			outcome: client.AttemptRetry, reason: client.ReasonStatus, down: true})
+		rows = append(rows, judgeRow{name: fmt.Sprint("right answer with status ", status), response: r, reason: client.ReasonStatus, down: true})
 	}
 	for _, failure := range []client.Reason{client.ReasonBlockedAddress, client.ReasonResolve, client.ReasonConnect, client.ReasonTLS, client.ReasonTimeout,
 		client.ReasonClosed, client.ReasonHTTP, client.ReasonTooLarge} {
-		rows = append(rows, judgeRow{name: "no response: " + string(failure), response: Response{Failure: failure, Done: 1},
-			outcome: client.AttemptRetry, reason: failure, down: true})
+		rows = append(rows, judgeRow{name: "no response: " + string(failure), response: Response{Failure: failure, Done: 1}, reason: failure, down: true})
 	}
 	for _, code := range []int{1000, 1001, 1002, 1999} {
-		rows = append(rows, judgeRow{name: fmt.Sprint("not understood ", code), response: response(string(testKey), "", code),
-			outcome: client.AttemptRetry, reason: client.ReasonNotUnderstood, alarm: client.AlarmAnswerUnusable})
+		rows = append(rows, judgeRow{name: fmt.Sprint("not understood ", code), response: refuses(code),
+			reason: client.ReasonNotUnderstood, alarm: client.AlarmAnswerUnusable})
 	}
 	for _, code := range []int{3000, 3001, 3999} {
 		rows = append(rows, judgeRow{name: fmt.Sprint("hold ", code), response: response(string(testKey), right, code),
 			outcome: client.AttemptHold, reason: client.ReasonMerchantHold})
 	}
 	for _, code := range []int{-1, 1, 999, 4000, 5000, 1 << 40} {
-		rows = append(rows, judgeRow{name: fmt.Sprint("failure ", code), response: response(string(testKey), right, code),
-			outcome: client.AttemptRetry, reason: client.ReasonMerchantFailure})
+		rows = append(rows, judgeRow{name: fmt.Sprint("failure ", code), response: response(string(testKey), right, code), reason: client.ReasonMerchantFailure})
 	}
-	tooBig := Response{Failure: client.ReasonTooLarge, Status: 200, Done: 1}
+	unopened := func(name, data string, err error, reason client.Reason) judgeRow {
+		row := dataRow(name, data, reason, "")
+		row.open, row.failure = func(string) ([]byte, []int, error) { return nil, nil, err }, err == envelope.ErrOpen
+		return row
+	}
 	return append(rows,
-		judgeRow{name: "body too large", response: tooBig, outcome: client.AttemptRetry, reason: client.ReasonTooLarge},
-		judgeRow{name: "node stopped", response: Response{Failure: client.ReasonStopped, Done: 1}, outcome: client.AttemptRetry, reason: client.ReasonStopped},
-		judgeRow{name: "node failed", response: Response{Failure: client.ReasonInternal, Done: 1}, outcome: client.AttemptRetry, reason: client.ReasonInternal},
+		judgeRow{name: "body too large", response: Response{Failure: client.ReasonTooLarge, Status: 200, Done: 1}, reason: client.ReasonTooLarge},
+		judgeRow{name: "node stopped", response: Response{Failure: client.ReasonStopped, Done: 1}, reason: client.ReasonStopped},
+		judgeRow{name: "node failed", response: Response{Failure: client.ReasonInternal, Done: 1}, reason: client.ReasonInternal},
 		judgeRow{name: "no merchant key", response: response("", right, 0), change: func(q *Question) { q.APIKeys = nil },
-			outcome: client.AttemptRetry, reason: client.ReasonWrongAPIKey, alarm: client.AlarmAnswerUnusable},
-		judgeRow{name: "2001 not final for this merchant", response: response(string(testKey), "", 2001),
-			change:  func(q *Question) { q.FinalCodes = []client.CodeRange{{From: 70, To: 79}} },
-			outcome: client.AttemptRetry, reason: client.ReasonMerchantFailure},
-		judgeRow{name: "nothing final for this merchant", response: response(string(testKey), "", 2001),
-			change: func(q *Question) { q.FinalCodes = nil }, outcome: client.AttemptRetry, reason: client.ReasonMerchantFailure},
-		judgeRow{name: "plain JSON in data", response: ok, open: fails(envelope.ErrBase64), outcome: client.AttemptRetry, reason: client.ReasonDataNotSealed},
-		judgeRow{name: "not Base64", response: response(string(testKey), "%%%", 0), open: fails(fmt.Errorf("opening: %w", envelope.ErrBase64)),
-			outcome: client.AttemptRetry, reason: client.ReasonDataEncoding},
-		judgeRow{name: "not whole blocks", response: response(string(testKey), "QUJD", 0), open: fails(envelope.ErrLength),
-			outcome: client.AttemptRetry, reason: client.ReasonDataEncoding},
-		judgeRow{name: "blocks do not open", response: response(string(testKey), "QUJD", 0), open: fails(envelope.ErrOpen),
-			outcome: client.AttemptRetry, reason: client.ReasonDataUnreadable, failure: true},
-		judgeRow{name: "blocks do not open with the public part", response: response(string(testKey), "QUJD", 0),
-			open: fails(&envelope.BlockError{}), outcome: client.AttemptRetry, reason: client.ReasonDataUnreadable},
-		judgeRow{name: "not looked at", response: response(string(testKey), "QUJD", 0), open: fails(errNotOpened),
-			outcome: client.AttemptRetry, reason: client.ReasonNotOpened},
-		judgeRow{name: "key cannot open", response: response(string(testKey), "QUJD", 0), open: fails(errors.New("other")),
-			outcome: client.AttemptRetry, reason: client.ReasonInternal},
-		judgeRow{name: "garbage opened", response: response(string(testKey), "garbage", 0), outcome: client.AttemptRetry, reason: client.ReasonDataUnreadable, failure: true},
-		judgeRow{name: "empty object opened", response: response(string(testKey), "{}", 0), outcome: client.AttemptRetry, reason: client.ReasonOtherType, alarm: client.AlarmAnswerDiffers},
-		judgeRow{name: "requestUUID missing", response: response(string(testKey), swap(right, `"requestUUID"`, `"requestUuid2"`), 0),
-			outcome: client.AttemptRetry, reason: client.ReasonDataUnreadable, failure: true},
-		judgeRow{name: "requestUUID null", response: response(string(testKey), swap(right, `"`+testUUID+`"`, `null`), 0),
-			outcome: client.AttemptRetry, reason: client.ReasonDataUnreadable, failure: true},
-		judgeRow{name: "another attempt", response: response(string(testKey), swap(right, testUUID, otherUUID), 0),
-			outcome: client.AttemptRetry, reason: client.ReasonOtherAttempt, alarm: client.AlarmAnswerDiffers},
-		judgeRow{name: "requestUUID in upper case", response: response(string(testKey), swap(right, testUUID, strings.ToUpper(testUUID)), 0),
-			outcome: client.AttemptRetry, reason: client.ReasonOtherAttempt, alarm: client.AlarmAnswerDiffers},
-		judgeRow{name: "unbound requestUUID", response: response(string(testKey), swap(right, testUUID, countersign.UnboundUUID), 0),
-			outcome: client.AttemptRetry, reason: client.ReasonOtherAttempt, alarm: client.AlarmAnswerDiffers},
+			reason: client.ReasonWrongAPIKey, alarm: client.AlarmAnswerUnusable},
+		judgeRow{name: "2001 not final for this merchant", response: refuses(2001), reason: client.ReasonMerchantFailure,
+			change: func(q *Question) { q.FinalCodes = []client.CodeRange{{From: 70, To: 79}} }},
+		judgeRow{name: "nothing final for this merchant", response: refuses(2001), reason: client.ReasonMerchantFailure,
+			change: func(q *Question) { q.FinalCodes = nil }},
+		unopened("plain JSON in data", right, envelope.ErrBase64, client.ReasonDataNotSealed),
+		unopened("not Base64", "%%%", fmt.Errorf("opening: %w", envelope.ErrBase64), client.ReasonDataEncoding),
+		unopened("not whole blocks", "QUJD", envelope.ErrLength, client.ReasonDataEncoding),
+		unopened("blocks do not open", "QUJD", envelope.ErrOpen, client.ReasonDataUnreadable),
+		unopened("blocks do not open with the public part", "QUJD", &envelope.BlockError{}, client.ReasonDataUnreadable),
+		unopened("not looked at", "QUJD", errNotOpened, client.ReasonNotOpened),
+		unopened("key cannot open", "QUJD", errors.New("other"), client.ReasonInternal),
+		dataRow("garbage opened", "garbage", client.ReasonDataUnreadable, ""),
+		dataRow("empty object opened", "{}", client.ReasonOtherType, client.AlarmAnswerDiffers),
+		dataRow("requestUUID missing", swap(right, `"requestUUID"`, `"requestUuid2"`), client.ReasonDataUnreadable, ""),
+		dataRow("requestUUID null", swap(right, `"`+testUUID+`"`, `null`), client.ReasonDataUnreadable, ""),
+		dataRow("another attempt", swap(right, testUUID, otherUUID), client.ReasonOtherAttempt, client.AlarmAnswerDiffers),
+		dataRow("requestUUID in upper case", swap(right, testUUID, strings.ToUpper(testUUID)), client.ReasonOtherAttempt, client.AlarmAnswerDiffers),
+		dataRow("unbound requestUUID", swap(right, testUUID, countersign.UnboundUUID), client.ReasonOtherAttempt, client.AlarmAnswerDiffers),
 	)
 }
 
 func withdrawalRows() []judgeRow {
 	wrong := func(name, old, new string, reason client.Reason, alarm client.AlarmKind) judgeRow {
-		return judgeRow{name: name, response: response(string(testKey), swap(rightWithdrawal, old, new), 0),
-			outcome: client.AttemptRetry, reason: reason, alarm: alarm, failure: reason == client.ReasonDataUnreadable}
+		return dataRow(name, swap(rightWithdrawal, old, new), reason, alarm)
 	}
 	differs := func(name, old, new string) judgeRow {
 		row := wrong(name, old, new, client.ReasonDetailsDiffer, client.AlarmAnswerDiffers)
@@ -228,15 +221,14 @@ func withdrawalRows() []judgeRow {
 		return row
 	}
 	right := func(name, old, new string) judgeRow {
-		return judgeRow{name: name, response: response(string(testKey), swap(rightWithdrawal, old, new), 0),
+		return judgeRow{name: name, response: answers(swap(rightWithdrawal, old, new)),
 			outcome: client.AttemptAccepted, reason: client.ReasonAccepted, decision: countersign.DecisionConfirmed}
 	}
 	late := func(name string, done db.Millis, r Response, alarm client.AlarmKind) judgeRow {
 		r.Done = done
-		return judgeRow{name: name, response: r, outcome: client.AttemptRetry, reason: client.ReasonLate,
-			decision: countersign.DecisionExpired, alarm: alarm}
+		return judgeRow{name: name, response: r, reason: client.ReasonLate, decision: countersign.DecisionExpired, alarm: alarm}
 	}
-	ok := response(string(testKey), rightWithdrawal, 0)
+	ok := answers(rightWithdrawal)
 	rows := []judgeRow{
 		right("as asked", "2.5", "2.5"),
 		right("more zeros", `"2.5"`, `"2.500000000000"`),
@@ -256,30 +248,24 @@ func withdrawalRows() []judgeRow {
 		wrong("amount with exponent", `"2.5"`, `2.5e0`, client.ReasonDataUnreadable, ""),
 		wrong("amount twice", `"amount":"2.5"`, `"amount":"9","amount":"2.5"`, client.ReasonDataUnreadable, ""),
 		wrong("no callBackId", `"callBackId":"cb-1",`, ``, client.ReasonDataUnreadable, ""),
-		{name: "the deposit's answer", response: response(string(testKey), rightDeposit, 0),
-			outcome: client.AttemptRetry, reason: client.ReasonOtherType, alarm: client.AlarmAnswerDiffers},
+		dataRow("the deposit's answer", rightDeposit, client.ReasonOtherType, client.AlarmAnswerDiffers),
 
 		late("at the deadline", deadline, ok, ""),
 		late("after the deadline", deadline+1, ok, ""),
-		late("no deadline known", 0, ok, ""),
-		late("refused too late", deadline, response(string(testKey), "", 2001), ""),
-		late("held too late", deadline, response(string(testKey), "", 3001), ""),
+		{name: "no deadline known", response: ok, change: func(q *Question) { q.Deadline = 0 }, reason: client.ReasonLate, decision: countersign.DecisionExpired},
+		late("refused too late", deadline, refuses(2001), ""),
+		late("held too late", deadline, refuses(3001), ""),
 		late("wrong key, too late", deadline, response("other", "", 2001), client.AlarmAnswerUnusable),
 
-		{name: "held code named final", response: response(string(testKey), "", 3001),
+		{name: "held code named final", response: refuses(3001),
 			change:  func(q *Question) { q.FinalCodes = []client.CodeRange{{From: 3000, To: 3001}} },
 			outcome: client.AttemptRefused, reason: client.ReasonMerchantRefused, decision: countersign.DecisionDeclined},
 		{name: "0 cannot be final", response: ok,
 			change:  func(q *Question) { q.FinalCodes = []client.CodeRange{{From: -10, To: 10}} },
 			outcome: client.AttemptAccepted, reason: client.ReasonAccepted, decision: countersign.DecisionConfirmed},
 	}
-	for i := range rows {
-		if rows[i].name == "no deadline known" {
-			rows[i].change = func(q *Question) { q.Deadline = 0 }
-		}
-	}
 	for _, code := range []int{2000, 2001, 2002, 2003, 2004, 2005, 2999} {
-		rows = append(rows, judgeRow{name: fmt.Sprint("declined ", code), response: response(string(testKey), "", code),
+		rows = append(rows, judgeRow{name: fmt.Sprint("declined ", code), response: refuses(code),
 			outcome: client.AttemptRefused, reason: client.ReasonMerchantRefused, decision: countersign.DecisionDeclined})
 	}
 	return append(rows,
@@ -304,7 +290,7 @@ func TestJudgeWithdrawal(t *testing.T) {
 			row.run(t, testQuestion(false))
 		})
 	}
-	v := judgeRow{response: response(string(testKey), rightWithdrawal, 0), outcome: client.AttemptAccepted, reason: client.ReasonAccepted,
+	v := judgeRow{response: answers(rightWithdrawal), outcome: client.AttemptAccepted, reason: client.ReasonAccepted,
 		decision: countersign.DecisionConfirmed}.run(t, testQuestion(false))
 	if v.Details.Differs(testDetails()) != "" {
 		t.Errorf("details %v are not the answer's", v.Details)
@@ -314,8 +300,7 @@ func TestJudgeWithdrawal(t *testing.T) {
 func TestJudgeDeposit(t *testing.T) {
 	q := Question{APIKeys: []countersign.APIKey{testKey}, Sent: testDeposit(), Deadline: db.Never, FinalCodes: client.ProtocolCodes()}
 	row := func(name, old, new string, reason client.Reason) judgeRow {
-		r := judgeRow{name: name, response: response(string(testKey), swap(rightDeposit, old, new), 0),
-			outcome: client.AttemptRetry, reason: reason, alarm: client.AlarmAnswerDiffers}
+		r := dataRow(name, swap(rightDeposit, old, new), reason, client.AlarmAnswerDiffers)
 		if reason == client.ReasonAccepted {
 			r.outcome, r.alarm = client.AttemptAccepted, ""
 		}
@@ -327,16 +312,15 @@ func TestJudgeDeposit(t *testing.T) {
 		row("another txIndex", `"txIndex":-1`, `"txIndex":7`, client.ReasonAccepted),
 		row("no trackingId", `"trackingId":"track-1",`, ``, client.ReasonAccepted),
 		row("null members", `"callBackId":null,"state":null`, `"callBackId":7,"state":"x"`, client.ReasonAccepted),
-		{name: "least answer", response: response(string(testKey), `{"type":"1","requestUUID":"`+testUUID+`"}`, 0),
+		{name: "least answer", response: answers(`{"type":"1","requestUUID":"` + testUUID + `"}`),
 			outcome: client.AttemptAccepted, reason: client.ReasonAccepted},
 		row("another trackingId", "track-1", "track-2", client.ReasonAnswerDiffers),
 		row("another amount", `"2.5"`, `"2.51"`, client.ReasonAnswerDiffers),
 		row("another user", "user-1", "user-2", client.ReasonAnswerDiffers),
 		row("type 2", `"type":1`, `"type":2`, client.ReasonOtherType),
-		{name: "amount no number", response: response(string(testKey), swap(rightDeposit, `"2.5"`, `"lots"`), 0),
-			outcome: client.AttemptRetry, reason: client.ReasonDataUnreadable, failure: true},
-		{name: "refused", response: response(string(testKey), "", 2003), outcome: client.AttemptRefused, reason: client.ReasonMerchantRefused},
-		{name: "own final code", response: response(string(testKey), "", 77), outcome: client.AttemptRefused, reason: client.ReasonMerchantRefused,
+		dataRow("amount no number", swap(rightDeposit, `"2.5"`, `"lots"`), client.ReasonDataUnreadable, ""),
+		{name: "refused", response: refuses(2003), outcome: client.AttemptRefused, reason: client.ReasonMerchantRefused},
+		{name: "own final code", response: refuses(77), outcome: client.AttemptRefused, reason: client.ReasonMerchantRefused,
 			change: func(q *Question) { q.FinalCodes = []client.CodeRange{{From: 70, To: 79}} }},
 	}
 	for _, row := range append(rows, everyWayToBeWrong(rightDeposit)...) {
@@ -368,7 +352,7 @@ func TestJudgeNotices(t *testing.T) {
 		c.change(&a)
 		plaintext, err := a.Marshal()
 		must(err)
-		v := Judge(Question{APIKeys: []countersign.APIKey{testKey}, Sent: c.sent}, response(string(testKey), string(plaintext), 0), openPlain)
+		v := Judge(Question{APIKeys: []countersign.APIKey{testKey}, Sent: c.sent}, answers(string(plaintext)), openPlain)
 		if (v.Result == client.AttemptAccepted) != (c.alarm == "") || v.Alarm != c.alarm || v.Decision != "" {
 			t.Errorf("%s: %+v", plaintext, v)
 		}
@@ -387,7 +371,7 @@ func TestJudgeOpensOnlyWhatMatters(t *testing.T) {
 	if opened != 0 {
 		t.Errorf("opened %d times what no answer could come of", opened)
 	}
-	Judge(testQuestion(true), response(string(testKey), rightWithdrawal, 0), open)
+	Judge(testQuestion(true), answers(rightWithdrawal), open)
 	if opened != 1 {
 		t.Errorf("opened %d times", opened)
 	}

@@ -111,7 +111,7 @@ func TestRefusedUnderBothKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(c *Config, _ *rig) { c.Poll = time.Hour })
 		rotating(r, true, 365*24*time.Hour, outbox.MerchantKeys{Key: mustKey(1024)})
-		r.d.post = failing(response(string(testKey), "", int(countersign.CodeCannotOpen)))
+		r.d.post = failing(refuses(int(countersign.CodeCannotOpen)))
 		r.start(t)
 		id := r.addDeposit("m1", 1)
 		time.Sleep(70 * time.Hour)
@@ -194,7 +194,7 @@ func TestKeysAreNoOracle(t *testing.T) {
 				if keys != "one" {
 					rotating(r, keys == "active", 24*time.Hour, outbox.MerchantKeys{Key: fresh})
 				}
-				r.d.post = failing(response(string(testKey), data, 0))
+				r.d.post = failing(answers(data))
 				r.addDeposit("m1", 1)
 				r.addWithdrawal("m1", 2, time.Hour, false)
 				r.start(t)

@@ -57,7 +57,7 @@ func benchmarkLinkCost(b *testing.B, bits int) {
 	round := func(merchant string) float64 {
 		batch := make([]outbox.NewCallback, n)
 		for i := range batch {
-			batch[i] = depositPayload(b, total+i)
+			batch[i] = depositPayload(total + i)
 			batch[i].Merchant = merchant
 		}
 		_, err := s.Ingest(b.Context(), batch, now())

@@ -16,9 +16,7 @@ func TestJudgeSigned(t *testing.T) {
 	merchant, service, stranger := envelope.GenerateSigningKey(), envelope.GenerateSigningKey(), envelope.GenerateSigningKey()
 	asked := func() http.Header {
 		h := http.Header{"Content-Type": {"text/plain"}}
-		if err := service.SignRequest(envelope.LinkRequest{Method: "POST", URL: "https://shop.example/w", Header: h, Body: []byte("body")}, []byte("plain"), time.UnixMilli(int64(deadline)-2000)); err != nil {
-			t.Fatal(err)
-		}
+		must(service.SignRequest(envelope.LinkRequest{Method: "POST", URL: "https://shop.example/w", Header: h, Body: []byte("body")}, []byte("plain"), time.UnixMilli(int64(deadline)-2000)))
 		return h
 	}
 	right := rightWithdrawal
@@ -30,18 +28,16 @@ func TestJudgeSigned(t *testing.T) {
 		if plain != "" {
 			opened = []byte(plain)
 		}
-		if err := by.SignResponse(envelope.LinkResponse{Status: r.Status, Header: r.Header, Body: r.Body, Request: to}, opened, at); err != nil {
-			t.Fatal(err)
-		}
+		must(by.SignResponse(envelope.LinkResponse{Status: r.Status, Header: r.Header, Body: r.Body, Request: to}, opened, at))
 		return r
 	}
 	now := time.UnixMilli(int64(deadline) - 1000)
-	confirms := response(string(testKey), right, 0)
+	confirms := answers(right)
 	v := Judge(q, signed(confirms, merchant, q.Asked, right, now), openPlain)
 	if v.Decision != countersign.DecisionConfirmed || v.SignedBy != merchant.Fingerprint() {
 		t.Fatalf("a signed confirmation is %+v", v)
 	}
-	if v := Judge(q, signed(response(string(testKey), "", 2003), merchant, q.Asked, "", now), openPlain); v.Decision != countersign.DecisionDeclined {
+	if v := Judge(q, signed(refuses(2003), merchant, q.Asked, "", now), openPlain); v.Decision != countersign.DecisionDeclined {
 		t.Errorf("a signed refusal is %+v", v)
 	}
 	for name, c := range map[string]struct {
@@ -49,8 +45,8 @@ func TestJudgeSigned(t *testing.T) {
 		reason client.Reason
 	}{
 		"not signed":                   {confirms, client.ReasonUnsigned},
-		"a refusal that is not signed": {response(string(testKey), "", 2003), client.ReasonUnsigned},
-		"a hold that is not signed":    {response(string(testKey), "", 3001), client.ReasonUnsigned},
+		"a refusal that is not signed": {refuses(2003), client.ReasonUnsigned},
+		"a hold that is not signed":    {refuses(3001), client.ReasonUnsigned},
 		"nonsense that is not signed":  {Response{Status: 200, Body: []byte("{"), Done: deadline - 1}, client.ReasonUnsigned},
 		"by the service":               {signed(confirms, service, q.Asked, right, now), client.ReasonSignatureInvalid},
 		"for another request":          {signed(confirms, merchant, asked(), right, now), client.ReasonSignatureInvalid},
@@ -58,7 +54,7 @@ func TestJudgeSigned(t *testing.T) {
 		"over no answer":               {signed(confirms, merchant, q.Asked, "", now), client.ReasonSignatureInvalid},
 		"the body of another": {func() Response {
 			r := signed(confirms, merchant, q.Asked, right, now)
-			r.Body = response(string(testKey), right+" ", 0).Body
+			r.Body = answers(right + " ").Body
 			return r
 		}(), client.ReasonSignatureInvalid},
 		"too old":       {signed(confirms, merchant, q.Asked, right, now.Add(-6*time.Minute)), client.ReasonSignatureOld},

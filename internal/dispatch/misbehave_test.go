@@ -65,7 +65,7 @@ func serveRaw(t *testing.T, f func(net.Conn)) string {
 }
 
 func TestMisbehavingMerchants(t *testing.T) {
-	big, right := bytes.Repeat([]byte("x"), 64<<10), response(string(testKey), rightWithdrawal, 0).Body
+	big, right := bytes.Repeat([]byte("x"), 64<<10), answers(rightWithdrawal).Body
 	says := func(format string, args ...any) func(net.Conn) {
 		return func(c net.Conn) { _, _ = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\n"+format, args...) }
 	}
@@ -168,7 +168,7 @@ func TestHonestMerchantOverHTTPS(t *testing.T) {
 		if r.ProtoMajor != 1 || r.Method != http.MethodPost {
 			t.Errorf("%s %s", r.Method, r.Proto)
 		}
-		_, _ = w.Write(response(string(testKey), rightWithdrawal, 0).Body)
+		_, _ = w.Write(answers(rightWithdrawal).Body)
 	}))
 	defer s.Close()
 	roots := x509.NewCertPool()

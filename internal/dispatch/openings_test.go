@@ -72,7 +72,7 @@ func TestFewAnswersAreOpenedBeforeThePause(t *testing.T) {
 						close(all)
 					}
 					<-all
-					return response(string(testKey), data, 0)
+					return answers(data)
 				}
 				for i := range nodes * perNode {
 					if i%2 == 0 {
@@ -86,9 +86,7 @@ func TestFewAnswersAreOpenedBeforeThePause(t *testing.T) {
 				for n := range nodes {
 					d, err := New(Config{Outbox: &someOf{store: r.store, left: [2]int{perNode / 2, perNode / 2}},
 						Node: fmt.Sprint("node-", n), Log: slog.New(slog.NewTextHandler(io.Discard, nil)), RSA: cores, Observer: count})
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(err)
 					d.post = post
 					running.Go(func() {
 						if err := d.Run(ctx); err != nil {
@@ -141,7 +139,7 @@ func TestOversizedAnswersAreNotOpened(t *testing.T) {
 				r := newRig(t, nil)
 				count := &openCounter{}
 				r.d.cfg.Observer = count
-				r.d.post = failing(response(string(testKey), zeros(128*test.blocks), 0))
+				r.d.post = failing(answers(zeros(128 * test.blocks)))
 				for i := range outbox.OpenFailureLimit {
 					r.addWithdrawal("m1", i, time.Hour, true)
 				}

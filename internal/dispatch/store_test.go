@@ -17,7 +17,6 @@ import (
 // store is an outbox on SQLite that lies the way the world lies: what fails may have been done.
 type store struct {
 	*outbox.Outbox
-	t testing.TB
 
 	mu       sync.Mutex
 	settled  []outbox.Settlement // applied ones
@@ -37,7 +36,7 @@ func newStore(t testing.TB, known ...outbox.Merchant) *store {
 	d, err := db.Open(t.Context(), db.Config{URL: endtest.SQLite(outbox.End())(t), Keys: db.NewMasterKey([32]byte{1})}, outbox.End())
 	must(err)
 	t.Cleanup(func() { d.Close() })
-	s := &store{Outbox: outbox.New(d), t: t, fault: func(string, bool) bool { return false }}
+	s := &store{Outbox: outbox.New(d), fault: func(string, bool) bool { return false }}
 	for _, m := range known {
 		_, err := s.CreateMerchant(t.Context(), m, now())
 		must(err)
@@ -77,13 +76,13 @@ func (s *store) add(n outbox.NewCallback) string {
 }
 
 func (s *store) addDeposit(merchant string, n int) string {
-	c := depositPayload(s.t, n)
+	c := depositPayload(n)
 	c.Merchant = merchant
 	return s.add(c)
 }
 
 func (s *store) addWithdrawal(merchant string, n int, within time.Duration, ordered bool) string {
-	w := withdrawalPayload(s.t, n)
+	w := withdrawalPayload(n)
 	if w.Merchant, w.Deadline = merchant, db.MillisOf(time.Now().Add(within)); !ordered {
 		w.Details = nil
 	}

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"sync"
-	"testing"
 	"time"
 
 	"countersign"
@@ -78,29 +77,23 @@ func testStoreMerchant(id string, pair *envelope.Key, url string) outbox.Merchan
 	return m
 }
 
-func depositPayload(t testing.TB, n int) outbox.NewCallback {
-	t.Helper()
+func depositPayload(n int) outbox.NewCallback {
 	d := testDeposit()
 	d.RequestUUID = countersign.UnboundUUID
 	d.TrackingID = fmt.Sprintf("track-%06d", n)
 	d.TxID = fmt.Sprintf("8d1b2c3f4a5e60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5%08d", n)
 	payload, err := d.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(err)
 	return outbox.NewCallback{Type: countersign.TypeDeposited, EventID: d.TrackingID, TrackingID: d.TrackingID, TxID: d.TxID,
 		Payload: payload, Deadline: db.Never}
 }
 
-func withdrawalPayload(t testing.TB, n int) outbox.NewWithdrawal {
-	t.Helper()
+func withdrawalPayload(n int) outbox.NewWithdrawal {
 	w := &countersign.WithdrawalRequest{
 		Head: countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: fmt.Sprintf("w-track-%d", n), TenantUserID: "user-1"}, CallBackID: fmt.Sprintf("cb-%d", n),
 	}
 	payload, err := w.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(err)
 	d := testDetails()
 	return outbox.NewWithdrawal{CallBackID: w.CallBackID, TenantUserID: w.TenantUserID, TrackingID: w.TrackingID, Details: &d, Payload: payload}
 }
