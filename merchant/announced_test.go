@@ -21,10 +21,7 @@ func TestAnnouncedBodies(t *testing.T) {
 	server := httptest.NewServer(w.handler)
 	defer server.Close()
 	post := func(announced int, text string) net.Conn {
-		c, err := net.Dial("tcp", server.Listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must(net.Dial("tcp", server.Listener.Addr().String()))(t)
 		if _, err := fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: a\r\nX-API-KEY: %s\r\nContent-Length: %d\r\n\r\n%s",
 			merchant.DefaultNotifyPath, w.service.CallbackAPIKey().Reveal(), announced, text); err != nil {
 			t.Fatal(err)

@@ -48,9 +48,7 @@ func benchHandler(b *testing.B, bits int, function bool) {
 		bodies[i] = body
 		d := countersigntest.Deposit(i)
 		d.RequestUUID = sent.UUID()
-		if answers[i], err = d.Accept(countersign.Details{}).Marshal(); err != nil {
-			b.Fatal(err)
-		}
+		answers[i] = must(d.Accept(countersign.Details{}).Marshal())(b)
 	}
 	var handled, raw time.Duration
 	n := 0
@@ -61,10 +59,7 @@ func benchHandler(b *testing.B, bits int, function bool) {
 			c.OnDeposit = func(context.Context, merchant.Deposit) error { return nil }
 			c.OnPossibleDuplicate = merchant.KeepForReview
 		}
-		h, err := merchant.New(c)
-		if err != nil {
-			b.Fatal(err)
-		}
+		h := must(merchant.New(c))(b)
 		began := time.Now()
 		for i := range bodies {
 			r := httptest.NewRequest("POST", merchant.DefaultNotifyPath, bytes.NewReader(bodies[i]))

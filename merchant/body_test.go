@@ -89,15 +89,9 @@ func TestBodySizes(t *testing.T) {
 			if c.chunked {
 				body = struct{ io.Reader }{c.body}
 			}
-			r, err := http.NewRequest("POST", server.URL+merchant.DefaultNotifyPath, body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must(http.NewRequest("POST", server.URL+merchant.DefaultNotifyPath, body))(t)
 			r.Header.Set("X-API-KEY", w.service.CallbackAPIKey().Reveal())
-			resp, err := server.Client().Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			resp := must(server.Client().Do(r))(t)
 			raw, _ := io.ReadAll(resp.Body)
 			_ = resp.Body.Close()
 			if resp.StatusCode != c.status {
@@ -148,22 +142,13 @@ func TestSlowBody(t *testing.T) {
 				w.handler.ServeHTTP(rw, r)
 			}))
 			defer server.Close()
-			conn, err := net.Dial("tcp", server.Listener.Addr().String())
-			if err != nil {
-				t.Fatal(err)
-			}
+			conn := must(net.Dial("tcp", server.Listener.Addr().String()))(t)
 			key := c.key
 			if key == "" {
 				key = w.service.CallbackAPIKey().Reveal()
 			}
-			_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nX-API-KEY: %s\r\nContent-Length: 500\r\n\r\nAAAA", merchant.DefaultNotifyPath, key)
-			if err != nil {
-				t.Fatal(err)
-			}
-			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nX-API-KEY: %s\r\nContent-Length: 500\r\n\r\nAAAA", merchant.DefaultNotifyPath, key))(t)
+			resp := must(http.ReadResponse(bufio.NewReader(conn), nil))(t)
 			if resp.StatusCode != c.status || !resp.Close {
 				t.Errorf("status %d, want %d; closing %v", resp.StatusCode, c.status, resp.Close)
 			}
@@ -179,10 +164,7 @@ func TestSlowBody(t *testing.T) {
 // TestCutBody: the peer goes away in the middle.
 func TestCutBody(t *testing.T) {
 	w := newWorld(t, countersigntest.ServiceConfig{}, nil)
-	body, _, err := w.service.Body(countersigntest.Deposit(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := sealedBody(t, w.service, countersigntest.Deposit(1))
 	for name, failure := range map[string]error{
 		"cut": io.ErrUnexpectedEOF, "reset": errors.New("connection reset"), "deadline": context.DeadlineExceeded,
 		"limit of a middleware": &http.MaxBytesError{Limit: 10},
@@ -228,10 +210,7 @@ func TestReadDeadline(t *testing.T) {
 			return nil
 		}
 	})
-	body, _, err := w.service.Body(countersigntest.Deposit(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := sealedBody(t, w.service, countersigntest.Deposit(1))
 	r := httptest.NewRequest("POST", merchant.DefaultNotifyPath, bytes.NewReader(body))
 	r.Header.Set("X-API-KEY", w.service.CallbackAPIKey().Reveal())
 	w.handler.ServeHTTP(d, r)
@@ -250,10 +229,7 @@ func TestKeepAlive(t *testing.T) {
 	w := newWorld(t, countersigntest.ServiceConfig{}, nil)
 	server := httptest.NewServer(w.handler)
 	defer server.Close()
-	conn, err := net.Dial("tcp", server.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must(net.Dial("tcp", server.Listener.Addr().String()))(t)
 	defer conn.Close()
 	client := &http.Client{Transport: oneConnection{conn, bufio.NewReader(conn)}}
 	to := countersigntest.ToURLs(server.URL+merchant.DefaultNotifyPath, server.URL+merchant.DefaultWithdrawPath, client)

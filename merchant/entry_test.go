@@ -32,10 +32,7 @@ func TestEntry(t *testing.T) {
 		{`{"type":7,"trackingId":"t6","tenantUserId":"u","callBackId":"c","business":0,"requestUUID":"q"}`,
 			"t6", "bda8083467d345d59c44778b14ff4155f8c6c0eff3c1be2cb8d6909129e02459", ""},
 	} {
-		cb, err := countersign.ParseCallback([]byte(tt.in), countersign.ParseOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		cb := must(countersign.ParseCallback([]byte(tt.in), countersign.ParseOptions{}))(t)
 		e := merchant.NewEntry(cb)
 		if e.ID != tt.id || hex.EncodeToString(e.Content[:]) != tt.content || e.Transfer.IsZero() != (tt.transfer == "") ||
 			tt.transfer != "" && (hex.EncodeToString(e.Transfer[:]) != tt.transfer || e.TxIndex != 3) {

@@ -26,14 +26,8 @@ func TestOuterForm(t *testing.T) {
 	c := s.MerchantConfig()
 	c.Inbox, c.Log = merchant.NewMemoryInbox(), slog.New(slog.NewTextHandler(&log, nil))
 	c.OnRefused = func(_ context.Context, r merchant.Refused) { kept = append(kept, r) }
-	h, err := merchant.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, _, err := s.Body(countersigntest.Deposit(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must(merchant.New(c))(t)
+	body := sealedBody(t, s, countersigntest.Deposit(1))
 	var zipped bytes.Buffer
 	w := gzip.NewWriter(&zipped)
 	_, _ = w.Write(body)
@@ -75,23 +69,5 @@ func TestOuterForm(t *testing.T) {
 	}
 	if _, err := envelope.ParseSigningKey([]byte("\uFEFF" + envelope.GenerateSigningKey().PublicBase64())); err == nil || !strings.Contains(err.Error(), "byte order mark") {
 		t.Errorf("a signing key: %v", err)
-	}
-}
-
-// TestStrangersAreSummedUp: callers without the key have ten lines a minute, however many come.
-func TestStrangersAreSummedUp(t *testing.T) {
-	var log bytes.Buffer
-	s := countersigntest.NewService(t)
-	c := s.MerchantConfig()
-	c.Inbox, c.Log = merchant.NewMemoryInbox(), slog.New(slog.NewTextHandler(&log, nil))
-	h, err := merchant.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 6000 {
-		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, merchant.DefaultNotifyPath, http.NoBody))
-	}
-	if n := strings.Count(log.String(), "\n"); n > 30 { // of three minutes at most
-		t.Errorf("%d lines", n)
 	}
 }

@@ -37,10 +37,7 @@ func FuzzHandler(f *testing.F) {
 	}
 	w := countersigntest.Withdrawal(1)
 	w.RequestUUID = countersign.UnboundUUID
-	plaintext, err := w.Marshal()
-	if err != nil {
-		f.Fatal(err)
-	}
+	plaintext := must(w.Marshal())(f)
 	f.Add(byte(postBind), true, plaintext)
 	f.Add(byte(postBind), false, plaintext)
 	f.Add(byte(postBind), false, []byte(`{"type":9,"requestUUID":"000000000000000000000000000000000000"}`))
@@ -53,10 +50,7 @@ func FuzzHandler(f *testing.F) {
 	f.Add(byte(postSpoil), false, []byte{7, ' '})
 
 	service := newService(f, countersigntest.ServiceConfig{})
-	genuine, _, err := service.Body(countersigntest.Deposit(9))
-	if err != nil {
-		f.Fatal(err)
-	}
+	genuine := sealedBody(f, service, countersigntest.Deposit(9))
 	f.Fuzz(func(t *testing.T, mode byte, withdraw bool, data []byte) {
 		acted := 0
 		inbox := merchant.NewMemoryInbox()
@@ -69,10 +63,7 @@ func FuzzHandler(f *testing.F) {
 			return merchant.Confirm(w.TenantUserID, countersigntest.Order(1)), nil
 		}
 		c.OnNotice = func(context.Context, countersign.Callback) error { acted++; return nil }
-		h, err := merchant.New(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		h := must(merchant.New(c))(t)
 		body := data
 		switch mode % postModes {
 		case postSeal, postBind:
@@ -82,9 +73,11 @@ func FuzzHandler(f *testing.F) {
 					plaintext = bound
 				}
 			}
-			if body, err = service.Seal(plaintext); err != nil {
+			sealed, err := service.Seal(plaintext)
+			if err != nil {
 				return // too long or empty
 			}
+			body = sealed
 		case postSpoil:
 			body = bytes.Clone(genuine)
 			if len(data) > 0 {

@@ -82,10 +82,7 @@ func newService(tb testing.TB, c countersigntest.ServiceConfig) *countersigntest
 	if c.Key == nil {
 		c.Key = pair()
 	}
-	s, err := countersigntest.MakeService(c)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	s := must(countersigntest.MakeService(c))(tb)
 	secrets.Store(s.APIKey().Reveal(), true)
 	secrets.Store(s.CallbackAPIKey().Reveal(), true)
 	secrets.Store(s.MerchantKey().PublicBase64(), true)
@@ -93,16 +90,42 @@ func newService(tb testing.TB, c countersigntest.ServiceConfig) *countersigntest
 	return s
 }
 
+// sealedBody is a request body of cb.
+func sealedBody(t failer, s *countersigntest.Service, cb countersign.Callback) []byte {
+	t.Helper()
+	body, _, err := s.Body(cb)
+	ok(t, err)
+	return body
+}
+
 func newHandler(tb testing.TB, c merchant.Config) *merchant.Handler {
 	tb.Helper()
 	if c.Log == nil {
 		c.Log = slog.New(slog.NewTextHandler(&logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
-	h, err := merchant.New(c)
-	if err != nil {
-		tb.Fatal(err)
+	return must(merchant.New(c))(tb)
+}
+
+// failer is a test, a benchmark, a fuzz test or a property's run.
+type failer interface {
+	Helper()
+	Fatal(...any)
+}
+
+// must returns v of a call that may not fail here.
+func must[T any](v T, err error) func(failer) T {
+	return func(t failer) T {
+		t.Helper()
+		ok(t, err)
+		return v
 	}
-	return h
+}
+
+func ok(t failer, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // patience is a time-out that no test waits for and no machine is too slow for.

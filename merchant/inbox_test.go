@@ -100,9 +100,7 @@ func TestMemoryInboxLimits(t *testing.T) {
 	m.Limit(2, 2)
 	ctx := context.Background()
 	for n := range 2 {
-		if _, err := m.Claim(ctx, merchant.NewEntry(countersigntest.Deposit(n))); err != nil {
-			t.Fatal(err)
-		}
+		must(m.Claim(ctx, merchant.NewEntry(countersigntest.Deposit(n))))(t)
 	}
 	if _, err := m.Claim(ctx, merchant.NewEntry(countersigntest.Deposit(2))); !errors.Is(err, merchant.ErrInboxFull) {
 		t.Errorf("a third entry: %v", err)
@@ -117,11 +115,7 @@ func TestMemoryInboxLimits(t *testing.T) {
 		e := merchant.NewEntry(countersigntest.Deposit(int(n)))
 		e.Blocks = &merchant.Blocks{Body: merchant.BlockDigest{body},
 			List: []merchant.Block{{Digest: merchant.BlockDigest{block}, Own: true}}}
-		c, err := m.Claim(ctx, e)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c.State
+		return must(m.Claim(ctx, e))(t).State
 	}
 	for n := byte(1); n <= 3; n++ {
 		see(n, n, n)

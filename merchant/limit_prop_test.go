@@ -76,11 +76,7 @@ func TestConfirmedStaysBelowTheLimit(t *testing.T) {
 		}
 		var to countersigntest.Endpoint
 		start := func() {
-			h, err := merchant.New(c)
-			if err != nil {
-				rt.Fatal(err)
-			}
-			to = countersigntest.ToHandler(h)
+			to = countersigntest.ToHandler(must(merchant.New(c))(rt))
 		}
 		start()
 		id := func(rt *rapid.T) string { return fmt.Sprint("order-", rapid.IntRange(0, orders-1).Draw(rt, "n")) }

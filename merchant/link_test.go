@@ -19,42 +19,30 @@ import (
 
 // linkEnd is a merchant whose service signs.
 type linkEnd struct {
-	*merchant.Handler
-	s        *countersigntest.Service
-	service  *envelope.SigningKey
-	merchant *envelope.SigningKey
-	now      time.Time
-	credited int
-	refused  []merchant.Refused
-	answers  []merchant.Exchange
+	*world
+	signer, merchant *envelope.SigningKey // of the service and of the merchant
+	now              time.Time
+	kept             []merchant.Refused
+	answers          []merchant.Exchange
 }
 
 func newLinkEnd(t *testing.T, change func(*merchant.Config)) *linkEnd {
-	e := &linkEnd{s: countersigntest.NewService(t), service: envelope.GenerateSigningKey(), merchant: envelope.GenerateSigningKey(), now: time.Unix(1_780_000_000, 0)}
-	c := e.s.MerchantConfig()
-	c.Inbox = merchant.NewMemoryInbox()
-	c.Now = func() time.Time { return e.now }
-	c.Sign, c.ServiceSigner, c.PublicURL = e.merchant, e.service.Public(), linkHost
-	c.OnDeposit = func(context.Context, merchant.Deposit) error { e.credited++; return nil }
-	c.OnPossibleDuplicate = merchant.KeepForReview
-	c.OnWithdrawal = func(context.Context, countersign.WithdrawalRequest) (merchant.Answer, error) {
-		return merchant.Confirm(countersigntest.Withdrawal(1).TenantUserID, countersigntest.Order(1)), nil
-	}
-	c.OnRefused = func(_ context.Context, r merchant.Refused) {
-		r.Body = bytes.Clone(r.Body)
-		e.refused = append(e.refused, r)
-	}
-	c.OnAnswer = func(_ context.Context, x merchant.Exchange) error {
-		e.answers = append(e.answers, x)
-		return nil
-	}
-	if change != nil {
-		change(&c)
-	}
-	var err error
-	if e.Handler, err = merchant.New(c); err != nil {
-		t.Fatal(err)
-	}
+	e := &linkEnd{signer: envelope.GenerateSigningKey(), merchant: envelope.GenerateSigningKey(), now: time.Unix(1_780_000_000, 0)}
+	e.world = newWorld(t, countersigntest.ServiceConfig{}, func(c *merchant.Config) {
+		c.Now = func() time.Time { return e.now }
+		c.Sign, c.ServiceSigner, c.PublicURL = e.merchant, e.signer.Public(), linkHost
+		c.OnRefused = func(_ context.Context, r merchant.Refused) {
+			r.Body = bytes.Clone(r.Body)
+			e.kept = append(e.kept, r)
+		}
+		c.OnAnswer = func(_ context.Context, x merchant.Exchange) error {
+			e.answers = append(e.answers, x)
+			return nil
+		}
+		if change != nil {
+			change(c)
+		}
+	})
 	return e
 }
 
@@ -63,14 +51,9 @@ const linkHost = "https://pay.shop.example"
 // request is a signed request of cb, made at at.
 func (e *linkEnd) request(t *testing.T, cb countersign.Callback, at time.Time) (*http.Request, []byte) {
 	t.Helper()
-	plain, _, err := e.s.Plaintext(cb)
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, err := e.s.Seal(plain)
-	if err != nil {
-		t.Fatal(err)
-	}
+	plain, _, err := e.service.Plaintext(cb)
+	ok(t, err)
+	body := must(e.service.Seal(plain))(t)
 	path := merchant.DefaultNotifyPath
 	if cb.CallbackType().Lane() == countersign.LaneWithdraw {
 		path = merchant.DefaultWithdrawPath
@@ -78,16 +61,14 @@ func (e *linkEnd) request(t *testing.T, cb countersign.Callback, at time.Time) (
 	r := httptest.NewRequest(http.MethodPost, path, bytes.NewReader(body))
 	r.Host = "pay.shop.example"
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	r.Header.Set("X-API-KEY", e.s.CallbackAPIKey().Reveal())
-	if err := e.service.SignRequest(envelope.LinkRequest{Method: r.Method, URL: linkHost + path, Header: r.Header, Body: body}, plain, at); err != nil {
-		t.Fatal(err)
-	}
+	r.Header.Set("X-API-KEY", e.service.CallbackAPIKey().Reveal())
+	ok(t, e.signer.SignRequest(envelope.LinkRequest{Method: r.Method, URL: linkHost + path, Header: r.Header, Body: body}, plain, at))
 	return r, body
 }
 
 func (e *linkEnd) post(r *http.Request) (*httptest.ResponseRecorder, countersign.Response) {
 	w := httptest.NewRecorder()
-	e.ServeHTTP(w, r)
+	e.handler.ServeHTTP(w, r)
 	resp, _ := countersign.ParseResponse(w.Body.Bytes())
 	return w, resp
 }
@@ -99,8 +80,8 @@ func TestLink(t *testing.T) {
 	e := newLinkEnd(t, nil)
 	r, _ := e.request(t, countersigntest.Deposit(1), e.now)
 	w, resp := e.post(r)
-	if resp.ErrCode != 0 || e.credited != 1 {
-		t.Fatalf("it says %d %s, credited %d", resp.ErrCode, resp.Message, e.credited)
+	if resp.ErrCode != 0 || e.total() != 1 {
+		t.Fatalf("it says %d %s, credited %d", resp.ErrCode, resp.Message, e.total())
 	}
 	s, err := envelope.VerifyResponse(envelope.LinkResponse{Status: w.Code, Header: w.Header(), Body: w.Body.Bytes(), Request: r.Header}, e.merchant.Public())
 	if err != nil || !s.Created.Equal(e.now) {
@@ -123,62 +104,44 @@ func TestLink(t *testing.T) {
 		}},
 		{"a parameter more", "signature_invalid", func(r *http.Request) { r.Header.Set("Signature", r.Header.Get("Signature")+";x=1") }},
 		{"for another host", "signature_invalid", func(r *http.Request) {
-			body, err := io.ReadAll(r.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			body := must(io.ReadAll(r.Body))(t)
 			r.Host, r.Body = "other.example", io.NopCloser(bytes.NewReader(body))
-			plain, _, err := envelope.OpenBlocks(e.s.MerchantKey(), envelope.PKCS1v15, body)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := e.service.SignRequest(envelope.LinkRequest{Method: r.Method, URL: "https://" + r.Host + r.URL.Path, Header: r.Header, Body: body}, plain, e.now); err != nil {
-				t.Fatal(err)
-			}
+			plain, _, err := envelope.OpenBlocks(e.service.MerchantKey(), envelope.PKCS1v15, body)
+			ok(t, err)
+			ok(t, e.signer.SignRequest(envelope.LinkRequest{Method: r.Method, URL: "https://" + r.Host + r.URL.Path, Header: r.Header, Body: body}, plain, e.now))
 		}},
 		{"another body", "signature_invalid", func(r *http.Request) { r.Body = http.NoBody; r.ContentLength = 0 }},
 		{"by somebody else", "signature_invalid", func(r *http.Request) {
 			body := []byte("AAAA")
-			r.Body, r.ContentLength = struct {
-				*bytes.Reader
-				closer
-			}{bytes.NewReader(body), closer{}}, int64(len(body))
-			if err := envelope.GenerateSigningKey().SignRequest(envelope.LinkRequest{Method: r.Method, URL: linkHost + r.URL.Path, Header: r.Header, Body: body}, body, e.now); err != nil {
-				t.Fatal(err)
-			}
+			r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+			ok(t, envelope.GenerateSigningKey().SignRequest(envelope.LinkRequest{Method: r.Method, URL: linkHost + r.URL.Path, Header: r.Header, Body: body}, body, e.now))
 		}},
 	} {
 		r, _ := e.request(t, countersigntest.Deposit(2), e.now)
 		c.change(r)
 		w, resp := e.post(r)
-		if resp.ErrCode != countersign.CodeMalformed || resp.Message != c.word || e.credited != 1 {
-			t.Errorf("%s: %d %q, credited %d", c.name, resp.ErrCode, resp.Message, e.credited)
+		if resp.ErrCode != countersign.CodeMalformed || resp.Message != c.word || e.total() != 1 {
+			t.Errorf("%s: %d %q, credited %d", c.name, resp.ErrCode, resp.Message, e.total())
 		}
-		if got := e.refused[len(e.refused)-1]; string(got.Reason) != c.word || got.Signed || got.Opened != nil {
+		if got := e.kept[len(e.kept)-1]; string(got.Reason) != c.word || got.Signed || got.Opened != nil {
 			t.Errorf("%s: refused %+v", c.name, got.Reason)
 		}
 		if signed := envelope.Signed(w.Header()); signed != envelope.Signed(r.Header) {
 			t.Errorf("%s: its refusal is signed: %v", c.name, signed)
 		}
-		if again := e.Retry(t.Context(), e.refused[len(e.refused)-1].Body, false); again.Reason != merchant.ReasonUnsigned || e.credited != 1 {
+		if again := e.handler.Retry(t.Context(), e.kept[len(e.kept)-1].Body, false); again.Reason != merchant.ReasonUnsigned || e.total() != 1 {
 			t.Errorf("%s: a person had it taken: %v", c.name, again.Reason)
 		}
 	}
 }
 
-type closer struct{}
-
-func (closer) Close() error { return nil }
-
 // The signature must be over what the body opens to.
 func TestLinkOtherPlaintext(t *testing.T) {
 	e := newLinkEnd(t, nil)
 	r, body := e.request(t, countersigntest.Deposit(1), e.now)
-	if err := e.service.SignRequest(envelope.LinkRequest{Method: r.Method, URL: linkHost + r.URL.Path, Header: r.Header, Body: body}, []byte("{}"), e.now); err != nil {
-		t.Fatal(err)
-	}
-	if _, resp := e.post(r); resp.Message != "signature_invalid" || e.credited != 0 || e.refused[0].Signed {
-		t.Errorf("%q, credited %d", resp.Message, e.credited)
+	ok(t, e.signer.SignRequest(envelope.LinkRequest{Method: r.Method, URL: linkHost + r.URL.Path, Header: r.Header, Body: body}, []byte("{}"), e.now))
+	if _, resp := e.post(r); resp.Message != "signature_invalid" || e.total() != 0 || e.kept[0].Signed {
+		t.Errorf("%q, credited %d", resp.Message, e.total())
 	}
 }
 
@@ -192,18 +155,15 @@ func TestLinkOld(t *testing.T) {
 	}
 	e.now = e.now.Add(envelope.LinkTolerance + time.Second)
 	again := first.Clone(t.Context())
-	again.Body, again.ContentLength = struct {
-		*bytes.Reader
-		closer
-	}{bytes.NewReader(body), closer{}}, int64(len(body))
-	if _, resp := e.post(again); resp.ErrCode != 0 || e.credited != 1 {
-		t.Errorf("what was taken before: %d %s, credited %d", resp.ErrCode, resp.Message, e.credited)
+	again.Body, again.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	if _, resp := e.post(again); resp.ErrCode != 0 || e.total() != 1 {
+		t.Errorf("what was taken before: %d %s, credited %d", resp.ErrCode, resp.Message, e.total())
 	}
-	if _, resp := e.post(late); resp.Message != "signature_old" || e.credited != 1 || !e.refused[0].Signed {
-		t.Errorf("a new old one: %d %s, credited %d", resp.ErrCode, resp.Message, e.credited)
+	if _, resp := e.post(late); resp.Message != "signature_old" || e.total() != 1 || !e.kept[0].Signed {
+		t.Errorf("a new old one: %d %s, credited %d", resp.ErrCode, resp.Message, e.total())
 	}
-	if r := e.Retry(t.Context(), lateBody, true); r.Reason != merchant.ReasonAccepted || e.credited != 2 {
-		t.Errorf("by a person: %v, credited %d", r.Reason, e.credited)
+	if r := e.handler.Retry(t.Context(), lateBody, true); r.Reason != merchant.ReasonAccepted || e.total() != 2 {
+		t.Errorf("by a person: %v, credited %d", r.Reason, e.total())
 	}
 }
 
@@ -223,7 +183,7 @@ func TestLinkIsKept(t *testing.T) {
 	if err != nil || s.Key.Fingerprint() != e.merchant.Fingerprint() || !s.Covers(x.DataOpened) || s.Covers(append(x.DataOpened, ' ')) {
 		t.Errorf("the answer: %v", err)
 	}
-	if _, err := envelope.VerifyRequest(envelope.LinkRequest{Method: http.MethodPost, URL: x.Link.URL, Header: x.Link.Request, Body: x.Request}, e.service.Public()); err != nil {
+	if _, err := envelope.VerifyRequest(envelope.LinkRequest{Method: http.MethodPost, URL: x.Link.URL, Header: x.Link.Request, Body: x.Request}, e.signer.Public()); err != nil {
 		t.Errorf("the question: %v", err)
 	}
 }

@@ -76,10 +76,7 @@ func TestNextKeyIsNoOracle(t *testing.T) {
 	var first string
 	for i, key := range []*envelope.Key{ours, next, mustKey(1024)} {
 		for _, plaintext := range []string{"not json", `{"type":1}`, `{"a":1,"a":2}`} {
-			body, err := envelope.Seal(key.Public(), envelope.PKCS1v15, []byte(plaintext))
-			if err != nil {
-				t.Fatal(err)
-			}
+			body := must(envelope.Seal(key.Public(), envelope.PKCS1v15, []byte(plaintext)))(t)
 			r := w.service.Post(context.Background(), w.to, merchant.DefaultNotifyPath, body)
 			got := fmt.Sprint(r.Status, r.Header, string(r.Raw))
 			if first == "" {

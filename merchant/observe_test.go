@@ -48,9 +48,7 @@ func TestRefusalsInTheLog(t *testing.T) {
 			if c.change != nil {
 				sealed, err = sealTo(c.plain)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			ok(t, err)
 			body = strings.ReplaceAll(c.form, "%", string(sealed))
 			if c.form == "" {
 				body = string(sealed)
@@ -71,8 +69,8 @@ func TestRefusalsInTheLog(t *testing.T) {
 	}
 }
 
-// TestStrangersInTheLog: a scan of paths and methods is counted wholly and logged in
-// part, so that it hides no callback.
+// TestStrangersInTheLog: a scan of paths and methods, and calls without a key, are counted wholly and
+// logged in part, however many come, so that they hide no callback.
 func TestStrangersInTheLog(t *testing.T) {
 	var log syncBuffer
 	w := newWorld(t, countersigntest.ServiceConfig{}, func(c *merchant.Config) {
@@ -82,14 +80,18 @@ func TestStrangersInTheLog(t *testing.T) {
 		w.handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/wp-login.php", nil))
 		w.handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, merchant.DefaultNotifyPath, nil))
 	}
-	if n := strings.Count(log.String(), "reason="); n < 1 || n > 30 { // ten a minute
-		t.Errorf("%d of 100 are logged", n)
+	scan := strings.Count(log.String(), "reason=")
+	for range 6000 {
+		w.handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, merchant.DefaultNotifyPath, http.NoBody))
+	}
+	if n := strings.Count(log.String(), "reason=api_key"); scan < 1 || scan > 30 || n < 1 || n > 30 { // ten a minute
+		t.Errorf("%d of 100 and %d of 6000 are logged", scan, n)
 	}
 	counts := map[merchant.Reason]int{}
 	for _, o := range w.seen {
 		counts[o.Reason]++
 	}
-	if counts[merchant.ReasonPath] != 50 || counts[merchant.ReasonMethod] != 50 {
+	if counts[merchant.ReasonPath] != 50 || counts[merchant.ReasonMethod] != 50 || counts[merchant.ReasonAPIKey] != 6000 {
 		t.Errorf("counted are %v", counts)
 	}
 	w.accepted(t, w.deliver(countersigntest.Deposit(1)), merchant.ReasonAccepted)
@@ -110,11 +112,7 @@ func sample(t *testing.T, n int) string {
 	t.Helper()
 	d := *countersigntest.Deposit(n)
 	d.RequestUUID = "7c0f1b52-9f0e-4a53-9d4b-4a1c2b7d9e10"
-	b, err := d.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
+	return string(must(d.Marshal())(t))
 }
 
 // ownPair returns the merchant a pair of its own, and sealTo seals to it.

@@ -55,18 +55,10 @@ func TestProfileWire(t *testing.T) {
 		c.Profile = merchant.Profile{Header: "Provider-Key", BodyField: "payload"}
 	})
 	plaintext, _, err := w.service.Plaintext(countersigntest.Deposit(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, err := w.service.Seal(plaintext)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
+	body := must(w.service.Seal(plaintext))(t)
 	post := func(header, body string) *merchant.Observation {
-		r, err := http.NewRequest(http.MethodPost, merchant.DefaultNotifyPath, bytes.NewReader([]byte(body)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must(http.NewRequest(http.MethodPost, merchant.DefaultNotifyPath, bytes.NewReader([]byte(body))))(t)
 		r.Header.Set(header, w.service.CallbackAPIKey().Reveal())
 		w.handler.ServeHTTP(&discard{}, r)
 		o := w.last()

@@ -127,10 +127,7 @@ func TestAnySequence(t *testing.T) {
 				return merchant.Confirm(w.TenantUserID, countersigntest.Order(n)), nil
 			}
 		}
-		h, err := merchant.New(c)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		h := must(merchant.New(c))(rt)
 		to := countersigntest.ToHandler(h)
 		deliver := func(cb countersign.Callback) { m.judge(service.Deliver(context.Background(), to, cb)) }
 		callback := rapid.Custom(func(rt *rapid.T) countersign.Callback {
@@ -177,8 +174,6 @@ func TestAnySequence(t *testing.T) {
 		if len(m.wrong) > 0 {
 			rt.Fatalf("%v", m.wrong)
 		}
-		if err := h.Wait(context.Background()); err != nil {
-			rt.Fatal(err)
-		}
+		ok(rt, h.Wait(context.Background()))
 	})
 }

@@ -3,7 +3,6 @@ package merchant_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,50 +15,25 @@ import (
 
 // verified is a merchant whose Verify a test answers.
 type verified struct {
-	t       *testing.T
-	service *countersigntest.Service
-	to      countersigntest.Endpoint
-	handler *merchant.Handler
-	verify  atomic.Pointer[func(context.Context, countersign.Deposit) (merchant.Verdict, error)]
-	calls   atomic.Int64
-	now     atomic.Int64 // seconds after the start
-
-	mu      sync.Mutex
-	credits map[string]int
-	reasons []merchant.Reason
-}
-
-func (v *verified) Observe(o merchant.Observation) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.reasons = append(v.reasons, o.Reason)
+	*world
+	t      *testing.T
+	verify atomic.Pointer[func(context.Context, countersign.Deposit) (merchant.Verdict, error)]
+	calls  atomic.Int64
+	now    atomic.Int64 // seconds after the start
 }
 
 func newVerified(t *testing.T, change func(*merchant.Config)) *verified {
-	v := &verified{t: t, service: countersigntest.NewService(t), credits: map[string]int{}}
-	start := time.Now()
-	c := v.service.MerchantConfig()
-	c.Inbox, c.Log, c.Observer = merchant.NewMemoryInbox(), slog.New(slog.DiscardHandler), v
-	c.Now = func() time.Time { return start.Add(time.Duration(v.now.Load()) * time.Second) }
-	c.Verify = func(ctx context.Context, d countersign.Deposit) (merchant.Verdict, error) {
-		v.calls.Add(1)
-		return (*v.verify.Load())(ctx, d)
-	}
-	c.OnDeposit = func(_ context.Context, d merchant.Deposit) error {
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		v.credits[d.TrackingID]++
-		return nil
-	}
-	c.OnPossibleDuplicate = merchant.KeepForReview
-	if change != nil {
-		change(&c)
-	}
-	h, err := merchant.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	v.handler, v.to = h, countersigntest.ToHandler(h)
+	v, start := &verified{t: t}, time.Now()
+	v.world = newWorld(t, countersigntest.ServiceConfig{}, func(c *merchant.Config) {
+		c.Now = func() time.Time { return start.Add(time.Duration(v.now.Load()) * time.Second) }
+		c.Verify = func(ctx context.Context, d countersign.Deposit) (merchant.Verdict, error) {
+			v.calls.Add(1)
+			return (*v.verify.Load())(ctx, d)
+		}
+		if change != nil {
+			change(c)
+		}
+	})
 	return v
 }
 
@@ -71,14 +45,11 @@ func (v *verified) says(verdict merchant.Verdict, err error) {
 // deliver checks the errCode, the number of calls of Verify so far, and the credits.
 func (v *verified) deliver(d *countersign.Deposit, code countersign.ErrCode, reason merchant.Reason, calls int64, credits int) {
 	v.t.Helper()
-	r := v.service.Deliver(v.t.Context(), v.to, d)
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if r.Code() != code || v.reasons[len(v.reasons)-1] != reason {
-		v.t.Errorf("%s: errCode %d, %s; want %d, %s", d.TrackingID, r.Code(), v.reasons[len(v.reasons)-1], code, reason)
+	if r := v.world.deliver(d); r.Code() != code || v.last().Reason != reason {
+		v.t.Errorf("%s: errCode %d, %s; want %d, %s", d.TrackingID, r.Code(), v.last().Reason, code, reason)
 	}
-	if v.calls.Load() != calls || v.credits[d.TrackingID] != credits {
-		v.t.Errorf("%s: %d calls, %d credits; want %d, %d", d.TrackingID, v.calls.Load(), v.credits[d.TrackingID], calls, credits)
+	if v.calls.Load() != calls || v.effects(d.TrackingID) != credits {
+		v.t.Errorf("%s: %d calls, %d credits; want %d, %d", d.TrackingID, v.calls.Load(), v.effects(d.TrackingID), calls, credits)
 	}
 }
 
@@ -111,14 +82,12 @@ func TestVerify(t *testing.T) {
 	v.deliver(two, 0, merchant.ReasonAccepted, 7, 1)
 
 	// Nothing else is verified.
-	r := v.service.Deliver(t.Context(), v.to, countersigntest.Notice(countersign.TypeWithdraw, 1))
+	r := v.world.deliver(countersigntest.Notice(countersign.TypeWithdraw, 1))
 	if r.Err != nil || v.calls.Load() != 7 {
 		t.Errorf("a notice: %v, %d calls", r.Err, v.calls.Load())
 	}
 }
 
-// TestVerifyEnds: what is not verified within VerifyFor is refused, and counts if it
-// turns out true after all.
 // TestVerifyAnotherIndex: a verdict is about one transfer. A deposit that is still open and
 // comes again with another txIndex is asked about anew, and compared anew with the others.
 func TestVerifyAnotherIndex(t *testing.T) {
@@ -146,6 +115,8 @@ func TestVerifyAnotherIndex(t *testing.T) {
 	}
 }
 
+// TestVerifyEnds: what is not verified within VerifyFor is refused, and counts if it
+// turns out true after all.
 func TestVerifyEnds(t *testing.T) {
 	v := newVerified(t, func(c *merchant.Config) { c.VerifyFor = time.Hour })
 	v.says(merchant.VerdictNotYet, nil)
@@ -176,16 +147,9 @@ func TestVerifySlow(t *testing.T) {
 		}
 		close(free)
 		<-ended
-		for { // until the result is kept; nothing else can change
-			r := v.service.Deliver(t.Context(), v.to, d)
-			if r.Code() != countersign.CodeNotKnownYet {
-				break
-			}
+		for v.world.deliver(d).Code() == countersign.CodeNotKnownYet { // until the result is kept; nothing else can change
 		}
-		v.mu.Lock()
-		credits := v.credits[d.TrackingID]
-		v.mu.Unlock()
-		if want := 1 - n; credits != want || v.calls.Load() != calls {
+		if credits, want := v.effects(d.TrackingID), 1-n; credits != want || v.calls.Load() != calls {
 			t.Errorf("%v: %d credits, %d calls; want %d, %d", verdict, credits, v.calls.Load(), want, calls)
 		}
 	}
@@ -198,14 +162,14 @@ func TestVerifyOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			if r := v.service.Deliver(t.Context(), v.to, countersigntest.Deposit(1)); r.Err != nil {
+			if r := v.world.deliver(countersigntest.Deposit(1)); r.Err != nil {
 				t.Error(r.Err)
 			}
 		})
 	}
 	wg.Wait()
-	if v.calls.Load() != 1 || v.credits["deposit-1"] != 1 {
-		t.Errorf("%d calls, %d credits", v.calls.Load(), v.credits["deposit-1"])
+	if v.calls.Load() != 1 || v.effects("deposit-1") != 1 {
+		t.Errorf("%d calls, %d credits", v.calls.Load(), v.effects("deposit-1"))
 	}
 }
 

@@ -434,10 +434,7 @@ func TestDefaultLog(t *testing.T) {
 	service := newService(t, countersigntest.ServiceConfig{})
 	c := service.MerchantConfig()
 	c.Inbox = merchant.NewMemoryInbox()
-	h, err := merchant.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must(merchant.New(c))(t)
 	service.Deliver(context.Background(), countersigntest.ToHandler(h), countersigntest.Deposit(1))
 	if !strings.Contains(log.String(), "reason=accepted") {
 		t.Errorf("logged: %q", log.String())
@@ -495,10 +492,7 @@ func TestThousandAtOnce(t *testing.T) {
 		countersigntest.ToHandler(newHandler(t, config)), countersigntest.ToHandler(newHandler(t, config)),
 	}
 	// Nine of ten come with one body, since sealing and opening each takes seconds.
-	body, _, err := w.service.Body(countersigntest.Deposit(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := sealedBody(t, w.service, countersigntest.Deposit(1))
 	var wg sync.WaitGroup
 	var failures atomic.Int32
 	for i := range deliveries {
