@@ -52,9 +52,7 @@ func TestAmountByValue(t *testing.T) {
 
 func TestAmountEncoding(t *testing.T) {
 	var v struct{ A, B countersign.Amount }
-	if err := json.Unmarshal([]byte(`{"A":"2.50","B":12345678901234567890.123456789}`), &v); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, json.Unmarshal([]byte(`{"A":"2.50","B":12345678901234567890.123456789}`), &v))
 	b, err := json.Marshal(v)
 	if err != nil || string(b) != `{"A":"2.50","B":"12345678901234567890.123456789"}` {
 		t.Errorf("%s, %v", b, err)

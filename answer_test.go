@@ -37,10 +37,7 @@ func parseNoticeAnswer(data []byte) (countersign.NoticeAnswer, error) {
 }
 
 func TestDepositAnswer(t *testing.T) {
-	b, err := wantDeposit().Accept(countersign.Details{}).Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must(wantDeposit().Accept(countersign.Details{}).Marshal())(t)
 	want := `{"type":1,"trackingId":"17173049-0001","txId":"0xec7cc4df1ff542793053335700f18d59c3f870e1e4820a42d558c76db832bd14",` +
 		`"txIndex":5,"chainName":"ETH","symbol":"WETH","amount":"7.4","fromAddress":"0xef1c6e67703c7bd7107eed8303fbe6ec2554bf6b",` +
 		`"toAddress":"0xef1c6e67703c7bd7107eed8303fbe6ec2554bf6b","tenantUserId":"65515","callBackId":null,"state":null,` +
@@ -48,19 +45,13 @@ func TestDepositAnswer(t *testing.T) {
 	if string(b) != want {
 		t.Errorf("got  %s\nwant %s", b, want)
 	}
-	got, err := parseDepositAnswer(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must(parseDepositAnswer(b))(t)
 	if d := cmp.Diff(wantDeposit().Accept(countersign.Details{}), got, asWritten); d != "" {
 		t.Error(d)
 	}
 
 	// What other merchants send: type as text, amount as number, nulls, no more.
-	got, err = parseDepositAnswer([]byte(`{"type":"1","amount":7.40,"txIndex":null,"trackingId":null,"requestUUID":"u","state":"ok"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got = must(parseDepositAnswer([]byte(`{"type":"1","amount":7.40,"txIndex":null,"trackingId":null,"requestUUID":"u","state":"ok"}`)))(t)
 	if want := (countersign.DepositAnswer{Amount: mustAmount("7.40"), TxIndex: -1, RequestUUID: "u", State: `"ok"`}); cmp.Diff(want, got, asWritten) != "" {
 		t.Error(cmp.Diff(want, got, asWritten))
 	}
@@ -96,17 +87,12 @@ func TestWithdrawalAnswer(t *testing.T) {
 	for _, member := range []string{"type", "tenantUserId", "callBackId", "address", "chainName", "symbol", "amount", "requestUUID"} {
 		for _, value := range []string{"absent", "null", `""`, "[]"} {
 			m := map[string]json.RawMessage{}
-			if err := json.Unmarshal([]byte(want), &m); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, json.Unmarshal([]byte(want), &m))
 			m[member] = json.RawMessage(value)
 			if value == "absent" {
 				delete(m, member)
 			}
-			bad, err := json.Marshal(m)
-			if err != nil {
-				t.Fatal(err)
-			}
+			bad := must(json.Marshal(m))(t)
 			a, err := parseWithdrawalAnswer(bad)
 			var me *countersign.MemberError
 			if !errors.As(err, &me) || me.Member != member {
@@ -127,9 +113,7 @@ func TestWithdrawalAnswer(t *testing.T) {
 
 func TestDetailsDiffer(t *testing.T) {
 	order := countersign.Details{Address: "0xAbCdef0000000000000000000000000000000001", ChainName: "ETH", Symbol: "USDT", Amount: mustAmount("2.5")}
-	if err := order.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, order.Validate())
 	for _, tt := range []struct {
 		want   string
 		change func(*countersign.Details)
@@ -171,10 +155,7 @@ func TestAnswerOfEveryType(t *testing.T) {
 		c := mustParse(in)
 		full := c.Accept(order)
 		for _, a := range []countersign.Answer{full, full.Shortest()} {
-			b, err := a.Marshal()
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := must(a.Marshal())(t)
 			got, err := countersign.ParseAnswer(typ, b)
 			if err != nil || cmp.Diff(a, got, asWritten) != "" {
 				t.Errorf("type %d: %v %s", typ, err, cmp.Diff(a, got, asWritten))
@@ -240,18 +221,11 @@ func TestDiffers(t *testing.T) {
 		{7, "callBackId", `"x"`, "callBackId"}, {7, "tenantUserId", `"x"`, "tenantUserId"},
 	} {
 		c := mustParse(samples[tt.typ])
-		b, err := c.Accept(countersign.Details{Address: "TB", ChainName: "TRON", Symbol: "USDT", Amount: mustAmount("2.5")}).Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must(c.Accept(countersign.Details{Address: "TB", ChainName: "TRON", Symbol: "USDT", Amount: mustAmount("2.5")}).Marshal())(t)
 		m := map[string]json.RawMessage{}
-		if err := json.Unmarshal(b, &m); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, json.Unmarshal(b, &m))
 		m[tt.member] = json.RawMessage(tt.value)
-		if b, err = json.Marshal(m); err != nil {
-			t.Fatal(err)
-		}
+		b = must(json.Marshal(m))(t)
 		a, err := countersign.ParseAnswer(tt.typ, b)
 		if err != nil {
 			t.Errorf("type %d, %s %s: %v", tt.typ, tt.member, tt.value, err)
@@ -349,10 +323,7 @@ func TestAPIKeyHides(t *testing.T) {
 		fmt.Fprintf(&out, verb+verb+verb+"\n", r, r.APIKey, &r)
 	}
 	fmt.Fprintln(&out, r, []countersign.APIKey{secret}, map[countersign.APIKey]int{secret: 1})
-	j, err := json.Marshal(map[string]any{"r": r, "k": r.APIKey})
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := must(json.Marshal(map[string]any{"r": r, "k": r.APIKey}))(t)
 	out.Write(j)
 	var log bytes.Buffer
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "key", r.APIKey, "r", r)

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,17 +16,21 @@ import (
 )
 
 // template is a canonical deposit that is not bound yet.
-func template(t interface{ Fatal(...any) }, change func(*countersign.Deposit)) []byte {
+func template(t failer, change func(*countersign.Deposit)) []byte {
 	d := wantDeposit()
 	d.RequestUUID = countersign.UnboundUUID
 	if change != nil {
 		change(d)
 	}
-	b, err := d.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return must(d.Marshal())(t)
+}
+
+// bind returns plain with a requestUUID that is bound to it.
+func bind(t failer, plain []byte, random [6]byte) []byte {
+	t.Helper()
+	bound, _, err := countersign.Bind(plain, random)
+	ok(t, err)
+	return bound
 }
 
 func TestBind(t *testing.T) {
@@ -33,9 +38,7 @@ func TestBind(t *testing.T) {
 	tmpl := template(t, nil)
 	before := bytes.Clone(tmpl)
 	bound, id, err := countersign.Bind(tmpl, random)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	if !bytes.Equal(tmpl, before) {
 		t.Error("Bind changed its input")
 	}
@@ -104,10 +107,7 @@ func TestCheckBindingOfOthers(t *testing.T) {
 // TestEveryChangedByte changes each byte of a bound plaintext to every other
 // value of one bit: nothing but the original passes for bound.
 func TestEveryChangedByte(t *testing.T) {
-	bound, _, err := countersign.Bind(template(t, nil), [6]byte{1, 2, 3, 4, 5, 6})
-	if err != nil {
-		t.Fatal(err)
-	}
+	bound := bind(t, template(t, nil), [6]byte{1, 2, 3, 4, 5, 6})
 	for i := range bound {
 		for bit := range 8 {
 			changed := bytes.Clone(bound)
@@ -121,24 +121,24 @@ func TestEveryChangedByte(t *testing.T) {
 
 // chunks cuts as the sealer does.
 func chunks(b []byte, size int) [][]byte {
-	var out [][]byte
-	for len(b) > size {
-		out, b = append(out, b[:size]), b[size:]
+	return slices.Collect(slices.Chunk(b, size))
+}
+
+// uuidFirst returns two deposits in the order of members that most services use.
+func uuidFirst() (small, large []byte) {
+	write := func(tracking, uuid, amount string) []byte {
+		return fmt.Appendf(nil, `{"type":1,"requestUUID":"%s","trackingId":"%s","tenantUserId":"7","business":0,`+
+			`"chainName":"TRON","symbol":"USDT","txId":"ab12","amount":"%s","fromAddress":"TA","toAddress":"TB",`+
+			`"riskLevelFrom":1,"riskLevelTo":1,"txIndex":-1,"newAddress":"TB"}`, uuid, tracking, amount)
 	}
-	return append(out, b)
+	return write("T1", "47b8d46c-12c9-4d64-98a0-ad1fbb6d0c29", "1.0"), write("T2", "0b7a1d15-3c46-4f0f-8f5e-6a0f1f4a2b11", "9.9")
 }
 
 // TestGraftWithoutBinding shows the attack that the binding is for: the first
 // chunk of one deposit and the rest of another parse as a third deposit that
 // the service never sent.
 func TestGraftWithoutBinding(t *testing.T) {
-	first := func(tracking, uuid, amount string) []byte {
-		return fmt.Appendf(nil, `{"type":1,"requestUUID":"%s","trackingId":"%s","tenantUserId":"7","business":0,`+
-			`"chainName":"TRON","symbol":"USDT","txId":"ab12","amount":"%s","fromAddress":"TA","toAddress":"TB",`+
-			`"riskLevelFrom":1,"riskLevelTo":1,"txIndex":-1,"newAddress":"TB"}`, uuid, tracking, amount)
-	}
-	small := first("T1", "47b8d46c-12c9-4d64-98a0-ad1fbb6d0c29", "1.0")
-	large := first("T2", "0b7a1d15-3c46-4f0f-8f5e-6a0f1f4a2b11", "9.9")
+	small, large := uuidFirst()
 	graft := bytes.Join([][]byte{chunks(small, 117)[0], bytes.Join(chunks(large, 117)[1:], nil)}, nil)
 	c, err := countersign.ParseCallback(graft, countersign.ParseOptions{})
 	if err != nil {
@@ -148,11 +148,7 @@ func TestGraftWithoutBinding(t *testing.T) {
 		t.Fatalf("the graft is %+v", d)
 	}
 	// The same graft of two bound plaintexts is found out.
-	b1, _, err1 := countersign.Bind(small, [6]byte{1})
-	b2, _, err2 := countersign.Bind(large, [6]byte{2})
-	if err1 != nil || err2 != nil {
-		t.Fatal(err1, err2)
-	}
+	b1, b2 := bind(t, small, [6]byte{1}), bind(t, large, [6]byte{2})
 	graft = bytes.Join([][]byte{chunks(b1, 117)[0], bytes.Join(chunks(b2, 117)[1:], nil)}, nil)
 	if got := countersign.CheckBinding(graft); got != countersign.BindingBroken {
 		t.Errorf("binding of the graft: %s", got)
@@ -167,14 +163,11 @@ func TestSplices(t *testing.T) {
 		sent := map[string]bool{}
 		var pool [][]byte
 		for i := range rapid.IntRange(1, 4).Draw(t, "callbacks") {
-			b, _, err := countersign.Bind(template(t, func(d *countersign.Deposit) {
+			b := bind(t, template(t, func(d *countersign.Deposit) {
 				d.TrackingID = fmt.Sprint("T", i)
 				d.Amount = mustAmount(amountText().Draw(t, "amount"))
 				d.TenantUserID = rapid.StringMatching(`[a-z"\\é]{1,40}`).Draw(t, "user")
 			}), [6]byte{byte(i), 9})
-			if err != nil {
-				t.Fatal(err)
-			}
 			sent[string(b)] = true
 			pool = append(pool, chunks(b, size)...)
 		}
@@ -191,10 +184,7 @@ func TestSplices(t *testing.T) {
 
 // TestCutSwapRepeat makes the small changes that random splices rarely draw.
 func TestCutSwapRepeat(t *testing.T) {
-	bound, _, err := countersign.Bind(template(t, nil), [6]byte{7})
-	if err != nil {
-		t.Fatal(err)
-	}
+	bound := bind(t, template(t, nil), [6]byte{7})
 	parts := chunks(bound, 117)
 	check := func(what string, parts [][]byte) {
 		t.Helper()

@@ -13,13 +13,9 @@ import (
 
 const answerUUID = "0f4f9a3e-7c1d-8a5b-9f00-5a7b3c1d2e4f"
 
-func answerOf(t interface{ Fatal(...any) }, callBackID, user, address, chain, symbol, amount string) countersign.WithdrawalAnswer {
-	a, err := countersign.ParseAmount(amount)
-	if err != nil {
-		t.Fatal(err)
-	}
+func answerOf(callBackID, user, address, chain, symbol, amount string) countersign.WithdrawalAnswer {
 	return countersign.WithdrawalAnswer{TenantUserID: user, CallBackID: callBackID, RequestUUID: answerUUID,
-		Details: countersign.Details{Address: address, ChainName: chain, Symbol: symbol, Amount: a}}
+		Details: countersign.Details{Address: address, ChainName: chain, Symbol: symbol, Amount: mustAmount(amount)}}
 }
 
 // layout is how a sealer that fills every chunk but the last cuts b.
@@ -38,17 +34,17 @@ func TestMarshalBlocks(t *testing.T) {
 		chunk, blocks int // blocks 0: the details cannot be bound
 		answer        countersign.WithdrawalAnswer
 	}{
-		{"2048 bit", 245, 1, answerOf(t, "order-1", "65515", evm, "ETH", "USDT", "120.5")},
-		{"2048 bit, long identifiers", 245, 2, answerOf(t, id(64), id(64), evm, "POLYGON", "USDT", "120.500000000000000000")},
-		{"1024 bit", 117, 2, answerOf(t, "order-1", "65515", tron, "TRON", "USDT", "120.5")},
-		{"1024 bit, a UUID and an EVM address", 117, 3, answerOf(t, id(36), "65515", evm, "ETH", "USDT", "120.500000")},
-		{"1024 bit, the longest of the recommended order", 117, 4, answerOf(t, id(46), "65515", evm, "POLYGON", "USDT", strings.Repeat("9", 15))},
-		{"1024 bit, one byte more in the details", 117, 0, answerOf(t, id(46), "65515", evm, "POLYGON", "USDT", strings.Repeat("9", 16))},
-		{"1024 bit, callBackId and address too long for one block", 117, 3, answerOf(t, id(48), "65515", evm, "ETH", "USDT", "1")},
-		{"1024 bit, and an amount too long beside callBackId", 117, 0, answerOf(t, id(48), "65515", evm, "ETH", "USDT", strings.Repeat("9", 20))},
-		{"1024 bit, OAEP", 62, 0, answerOf(t, "order-1", "65515", evm, "ETH", "USDT", "1")},
-		{"2048 bit, OAEP", 190, 2, answerOf(t, "order-1", "65515", evm, "ETH", "USDT", "120.5")},
-		{"no chunk", 0, 0, answerOf(t, "order-1", "65515", evm, "ETH", "USDT", "1")},
+		{"2048 bit", 245, 1, answerOf("order-1", "65515", evm, "ETH", "USDT", "120.5")},
+		{"2048 bit, long identifiers", 245, 2, answerOf(id(64), id(64), evm, "POLYGON", "USDT", "120.500000000000000000")},
+		{"1024 bit", 117, 2, answerOf("order-1", "65515", tron, "TRON", "USDT", "120.5")},
+		{"1024 bit, a UUID and an EVM address", 117, 3, answerOf(id(36), "65515", evm, "ETH", "USDT", "120.500000")},
+		{"1024 bit, the longest of the recommended order", 117, 4, answerOf(id(46), "65515", evm, "POLYGON", "USDT", strings.Repeat("9", 15))},
+		{"1024 bit, one byte more in the details", 117, 0, answerOf(id(46), "65515", evm, "POLYGON", "USDT", strings.Repeat("9", 16))},
+		{"1024 bit, callBackId and address too long for one block", 117, 3, answerOf(id(48), "65515", evm, "ETH", "USDT", "1")},
+		{"1024 bit, and an amount too long beside callBackId", 117, 0, answerOf(id(48), "65515", evm, "ETH", "USDT", strings.Repeat("9", 20))},
+		{"1024 bit, OAEP", 62, 0, answerOf("order-1", "65515", evm, "ETH", "USDT", "1")},
+		{"2048 bit, OAEP", 190, 2, answerOf("order-1", "65515", evm, "ETH", "USDT", "120.5")},
+		{"no chunk", 0, 0, answerOf("order-1", "65515", evm, "ETH", "USDT", "1")},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			b, bound, err := test.answer.MarshalBlocks(test.chunk)
@@ -84,19 +80,14 @@ func TestPropertyMarshalBlocks(t *testing.T) {
 	packed, failed := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		chunk := rapid.SampledFrom([]int{117, 117, 190, 245, 318, 373, 501, 62, 80, 20}).Draw(t, "chunk")
-		a := answerOf(t, text(t, "callBackId", 50), text(t, "tenantUserId", 100), text(t, "address", 60), text(t, "chainName", 12), text(t, "symbol", 8),
+		a := answerOf(text(t, "callBackId", 50), text(t, "tenantUserId", 100), text(t, "address", 60), text(t, "chainName", 12), text(t, "symbol", 8),
 			"1."+strings.Repeat("0", 1+rapid.IntRange(0, 30).Draw(t, "zeros")))
 		for i := range rapid.IntRange(0, 2).Draw(t, "unknown members") {
 			a.Extra = append(a.Extra, countersign.Member{Name: fmt.Sprint("memo", i), Value: countersign.Raw(`"` + strings.Repeat("m", rapid.IntRange(0, 150).Draw(t, "memo")) + `"`)})
 		}
-		canonical, err := a.Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
+		canonical := must(a.Marshal())(t)
 		b, bound, err := a.MarshalBlocks(chunk)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		if bound != countersign.DetailsBound(b, layout(b, chunk)) {
 			t.Fatalf("promised %v of %q", bound, b)
 		}
@@ -157,7 +148,7 @@ func TestPropertyHalvesOfTwoAnswers(t *testing.T) {
 			if shuffled {
 				order = rapid.Permutation(order).Draw(t, name+" order")
 			}
-			return "{" + strings.Join(order, ",") + "}", answerOf(t, id, "65515", address, "ETH", "USDT", digits).Details
+			return "{" + strings.Join(order, ",") + "}", answerOf(id, "65515", address, "ETH", "USDT", digits).Details
 		}
 		old, was := write("earlier", "1"+answerUUID[1:])
 		now, is := write("later", answerUUID)

@@ -30,6 +30,28 @@ func wantDeposit() *countersign.Deposit {
 	}
 }
 
+// failer is a test, a benchmark, a fuzz test or a property's run.
+type failer interface {
+	Helper()
+	Fatal(...any)
+}
+
+// must returns v of a call that may not fail here.
+func must[T any](v T, err error) func(failer) T {
+	return func(t failer) T {
+		t.Helper()
+		ok(t, err)
+		return v
+	}
+}
+
+func ok(t failer, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func mustAmount(s string) countersign.Amount {
 	a, err := countersign.ParseAmount(s)
 	if err != nil {
@@ -42,17 +64,11 @@ func mustAmount(s string) countersign.Amount {
 var asWritten = cmp.Comparer(func(a, b countersign.Amount) bool { return a.String() == b.String() })
 
 func TestDepositCanonical(t *testing.T) {
-	got, err := wantDeposit().Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must(wantDeposit().Marshal())(t)
 	if string(got) != canonicalDeposit {
 		t.Errorf("Marshal:\n got %s\nwant %s", got, canonicalDeposit)
 	}
-	parsed, err := countersign.ParseCallback(got, countersign.ParseOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	parsed := must(countersign.ParseCallback(got, countersign.ParseOptions{}))(t)
 	if d := cmp.Diff(countersign.Callback(wantDeposit()), parsed, asWritten); d != "" {
 		t.Error(d)
 	}
@@ -150,10 +166,7 @@ func TestParseDepositTakes(t *testing.T) {
 			}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := countersign.ParseCallback([]byte(tt.in), countersign.ParseOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must(countersign.ParseCallback([]byte(tt.in), countersign.ParseOptions{}))(t)
 			want := wantDeposit()
 			tt.change(want)
 			if d := cmp.Diff(countersign.Callback(want), got, asWritten); d != "" {
@@ -192,10 +205,7 @@ func TestParseLenient(t *testing.T) {
 		t.Fatal("strict parse took it")
 	}
 	lenient := countersign.ParseOptions{Lenient: true}
-	got, err := countersign.ParseCallback([]byte(in), lenient)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must(countersign.ParseCallback([]byte(in), lenient))(t)
 	want := &countersign.Deposit{
 		Head: countersign.Head{RequestUUID: "u", TrackingID: "t", TenantUserID: "7",
 			AsSent: countersign.Members{{Name: "amount", Value: "2.500000000000000001"}}},

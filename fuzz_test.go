@@ -111,10 +111,7 @@ func TestDepositProperties(t *testing.T) {
 		if rapid.Bool().Draw(t, "extra") {
 			d.Extra = countersign.Members{{Name: "a" + text.Draw(t, "name"), Value: `{"k":[1,null,"é"]}`}, {Name: "zz", Value: "-0.5e3"}}
 		}
-		b, err := d.Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must(d.Marshal())(t)
 		got, err := countersign.ParseCallback(b, countersign.ParseOptions{})
 		if err != nil {
 			t.Fatalf("%s: %v", b, err)
@@ -148,10 +145,7 @@ func BenchmarkBind(b *testing.B) {
 }
 
 func BenchmarkCheckBinding(b *testing.B) {
-	in, _, err := countersign.Bind(template(b, nil), [6]byte{1})
-	if err != nil {
-		b.Fatal(err)
-	}
+	in := bind(b, template(b, nil), [6]byte{1})
 	for b.Loop() {
 		if countersign.CheckBinding(in) != countersign.BindingHolds {
 			b.Fatal("does not hold")

@@ -201,14 +201,8 @@ func TestHouseRefuses(t *testing.T) {
 // TestEveryDependencyHasItsLine: CONTRIBUTING.md says of each direct dependency
 // what it is for.
 func TestEveryDependencyHasItsLine(t *testing.T) {
-	mod, err := os.ReadFile("go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
-	contributing, err := os.ReadFile("CONTRIBUTING.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	mod := must(os.ReadFile("go.mod"))(t)
+	contributing := must(os.ReadFile("CONTRIBUTING.md"))(t)
 	direct := regexp.MustCompile(`(?m)^(?:require )?\t?([a-z0-9.-]+\.[a-z]+/\S+) v\S+$`).FindAllSubmatch(mod, -1)
 	if len(direct) < 3 {
 		t.Fatalf("found %d direct dependencies in go.mod", len(direct))
@@ -222,19 +216,13 @@ func TestEveryDependencyHasItsLine(t *testing.T) {
 
 // TestFileSizes: no Go file grows past what can be read at once.
 func TestFileSizes(t *testing.T) {
-	out, err := exec.Command("go", "list", "-f", `{{$d := .Dir}}{{range .GoFiles}}{{$d}}/{{.}}{{"\n"}}{{end}}{{range .TestGoFiles}}{{$d}}/{{.}}{{"\n"}}{{end}}{{range .XTestGoFiles}}{{$d}}/{{.}}{{"\n"}}{{end}}`, "./...").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must(exec.Command("go", "list", "-f", `{{$d := .Dir}}{{range .GoFiles}}{{$d}}/{{.}}{{"\n"}}{{end}}{{range .TestGoFiles}}{{$d}}/{{.}}{{"\n"}}{{end}}{{range .XTestGoFiles}}{{$d}}/{{.}}{{"\n"}}{{end}}`, "./...").Output())(t)
 	files := strings.Fields(string(out))
 	if len(files) < 10 {
 		t.Fatalf("found %d files", len(files))
 	}
 	for _, f := range files {
-		b, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must(os.ReadFile(f))(t)
 		if n := bytes.Count(b, []byte("\n")); n > 800 {
 			t.Errorf("%s has %d lines", f, n)
 		}

@@ -26,10 +26,7 @@ func TestOtherForms(t *testing.T) {
 	if _, err := countersign.ParseCallback([]byte(otherDeposit), countersign.ParseOptions{}); err == nil {
 		t.Error("a strict parse takes it")
 	}
-	cb, err := countersign.ParseCallback([]byte(otherDeposit), lenientParse)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cb := must(countersign.ParseCallback([]byte(otherDeposit), lenientParse))(t)
 	want := &countersign.Deposit{
 		Head: countersign.Head{RequestUUID: "u-1", TrackingID: "17173049", TenantUserID: "65515",
 			Extra: countersign.Members{{Name: "memo", Value: `{"a":[1,"x y"]}`}},
@@ -44,10 +41,7 @@ func TestOtherForms(t *testing.T) {
 		t.Error(d)
 	}
 	checkAgain(t, cb, lenientParse)
-	answer, err := cb.Accept(countersign.Details{}).Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must(cb.Accept(countersign.Details{}).Marshal())(t)
 	if want := `{"type":"1","trackingId":17173049,"txId":"0xec","txIndex":"5","chainName":"ETH","symbol":"WETH","amount":1E-7,"toAddress":"0x70",` +
 		`"tenantUserId":65515,"callBackId":null,"state":null,"tenantType":null,"requestUUID":"u-1"}`; string(answer) != want {
 		t.Errorf("the answer is\n%s, want\n%s", answer, want)
@@ -60,10 +54,7 @@ func TestOtherForms(t *testing.T) {
 // TestEmptyIsAbsent: an empty text in the place of a number says no more than none.
 func TestEmptyIsAbsent(t *testing.T) {
 	in := strings.Replace(otherDeposit, `"txIndex":"5"`, `"txIndex":""`, 1)
-	cb, err := countersign.ParseCallback([]byte(in), lenientParse)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cb := must(countersign.ParseCallback([]byte(in), lenientParse))(t)
 	if got := cb.(*countersign.Deposit).TxIndex; got != -1 {
 		t.Errorf("txIndex is %d", got)
 	}
@@ -82,20 +73,14 @@ func TestWithdrawalByCallBackIDAlone(t *testing.T) {
 		if _, err := countersign.ParseCallback([]byte(in), countersign.ParseOptions{}); err == nil {
 			t.Errorf("a strict parse takes %s", in)
 		}
-		cb, err := countersign.ParseCallback([]byte(in), lenientParse)
-		if err != nil {
-			t.Fatal(err)
-		}
+		cb := must(countersign.ParseCallback([]byte(in), lenientParse))(t)
 		want := &countersign.WithdrawalRequest{Head: countersign.Head{RequestUUID: "u"}, CallBackID: "W1"}
 		if d := cmp.Diff(countersign.Callback(want), cb, asWritten); d != "" {
 			t.Error(d)
 		}
 		checkAgain(t, cb, lenientParse)
 	}
-	cb, err := countersign.ParseCallback([]byte(`{"type":2,"tenantUserId":12345678901234567890123,"callBackId":99,"requestUUID":"u"}`), lenientParse)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cb := must(countersign.ParseCallback([]byte(`{"type":2,"tenantUserId":12345678901234567890123,"callBackId":99,"requestUUID":"u"}`), lenientParse))(t)
 	details := countersign.Details{Address: "T", ChainName: "TRON", Symbol: "USDT", Amount: mustAmount("2.50")}
 	answer, _, err := cb.Accept(details).(countersign.WithdrawalAnswer).MarshalBlocks(245)
 	if want := `{"type":2,"tenantUserId":12345678901234567890123,"callBackId":99,"address":"T","chainName":"TRON","symbol":"USDT","amount":"2.50",` +
@@ -224,16 +209,10 @@ func TestAmountsAreConvertedExactly(t *testing.T) {
 // TestChangedAfterParse: a value that the caller changed is written, not the one
 // that was sent.
 func TestChangedAfterParse(t *testing.T) {
-	cb, err := countersign.ParseCallback([]byte(otherDeposit), lenientParse)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cb := must(countersign.ParseCallback([]byte(otherDeposit), lenientParse))(t)
 	d := cb.(*countersign.Deposit)
 	d.Amount, d.TenantUserID, d.TxIndex, d.RiskLevelTo, d.RiskLevelFrom, d.Business = mustAmount("3"), "1", 6, 41, 7, 9
-	b, err := d.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must(d.Marshal())(t)
 	for _, want := range []string{`"amount":"3"`, `"tenantUserId":"1"`, `"txIndex":6`, `"riskLevelTo":41`, `"riskLevelFrom":7`, `"business":9`} {
 		if !strings.Contains(string(b), want) {
 			t.Errorf("%s is not in %s", want, b)

@@ -8,13 +8,10 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -45,33 +42,8 @@ type linkVector struct {
 
 // TestLinkVectors holds every vector of the signed link to its result.
 func TestLinkVectors(t *testing.T) {
-	var want bytes.Buffer
-	enc := json.NewEncoder(&want)
-	enc.SetEscapeHTML(false)
-	for _, v := range makeLinkVectors(t) {
-		if err := enc.Encode(v); err != nil {
-			t.Fatal(err)
-		}
-	}
-	path := filepath.Join(vectorDir, "link.jsonl")
-	if *updateVectors {
-		if err := os.WriteFile(path, want.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	file, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(file, want.Bytes()) {
-		t.Errorf("%s is not what this test makes; see -update-vectors", path)
-	}
 	results, names := map[string]int{}, map[string]bool{}
-	for line := range bytes.Lines(file) {
-		var v linkVector
-		if err := json.Unmarshal(line, &v); err != nil {
-			t.Fatalf("%s: %v", line, err)
-		}
+	for _, v := range readVectors(t, "link.jsonl", makeLinkVectors(t)) {
 		if names[v.Name] {
 			t.Errorf("two vectors are called %q", v.Name)
 		}
@@ -94,10 +66,7 @@ func TestLinkVectors(t *testing.T) {
 
 // The worked example of PROTOCOL.md is a vector.
 func TestLinkExample(t *testing.T) {
-	page, err := os.ReadFile("PROTOCOL.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must(os.ReadFile("PROTOCOL.md"))(t)
 	for _, v := range makeLinkVectors(t) {
 		if v.Name != "response: as it should be" {
 			continue
@@ -118,25 +87,17 @@ func TestLinkExample(t *testing.T) {
 }
 
 func linkResult(t *testing.T, v linkVector) (string, error) {
-	key, err := envelope.ParseSigningKey([]byte(v.Key))
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must(envelope.ParseSigningKey([]byte(v.Key)))(t)
 	h := http.Header{}
 	for name, value := range map[string]string{"Content-Type": v.ContentType, "Content-Digest": v.ContentDigest, "Signature-Input": v.SignatureInput, "Signature": v.Signature} {
 		if value != "" {
 			h.Set(name, value)
 		}
 	}
-	plain, err := base64.StdEncoding.DecodeString(v.Plaintext)
-	if err != nil {
-		t.Fatal(err)
-	}
-	now, err := strconv.ParseInt(v.Now, 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	plain := must(base64.StdEncoding.DecodeString(v.Plaintext))(t)
+	now := must(strconv.ParseInt(v.Now, 10, 64))(t)
 	var s envelope.LinkSignature
+	var err error
 	if v.Of == "request" {
 		s, err = envelope.VerifyRequest(envelope.LinkRequest{Method: v.Method, URL: v.URL, Header: h, Body: []byte(v.Body)}, key)
 	} else {
@@ -160,26 +121,9 @@ func linkResult(t *testing.T, v linkVector) (string, error) {
 	return "signed", nil
 }
 
-// linkKeys reads the test keys of the link, making those that are missing on an update.
 func linkKeys(t *testing.T) (service, merchant ed25519.PrivateKey) {
 	read := func(name string) ed25519.PrivateKey {
-		path := filepath.Join(vectorDir, "keys", name+".pem")
-		data, err := os.ReadFile(path)
-		if errors.Is(err, os.ErrNotExist) && *updateVectors {
-			_, key, _ := ed25519.GenerateKey(rand.Reader)
-			der, _ := x509.MarshalPKCS8PrivateKey(key)
-			data = pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
-			err = os.WriteFile(path, data, 0o644)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		block, _ := pem.Decode(data)
-		key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return key.(ed25519.PrivateKey)
+		return vectorKey(t, name, func() any { _, key, _ := ed25519.GenerateKey(rand.Reader); return key }).(ed25519.PrivateKey)
 	}
 	return read("ed25519-service"), read("ed25519-merchant")
 }

@@ -29,10 +29,7 @@ func TestOtherSystems(t *testing.T) {
 		if f := parsed[name]; f != nil {
 			return f
 		}
-		f, err := parser.ParseFile(files, name, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must(parser.ParseFile(files, name, nil, parser.SkipObjectResolution))(t)
 		if !ours(p) {
 			// Bodies of functions of dependencies are not what is checked here.
 			for _, d := range f.Decls {
@@ -53,9 +50,7 @@ func TestOtherSystems(t *testing.T) {
 				Dir:   ".",
 				Env:   append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOOS="+goos, "GOARCH="+goarch),
 			}, "./...")
-			if err != nil {
-				t.Fatal(err)
-			}
+			ok(t, err)
 			seen, checked := 0, map[*packages.Package]*types.Package{}
 			packages.Visit(list, nil, func(p *packages.Package) { // what p imports came before it
 				if strings.HasSuffix(p.ID, ".test") {

@@ -67,9 +67,7 @@ func tableOwners(t *testing.T) map[string][]string {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return owners
 }
 
@@ -135,19 +133,14 @@ func TestTablesHaveOneOwner(t *testing.T) {
 			}
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 	}
 }
 
 // TestTablesHaveOneOwnerRefuses keeps the test honest: it must be able to say no.
 func TestTablesHaveOneOwnerRefuses(t *testing.T) {
 	src := "package x\n\nconst q = `\nSELECT 1 FROM mine JOIN theirs t ON t.id = mine.id`\n\nvar r = `UPDATE theirs SET a = 1` + `LOCK TABLE theirs IN X` + `DELETE FROM mine m, theirs` + `INSERT INTO theirs (a) VALUES (1)` + `words from theirs`\n\nvar s = `SELECT * FROM mine` + `SELECT * FROM (SELECT a FROM mine)`\n"
-	got, err := foreignTables(map[string][]string{"mine": {"internal/x"}, "theirs": {"internal/y"}}, "internal/x", "x.go", src)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must(foreignTables(map[string][]string{"mine": {"internal/x"}, "theirs": {"internal/y"}}, "internal/x", "x.go", src))(t)
 	const fault = ": the table theirs belongs to internal/y"
 	want := []string{"x.go:4" + fault, "x.go:6" + fault, "x.go:6" + fault, "x.go:6" + fault, "x.go:6" + fault, "x.go:8: name the columns"}
 	if !slices.Equal(got, want) {

@@ -26,10 +26,7 @@ type documentedMember struct {
 }
 
 func documentedTypes(t *testing.T) (list []documented) {
-	page, err := os.ReadFile("PROTOCOL.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must(os.ReadFile("PROTOCOL.md"))(t)
 	for _, row := range regexp.MustCompile(`(?m)^\| ([0-9, ]+) \| (NOTIFY_[A-Z_, ]+) \| (.*) \|$`).FindAllStringSubmatch(string(page), -1) {
 		numbers, names := strings.Split(row[1], ", "), strings.Split(row[2], ", ")
 		if len(numbers) != len(names) {

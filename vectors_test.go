@@ -45,26 +45,8 @@ type vector struct {
 // TestVectors opens every vector of the file and holds it to its result.
 func TestVectors(t *testing.T) {
 	keys := vectorKeys(t)
-	want := marshalVectors(t, makeVectors(t, keys))
-	path := filepath.Join(vectorDir, "vectors.jsonl")
-	if *updateVectors {
-		if err := os.WriteFile(path, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	file, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(file, want) {
-		t.Errorf("%s is not what this test makes; see -update-vectors", path)
-	}
 	results, names := map[string]int{}, map[string]bool{}
-	for line := range bytes.Lines(file) {
-		var v vector
-		if err := json.Unmarshal(line, &v); err != nil {
-			t.Fatalf("%s: %v", line, err)
-		}
+	for _, v := range readVectors(t, "vectors.jsonl", makeVectors(t, keys)) {
 		if names[v.Name] {
 			t.Errorf("two vectors are called %q", v.Name)
 		}
@@ -79,11 +61,34 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-func checkVector(t *testing.T, keys map[string]*rsa.PrivateKey, v vector) {
-	key, err := envelope.ParseKey(pemOf(keys[v.Key]))
-	if err != nil {
-		t.Fatal(err)
+// readVectors returns the vectors of a file, and holds it to those that were made. On an update it is written first.
+func readVectors[V any](t *testing.T, name string, made []V) (list []V) {
+	var want bytes.Buffer
+	enc := json.NewEncoder(&want)
+	enc.SetEscapeHTML(false)
+	for _, v := range made {
+		ok(t, enc.Encode(v))
 	}
+	path := filepath.Join(vectorDir, name)
+	if *updateVectors {
+		ok(t, os.WriteFile(path, want.Bytes(), 0o644))
+	}
+	file := must(os.ReadFile(path))(t)
+	if !bytes.Equal(file, want.Bytes()) {
+		t.Errorf("%s is not what this test makes; see -update-vectors", path)
+	}
+	for line := range bytes.Lines(file) {
+		var v V
+		if err := json.Unmarshal(line, &v); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		list = append(list, v)
+	}
+	return list
+}
+
+func checkVector(t *testing.T, keys map[string]*rsa.PrivateKey, v vector) {
+	key := must(envelope.ParseKey(pemOf(keys[v.Key])))(t)
 	if v.Part == "public" {
 		key = key.Public()
 	}
@@ -153,50 +158,30 @@ func resultOf(err error) string {
 	return err.Error()
 }
 
-func marshalVectors(t *testing.T, vectors []vector) []byte {
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	for _, v := range vectors {
-		if err := enc.Encode(v); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return out.Bytes()
-}
-
-// vectorKeys reads the test keys, making those that are missing on an update.
 func vectorKeys(t *testing.T) map[string]*rsa.PrivateKey {
 	keys := map[string]*rsa.PrivateKey{}
 	for _, bits := range []int{1024, 2048, 3072} {
 		name := fmt.Sprintf("rsa%d", bits)
-		path := filepath.Join(vectorDir, "keys", name+".pem")
-		data, err := os.ReadFile(path)
-		if errors.Is(err, os.ErrNotExist) && *updateVectors {
-			key, kerr := rsa.GenerateKey(rand.Reader, bits)
-			if kerr != nil {
-				t.Fatal(kerr)
-			}
-			data = pemOf(key)
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			err = os.WriteFile(path, data, 0o644)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		block, _ := pem.Decode(data)
-		key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-		if err != nil {
-			t.Fatal(err)
-		}
-		keys[name] = key.(*rsa.PrivateKey)
+		keys[name] = vectorKey(t, name, func() any { return must(rsa.GenerateKey(rand.Reader, bits))(t) }).(*rsa.PrivateKey)
 	}
 	return keys
 }
 
-func pemOf(key *rsa.PrivateKey) []byte {
+// vectorKey reads a test key. On an update it is made where it is missing.
+func vectorKey(t *testing.T, name string, generate func() any) any {
+	path := filepath.Join(vectorDir, "keys", name+".pem")
+	data, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) && *updateVectors {
+		data = pemOf(generate())
+		ok(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		err = os.WriteFile(path, data, 0o644)
+	}
+	ok(t, err)
+	block, _ := pem.Decode(data)
+	return must(x509.ParsePKCS8PrivateKey(block.Bytes))(t)
+}
+
+func pemOf(key any) []byte {
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		panic(err)
@@ -436,16 +421,12 @@ func addMessages(t *testing.T, m vectorMaker) {
 		v := m.add("message: "+name, "public", b64(m.seal("public", []byte(plain), 117)), "opens", []byte(plain))
 		v.Message, v.Binding = message, binding
 	}
-	bind := func(plain string, random byte) string {
-		b, _, err := countersign.Bind([]byte(plain), [6]byte{random, 1, 2, 3, 4, 5})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(b)
+	bound := func(plain string, random byte) string {
+		return string(bind(t, []byte(plain), [6]byte{random, 1, 2, 3, 4, 5}))
 	}
 	add("deposit", canonicalDeposit, "ok", "absent")
-	add("deposit, bound", bind(canonicalDeposit, 1), "ok", "holds")
-	add("deposit, one byte changed after binding", strings.Replace(bind(canonicalDeposit, 1), `"7.4"`, `"7.5"`, 1), "ok", "broken")
+	add("deposit, bound", bound(canonicalDeposit, 1), "ok", "holds")
+	add("deposit, one byte changed after binding", strings.Replace(bound(canonicalDeposit, 1), `"7.4"`, `"7.5"`, 1), "ok", "broken")
 	add("deposit with txIndex -1", edit(`"txIndex":5`, `"txIndex":-1`), "ok", "absent")
 	add("deposit with txIndex -2", edit(`"txIndex":5`, `"txIndex":-2`), "malformed", "absent")
 	add("deposit with trackingId null", edit(`"trackingId":"17173049-0001"`, `"trackingId":null`), "malformed", "absent")
@@ -472,20 +453,16 @@ func addMessages(t *testing.T, m vectorMaker) {
 
 	// Spliced pairs: the first block of one callback, the rest of another, in
 	// the order of members that most services use.
-	order := func(tracking, uuid, amount string) string {
-		return fmt.Sprintf(`{"type":1,"requestUUID":"%s","trackingId":"%s","tenantUserId":"7","business":0,`+
-			`"chainName":"TRON","symbol":"USDT","txId":"ab12","amount":"%s","fromAddress":"TA","toAddress":"TB",`+
-			`"riskLevelFrom":1,"riskLevelTo":1,"txIndex":-1,"newAddress":"TB"}`, uuid, tracking, amount)
-	}
-	small, large := order("T1", "47b8d46c-12c9-4d64-98a0-ad1fbb6d0c29", "1.0"), order("T2", "0b7a1d15-3c46-4f0f-8f5e-6a0f1f4a2b11", "9.9")
+	one, other := uuidFirst()
+	small, large := string(one), string(other)
 	add("splice, first of the pair", small, "ok", "absent")
 	add("splice, second of the pair", large, "ok", "absent")
 	add("splice, first block of the first, rest of the second", small[:117]+large[117:], "ok", "absent")
-	smallBound, largeBound := bind(small, 1), bind(large, 2)
+	smallBound, largeBound := bound(small, 1), bound(large, 2)
 	add("bound splice, first of the pair", smallBound, "ok", "holds")
 	add("bound splice, second of the pair", largeBound, "ok", "holds")
 	add("bound splice, first block of the first, rest of the second", smallBound[:117]+largeBound[117:], "ok", "broken")
-	add("bound, last block left out", bind(canonicalDeposit, 3)[:468], "malformed", "absent")
+	add("bound, last block left out", bound(canonicalDeposit, 3)[:468], "malformed", "absent")
 }
 
 // addAnswers: answers to withdrawals whose details are bound by their blocks, or

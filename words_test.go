@@ -15,10 +15,7 @@ import (
 
 // wordsAfter returns the words in backquotes that follow begin on its line of CONTRIBUTING.md.
 func wordsAfter(t *testing.T, begin string) (words []string) {
-	page, err := os.ReadFile("CONTRIBUTING.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must(os.ReadFile("CONTRIBUTING.md"))(t)
 	_, rest, found := strings.Cut(string(page), begin)
 	line, _, _ := strings.Cut(rest, "\n")
 	for _, m := range regexp.MustCompile("`([a-z ]+)`").FindAllStringSubmatch(line, -1) {
@@ -99,9 +96,7 @@ func TestPlainWords(t *testing.T) {
 		})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	if comments < 4000 || tables < 5 {
 		t.Errorf("%d comments and %d files of tables were found", comments, tables)
 	}
