@@ -23,33 +23,20 @@ func callMerchant(t *testing.T, change func(*conformance.Config, *countersigntes
 	if change != nil {
 		change(&c, &mc)
 	}
-	m, err := countersigntest.StartMerchant(mc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must(countersigntest.StartMerchant(mc))(t)
 	t.Cleanup(m.Close)
 	c.NotifyURL, c.WithdrawURL = m.NotifyURL(), m.WithdrawURL()
-	caller, err := conformance.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return caller, m
+	return must(conformance.New(c))(t), m
 }
 
 func send(t *testing.T, c *conformance.Checker, typ countersign.Type, f countersigntest.ServiceFault, set ...countersign.Member) conformance.Sent {
 	t.Helper()
-	m, err := c.Message(typ, nil, set)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must(c.Message(typ, nil, set))(t)
 	sent, err := c.Send(context.Background(), typ, m, f)
 	if err != nil {
 		t.Fatalf("type %d, %q: %v", typ, f, err)
 	}
-	asJSON, err := json.Marshal(sent)
-	if err != nil {
-		t.Fatal(err)
-	}
+	asJSON := must(json.Marshal(sent))(t)
 	for _, secret := range []string{testAPIKey, testCallbackKey, testKey().PublicBase64()} {
 		if strings.Contains(sent.String()+string(asJSON), secret) {
 			t.Errorf("a secret is told:\n%s", sent)
@@ -143,7 +130,7 @@ func TestCallerJudges(t *testing.T) {
 // zeros in any other member.
 func TestOnlyTheRequestUUIDIsBound(t *testing.T) {
 	const zero = "0x0000000000000000000000000000000000000000"
-	c, m := callMerchant(t, func(*conformance.Config, *countersigntest.MerchantConfig) {})
+	c, m := callMerchant(t, nil)
 	sent := send(t, c, 1, countersigntest.NoServiceFault, countersign.Member{Name: "fromAddress", Value: `"` + zero + `"`},
 		countersign.Member{Name: "txId", Value: `"` + countersign.UnboundUUID + `"`}, countersign.Member{Name: "memo", Value: `{"requestUUID":"` + countersign.UnboundUUID + `"}`})
 	if !sent.Accepted() {
@@ -159,10 +146,7 @@ func TestOnlyTheRequestUUIDIsBound(t *testing.T) {
 func TestCallerMessage(t *testing.T) {
 	c, m := callMerchant(t, func(c *conformance.Config, m *countersigntest.MerchantConfig) { c.Other, m.Unbound = true, true })
 	given := []byte(`{"type":1,"trackingId":"d-1","tenantUserId":65515,"amount":1E-7,"symbol":"A","chainName":"B","toAddress":"C","txId":"D"}`)
-	message, err := c.Message(1, given, []countersign.Member{{Name: "txId", Value: `"E"`}, {Name: "riskLevelTo", Value: ""}, {Name: "memo", Value: `{"a":1}`}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	message := must(c.Message(1, given, []countersign.Member{{Name: "txId", Value: `"E"`}, {Name: "riskLevelTo", Value: ""}, {Name: "memo", Value: `{"a":1}`}}))(t)
 	want := `{"type":1,"trackingId":"d-1","tenantUserId":65515,"amount":1E-7,"symbol":"A","chainName":"B","toAddress":"C","txId":"E","memo":{"a":1},"requestUUID":"` + countersign.UnboundUUID + `"}`
 	if string(message) != want {
 		t.Errorf("%s", message)
@@ -191,15 +175,9 @@ func TestCallerMessage(t *testing.T) {
 
 // TestCallerField: a body in a field, and an API key in a header, of other names.
 func TestCallerField(t *testing.T) {
-	m, err := countersigntest.StartMerchant(countersigntest.MerchantConfig{Key: testKey().Public(), APIKey: testAPIKey, CallbackAPIKey: testCallbackKey, APIKeyHeader: "X-Other", BodyField: "payload"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must(countersigntest.StartMerchant(countersigntest.MerchantConfig{Key: testKey().Public(), APIKey: testAPIKey, CallbackAPIKey: testCallbackKey, APIKeyHeader: "X-Other", BodyField: "payload"}))(t)
 	t.Cleanup(m.Close)
-	c, err := conformance.New(conformance.Config{NotifyURL: m.NotifyURL(), WithdrawURL: m.NotifyURL(), Key: testKey(), CallbackAPIKey: testCallbackKey, APIKeyHeader: "X-Other", Field: "payload"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must(conformance.New(conformance.Config{NotifyURL: m.NotifyURL(), WithdrawURL: m.NotifyURL(), Key: testKey(), CallbackAPIKey: testCallbackKey, APIKeyHeader: "X-Other", Field: "payload"}))(t)
 	if sent := send(t, c, 1, countersigntest.NoServiceFault); !sent.Accepted() {
 		t.Errorf("%s", sent)
 	}

@@ -22,15 +22,9 @@ import (
 // check runs the cases of c and gives the results by name.
 func check(t testing.TB, c conformance.Config) (map[string]conformance.Result, conformance.Summary) {
 	t.Helper()
-	checker, err := conformance.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	checker := must(conformance.New(c))(t)
 	results := map[string]conformance.Result{}
-	sum, err := checker.Run(context.Background(), func(r conformance.Result) { results[r.Name] = r })
-	if err != nil {
-		t.Fatal(err)
-	}
+	sum := must(checker.Run(context.Background(), func(r conformance.Result) { results[r.Name] = r }))(t)
 	return results, sum
 }
 
@@ -176,10 +170,7 @@ func TestOtherKeys(t *testing.T) {
 			}
 			g, key, response := newRig(false), otherKey(), testKey()
 			if tc.bits > 0 {
-				var err error
-				if key, err = envelope.GenerateKey(tc.bits); err != nil {
-					t.Fatal(err)
-				}
+				key = must(envelope.GenerateKey(tc.bits))(t)
 				response = key
 			}
 			g.key, g.padding, g.responseKey, g.service = key, tc.padding, response.Public(), response
@@ -283,10 +274,7 @@ func TestEveryCaseCanFail(t *testing.T) {
 // TestCases holds the list to its own rules, and each case to a rule that
 // PROTOCOL.md has.
 func TestCases(t *testing.T) {
-	doc, err := os.ReadFile("../PROTOCOL.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := must(os.ReadFile("../PROTOCOL.md"))(t)
 	sections := map[string]string{}
 	for _, part := range strings.Split(string(doc), "\n## ")[1:] {
 		name, text, _ := strings.Cut(part, "\n")
@@ -354,10 +342,7 @@ func TestRunNeedsTheEndpoint(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			c := c
 			tc.change(&c)
-			checker, err := conformance.New(c)
-			if err != nil {
-				t.Fatal(err)
-			}
+			checker := must(conformance.New(c))(t)
 			sum, err := checker.Run(context.Background(), func(r conformance.Result) { t.Errorf("case %s was run", r.Name) })
 			if !errors.Is(err, tc.want) || sum.OK() {
 				t.Errorf("got %v, %v; want %v", sum, err, tc.want)
@@ -367,13 +352,10 @@ func TestRunNeedsTheEndpoint(t *testing.T) {
 }
 
 func TestRunStopsWithItsContext(t *testing.T) {
-	checker, err := conformance.New(newRig(false).start(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	checker := must(conformance.New(newRig(false).start(t)))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	n := 0
-	_, err = checker.Run(ctx, func(conformance.Result) {
+	_, err := checker.Run(ctx, func(conformance.Result) {
 		if n++; n == 3 {
 			cancel()
 		}
@@ -412,10 +394,7 @@ func TestNewRefuses(t *testing.T) {
 	} {
 		c := good
 		change(&c)
-		k, err := conformance.New(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		k := must(conformance.New(c))(t)
 		if _, err := k.Run(t.Context(), nil); !errors.Is(err, conformance.ErrConfig) {
 			t.Errorf("%s: %v", name, err)
 		}

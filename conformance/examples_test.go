@@ -57,13 +57,8 @@ func startExample(t *testing.T, command string, args []string, env ...string) st
 		"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, env...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must(cmd.StdoutPipe())(t)
+	ok(t, cmd.Start())
 	s := started{output: &stderr}
 	s.stop = sync.OnceFunc(func() {
 		_ = cmd.Process.Kill()
@@ -76,8 +71,8 @@ func startExample(t *testing.T, command string, args []string, env ...string) st
 		s.stop()
 		t.Fatalf("it did not start: %v\n%s", err, stderr.String())
 	}
-	url, ok := strings.CutPrefix(strings.TrimSpace(line), "listening on ")
-	if !ok {
+	url, found := strings.CutPrefix(strings.TrimSpace(line), "listening on ")
+	if !found {
 		t.Fatalf("its first line is %q", line)
 	}
 	s.url = url
@@ -177,20 +172,12 @@ func TestExamples(t *testing.T) {
 // checkSigned starts an example that signs and demands signatures, and tries it with forged ones.
 func checkSigned(t *testing.T, command string, args, env []string) {
 	service, own := envelope.GenerateSigningKey(), envelope.GenerateSigningKey()
-	private, err := own.PrivatePEM()
-	if err != nil {
-		t.Fatal(err)
-	}
+	private := must(own.PrivatePEM())(t)
 	dir := t.TempDir()
 	for name, text := range map[string][]byte{"own.pem": private, "service.pub": []byte(service.PublicBase64() + "\n")} {
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	at := l.Addr().String()
 	_ = l.Close() // the signatures cover the URL, so the port is chosen before it starts
 	s := startExample(t, command, args, append(env, "LISTEN="+at, "PUBLIC_URL=http://"+at, "STATE_FILE="+filepath.Join(dir, "state"), "SIGN_KEY_FILE="+filepath.Join(dir, "own.pem"), "SERVICE_SIGNING_KEY_FILE="+filepath.Join(dir, "service.pub"))...)
@@ -219,13 +206,9 @@ func TestExamplesOnAFullDisk(t *testing.T) {
 			service, err := countersigntest.MakeService(countersigntest.ServiceConfig{
 				Key: testKey(), APIKey: testAPIKey, CallbackAPIKey: testCallbackKey,
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			ok(t, err)
 			state := filepath.Join(t.TempDir(), "state")
-			if err := os.WriteFile(state, nil, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, os.WriteFile(state, nil, 0o644))
 			limited := append([]string{"-c", `ulimit -f 4 && exec "$@"`, "bash", ex.runtime}, ex.args...)
 			s := startExample(t, "bash", limited, append(exampleFiles(t, testKey()), "STATE_FILE="+state, "JDK_JAVA_OPTIONS=-XX:-UsePerfData")...)
 			if info, err := os.Stat(state); err != nil || info.Mode().Perm() != 0o600 {
@@ -241,10 +224,7 @@ func TestExamplesOnAFullDisk(t *testing.T) {
 			if acknowledged == 0 || acknowledged == most {
 				t.Fatalf("%d of %d deposits were acknowledged:\n%s", acknowledged, most, s.output)
 			}
-			data, err := os.ReadFile(state)
-			if err != nil {
-				t.Fatal(err)
-			}
+			data := must(os.ReadFile(state))(t)
 			if whole := bytes.Count(data, []byte("\n")); whole < acknowledged {
 				t.Errorf("%d deposits were acknowledged, and the disk has %d", acknowledged, whole)
 			}
@@ -286,10 +266,7 @@ func endExample(t *testing.T, file string, start func() started) {
 	s := start()
 	tell := func(typ countersign.Type, order int) conformance.Sent {
 		t.Helper()
-		caller, err := conformance.New(exampleConfig(s.url))
-		if err != nil {
-			t.Fatal(err)
-		}
+		caller := must(conformance.New(exampleConfig(s.url)))(t)
 		id := orders[order].CallBackID
 		set := []countersign.Member{{Name: "callBackId", Value: countersign.Raw(`"` + id + `"`)}}
 		if typ == countersign.TypeRequestWithdraw {
@@ -339,10 +316,7 @@ func TestExamplesHold(t *testing.T) {
 			ask := func(s started) conformance.Sent {
 				c := exampleConfig(s.url)
 				c.CallbackAPIKey, c.Other = "", true
-				caller, err := conformance.New(c)
-				if err != nil {
-					t.Fatal(err)
-				}
+				caller := must(conformance.New(c))(t)
 				return send(t, caller, countersign.TypeRequestWithdraw, countersigntest.NoServiceFault, countersign.Member{Name: "callBackId", Value: `"soon"`})
 			}
 			env := append(files, "CALLBACK_API_KEY=", "PROVIDER=other")
@@ -390,9 +364,7 @@ func writeOrders(t *testing.T, file string, list ...exampleOrder) {
 	if err == nil {
 		err = os.WriteFile(file+".new", data, 0o600)
 	}
-	if err := errors.Join(err, os.Rename(file+".new", file)); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, errors.Join(err, os.Rename(file+".new", file)))
 }
 
 // exampleFiles writes the files that an example reads.
@@ -402,9 +374,7 @@ func exampleFiles(t *testing.T, service *envelope.Key) []string {
 	other := testOrder
 	other.CallBackID = "another"
 	key, book := filepath.Join(dir, "public.b64"), filepath.Join(dir, "orders.json")
-	if err := os.WriteFile(key, []byte(service.PublicBase64()+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.WriteFile(key, []byte(service.PublicBase64()+"\n"), 0o600))
 	writeOrders(t, book, exampleOrder{NewOrder: other}, exampleOrder{NewOrder: testOrder})
 	return []string{"KEY_FILE=" + key, "ORDERS_FILE=" + book}
 }
@@ -412,10 +382,7 @@ func exampleFiles(t *testing.T, service *envelope.Key) []string {
 // TestExamplesReadme: the settings that the examples read are those of their
 // README, in each language alike, but those of the signed link, which Go and Node alone have.
 func TestExamplesReadme(t *testing.T) {
-	readme, err := os.ReadFile("../examples/README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	readme := must(os.ReadFile("../examples/README.md"))(t)
 	settings := regexp.MustCompile(`(?m)^\| ([A-Z_]+) \| (Go and Node: )?`).FindAllSubmatch(readme, -1)
 	if len(settings) != 11 {
 		t.Fatalf("the README has %d settings", len(settings))
@@ -425,10 +392,7 @@ func TestExamplesReadme(t *testing.T) {
 		if len(ex.args) > 0 {
 			file = ex.args[len(ex.args)-1]
 		}
-		source, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		source := must(os.ReadFile(file))(t)
 		if !bytes.Contains(readme, []byte(strings.TrimPrefix(file, "../examples/"))) {
 			t.Errorf("the README does not name %s", file)
 		}

@@ -106,34 +106,22 @@ const vectorKeyName = "rsa1024"
 // vectorKey is the pair of the vectors, private part included.
 func vectorKey(t *testing.T) *envelope.Key {
 	t.Helper()
-	armoured, err := os.ReadFile("../testdata/vectors/keys/" + vectorKeyName + ".pem")
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := envelope.ParseKey(armoured)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
+	armoured := must(os.ReadFile("../testdata/vectors/keys/" + vectorKeyName + ".pem"))(t)
+	return must(envelope.ParseKey(armoured))(t)
 }
 
 // postVectors sends every body of the vectors that a holder of the public part
 // opens, or does not, to an example that holds it: what opens elsewhere opens
 // there, and what is refused elsewhere is refused there.
 func postVectors(t *testing.T, url string) {
-	data, err := os.ReadFile("../testdata/vectors/vectors.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must(os.ReadFile("../testdata/vectors/vectors.jsonl"))(t)
 	n := 0
 	for line := range bytes.Lines(data) {
 		var v struct {
 			Name, Key, Part, Padding, Body, Result, Binding, Message string
 			Plaintext                                                []byte
 		}
-		if err := json.Unmarshal(line, &v); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, json.Unmarshal(line, &v))
 		if v.Key != vectorKeyName || v.Part != "public" {
 			continue
 		}
@@ -179,15 +167,9 @@ func postVectors(t *testing.T, url string) {
 
 func postBody(t *testing.T, url, body string) (int, countersign.ErrCode) {
 	t.Helper()
-	req, err := http.NewRequest(http.MethodPost, url, bytes.NewReader([]byte(body)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must(http.NewRequest(http.MethodPost, url, bytes.NewReader([]byte(body))))(t)
 	req.Header.Set("X-API-KEY", testCallbackKey)
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must(http.DefaultClient.Do(req))(t)
 	defer resp.Body.Close()
 	var r struct {
 		ErrCode countersign.ErrCode `json:"errCode"`

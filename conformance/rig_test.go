@@ -67,6 +67,22 @@ var testOrder = client.NewOrder{
 	ChainName: "TRON", Symbol: "USDT", Amount: amountOf("987654321098765431"), // as long as the blocks of 1024 bits take (R7)
 }
 
+// must returns v of a call that may not fail here.
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		ok(t, err)
+		return v
+	}
+}
+
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // amountOf returns an amount, or 0 for what is none.
 func amountOf(text string) countersign.Amount {
 	a, _ := countersign.ParseAmount(text)
@@ -157,10 +173,7 @@ func (g *rig) start(t testing.TB) conformance.Config {
 	if g.signer != nil {
 		c.ServiceSigner, c.PublicURL = g.signer, server.URL
 	}
-	var err error
-	if g.handler, err = merchant.New(c); err != nil {
-		t.Fatal(err)
-	}
+	g.handler = must(merchant.New(c))(t)
 	return conformance.Config{NotifyURL: server.URL + merchant.DefaultNotifyPath, WithdrawURL: server.URL + merchant.DefaultWithdrawPath,
 		Key: testKey(), APIKey: testAPIKey, CallbackAPIKey: testCallbackKey, Order: &testOrder, Unbound: g.unbound, Other: g.other,
 		Effects: func(_ context.Context, ids []string) (credits []conformance.Credit, _ error) {

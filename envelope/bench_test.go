@@ -26,10 +26,7 @@ func BenchmarkPrivate(b *testing.B) {
 		blocks := key.Blocks(PKCS1v15, payload)
 		chunk := plain[:key.MaxChunk(PKCS1v15)]
 		sealed := mustSeal(b, key.Public(), PKCS1v15, plain)
-		block, err := sealBlock(key.Public(), PKCS1v15, newPublicOperation(key.p()), chunk)
-		if err != nil {
-			b.Fatal(err)
-		}
+		block := must(sealBlock(key.Public(), PKCS1v15, newPublicOperation(key.p()), chunk))(b)
 		private := key.p()
 		b.Run(fmt.Sprintf("seal/%d", bits), func(b *testing.B) {
 			compare(b, blocks, func() error { _, err := Seal(key, PKCS1v15, plain); return err },
@@ -147,15 +144,9 @@ func BenchmarkUniform(b *testing.B) {
 func BenchmarkPublicOperation(b *testing.B) {
 	for _, bits := range []int{1024, 1032, 1536, 2048, 2056, 3072, 4096} {
 		// Not a key: any odd modulus takes the same time.
-		n, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), uint(bits)))
-		if err != nil {
-			b.Fatal(err)
-		}
+		n := must(rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), uint(bits))))(b)
 		n.SetBit(n, bits-1, 1).SetBit(n, 0, 1)
-		modulus, err := bigmod.NewModulus(n.Bytes())
-		if err != nil {
-			b.Fatal(err)
-		}
+		modulus := must(bigmod.NewModulus(n.Bytes()))(b)
 		p := parts{public: &rsa.PublicKey{N: n, E: MinExponent}, size: (bits + 7) / 8, n: n.Bytes(), e: big.NewInt(MinExponent), modulus: modulus}
 		q := p
 		q.modulus = nil
@@ -186,10 +177,7 @@ func BenchmarkLargestBody(b *testing.B) {
 		bodies["FF"] = b64(sealed)
 		_, _ = rand.Read(sealed)
 		bodies["random"] = b64(sealed)
-		block, err := sealBlock(key, PKCS1v15, nil, sample(key.MaxChunk(PKCS1v15)))
-		if err != nil {
-			b.Fatal(err)
-		}
+		block := must(sealBlock(key, PKCS1v15, nil, sample(key.MaxChunk(PKCS1v15))))(b)
 		for i := 0; i < len(sealed); i += key.Size() {
 			copy(sealed[i:], block)
 		}

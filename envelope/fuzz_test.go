@@ -120,10 +120,7 @@ func FuzzUnwrap(f *testing.F) {
 
 func FuzzParseKey(f *testing.F) {
 	key := fuzzKey(f)
-	private, err := key.PrivatePEM()
-	if err != nil {
-		f.Fatal(err)
-	}
+	private := must(key.PrivatePEM())(f)
 	for _, text := range [][]byte{
 		private, key.PublicPEM(), []byte(key.PublicBase64()), append(bytes.Clone(key.PublicPEM()), private...),
 		[]byte("-----BEGIN PUBLIC KEY-----\n-----END PUBLIC KEY-----\n"), []byte("MAA="), []byte("ssh-rsa AAAA"), key.p().spki, []byte("0\x80"),
@@ -146,10 +143,7 @@ func FuzzParseKey(f *testing.F) {
 			t.Fatalf("its public part reads back as %v, %v", again, err)
 		}
 		if got.HasPrivate() {
-			text, err := got.PrivatePEM()
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must(got.PrivatePEM())(t)
 			if again, err := ParseKey(text); err != nil || !again.Equal(got) {
 				t.Fatalf("its private part reads back as %v, %v", again, err)
 			}

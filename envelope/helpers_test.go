@@ -37,6 +37,28 @@ func key1024(t testing.TB) *Key   { return testKey(t, "1024", 1024) }
 func other1024(t testing.TB) *Key { return testKey(t, "other 1024", 1024) }
 func key2048(t testing.TB) *Key   { return testKey(t, "2048", 2048) }
 
+// failer is a test, a benchmark, a fuzz test or a property's run.
+type failer interface {
+	Helper()
+	Fatal(...any)
+}
+
+// must returns v of a call that may not fail here.
+func must[T any](v T, err error) func(failer) T {
+	return func(t failer) T {
+		t.Helper()
+		ok(t, err)
+		return v
+	}
+}
+
+func ok(t failer, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // sample is n bytes of text with characters of one to four bytes.
 func sample(n int) []byte {
 	return bytes.Repeat([]byte(`{"symbol":"USDT","note":"é€𝄞"} `), n/8+1)[:n]
@@ -45,15 +67,8 @@ func sample(n int) []byte {
 // rsaOf returns the private part of key as crypto/rsa knows it.
 func rsaOf(t testing.TB, key *Key) *rsa.PrivateKey {
 	t.Helper()
-	der, err := pkcs8(key.p().private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	parsed, err := x509.ParsePKCS8PrivateKey(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return parsed.(*rsa.PrivateKey)
+	der := must(pkcs8(key.p().private))(t)
+	return must(x509.ParsePKCS8PrivateKey(der))(t).(*rsa.PrivateKey)
 }
 
 // rawPrivate raises encoded to the private exponent: what a faulty holder of the
@@ -96,34 +111,19 @@ func b64(b ...[]byte) []byte {
 
 func mustSeal(t testing.TB, key *Key, p Padding, plain []byte) []byte {
 	t.Helper()
-	body, err := Seal(key, p, plain)
-	if err != nil {
-		t.Fatalf("sealing: %v", err)
-	}
-	return body
+	return must(Seal(key, p, plain))(t)
 }
 
 func unb64(t testing.TB, body []byte) []byte {
 	t.Helper()
-	b, err := base64.StdEncoding.DecodeString(string(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return must(base64.StdEncoding.DecodeString(string(body)))(t)
 }
 
 // oddBitsKey is a pair whose modulus has 1027 bits, no whole number of bytes.
 func oddBitsKey(t testing.TB) *Key {
 	t.Helper()
-	private, err := rsa.GenerateKey(rand.Reader, 1027)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := newKey(&rsa.PublicKey{N: private.N, E: private.E}, private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
+	private := must(rsa.GenerateKey(rand.Reader, 1027))(t)
+	return must(newKey(&rsa.PublicKey{N: private.N, E: private.E}, private))(t)
 }
 
 // fuzzKey is the same pair in every process, because a fuzzing worker gets the
@@ -152,12 +152,6 @@ func fuzzKey(t testing.TB) *Key {
 		Primes:    []*big.Int{p, q},
 	}
 	private.Precompute()
-	if err := private.Validate(); err != nil {
-		t.Fatal(err)
-	}
-	key, err := newKey(&rsa.PublicKey{N: private.N, E: private.E}, private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
+	ok(t, private.Validate())
+	return must(newKey(&rsa.PublicKey{N: private.N, E: private.E}, private))(t)
 }

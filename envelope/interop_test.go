@@ -143,11 +143,7 @@ func testLinePeer(t *testing.T, command []string, opensPrivate bool) {
 
 func pkcs8Of(t *testing.T, key *Key) []byte {
 	t.Helper()
-	text, err := key.PrivatePEM()
-	if err != nil {
-		t.Fatal(err)
-	}
-	block, _ := pem.Decode(text)
+	block, _ := pem.Decode(must(key.PrivatePEM())(t))
 	return block.Bytes
 }
 
@@ -160,16 +156,10 @@ func TestInteropOpenSSL(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, b []byte) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.WriteFile(path, b, 0o600))
 		return path
 	}
-	privatePEM, err := key.PrivatePEM()
-	if err != nil {
-		t.Fatal(err)
-	}
-	privateFile := write("private.pem", privatePEM)
+	privateFile := write("private.pem", must(key.PrivatePEM())(t))
 	publicFile := write("public.pem", key.PublicPEM())
 	run := func(operation string, b []byte) ([]byte, error) {
 		args := map[string][]string{

@@ -27,10 +27,7 @@ func pemOf(label string, der []byte) string {
 
 func spkiOf(t testing.TB, n, e *big.Int) []byte {
 	t.Helper()
-	inner, err := asn1.Marshal(struct{ N, E *big.Int }{n, e})
-	if err != nil {
-		t.Fatal(err)
-	}
+	inner := must(asn1.Marshal(struct{ N, E *big.Int }{n, e}))(t)
 	type algorithm struct {
 		OID  asn1.ObjectIdentifier
 		Null asn1.RawValue
@@ -39,19 +36,14 @@ func spkiOf(t testing.TB, n, e *big.Int) []byte {
 		A algorithm
 		B asn1.BitString
 	}{algorithm{oidRSA, asn1.NullRawValue}, asn1.BitString{Bytes: inner, BitLength: 8 * len(inner)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return der
 }
 
 func TestParseKeyForms(t *testing.T) {
 	key := key1024(t)
 	rsaKey := rsaOf(t, key)
-	pkcs8, err := x509.MarshalPKCS8PrivateKey(rsaKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pkcs8 := must(x509.MarshalPKCS8PrivateKey(rsaKey))(t)
 	pkcs1 := x509.MarshalPKCS1PrivateKey(rsaKey)
 	public1 := x509.MarshalPKCS1PublicKey(&rsaKey.PublicKey)
 	spki := key.p().spki
@@ -75,10 +67,7 @@ func TestParseKeyForms(t *testing.T) {
 		{"Base64 PKCS#1 public", base(public1), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := ParseKey([]byte(c.text))
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must(ParseKey([]byte(c.text)))(t)
 			if got.HasPrivate() != c.private || got.Fingerprint() != key.Fingerprint() {
 				t.Errorf("it is %v, want the pair of %v with private part %v", got, key, c.private)
 			}
@@ -117,29 +106,14 @@ func TestParseKeyRefuses(t *testing.T) {
 		N, E, D, P, Q, DP, DQ, Inv *big.Int
 	}
 	pre := rsaKey.Precomputed
-	mixedDER, err := asn1.Marshal(numbers{0, other.p().public.N, e, rsaKey.D, rsaKey.Primes[0], rsaKey.Primes[1], pre.Dp, pre.Dq, pre.Qinv})
-	if err != nil {
-		t.Fatal(err)
-	}
-	wrongD, err := asn1.Marshal(numbers{0, n, e, new(big.Int).Add(rsaKey.D, big.NewInt(2)), rsaKey.Primes[0], rsaKey.Primes[1], pre.Dp, pre.Dq, pre.Qinv})
-	if err != nil {
-		t.Fatal(err)
-	}
-	smallE, err := asn1.Marshal(numbers{0, n, big.NewInt(3), rsaKey.D, rsaKey.Primes[0], rsaKey.Primes[1], pre.Dp, pre.Dq, pre.Qinv})
-	if err != nil {
-		t.Fatal(err)
-	}
+	mixedDER := must(asn1.Marshal(numbers{0, other.p().public.N, e, rsaKey.D, rsaKey.Primes[0], rsaKey.Primes[1], pre.Dp, pre.Dq, pre.Qinv}))(t)
+	wrongD := must(asn1.Marshal(numbers{0, n, e, new(big.Int).Add(rsaKey.D, big.NewInt(2)), rsaKey.Primes[0], rsaKey.Primes[1], pre.Dp, pre.Dq, pre.Qinv}))(t)
+	smallE := must(asn1.Marshal(numbers{0, n, big.NewInt(3), rsaKey.D, rsaKey.Primes[0], rsaKey.Primes[1], pre.Dp, pre.Dq, pre.Qinv}))(t)
 	withBits := func(bits uint) *big.Int {
 		x := new(big.Int).Lsh(big.NewInt(1), bits-1)
 		return x.Add(x, big.NewInt(1))
 	}
-	der := func(v any) string {
-		b, err := asn1.Marshal(v)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return base(b)
-	}
+	der := func(v any) string { return base(must(asn1.Marshal(v))(t)) }
 	type algorithm struct{ OID asn1.ObjectIdentifier }
 	rsaOID := algorithm{oidRSA}
 	bits := func(b []byte) asn1.BitString { return asn1.BitString{Bytes: b, BitLength: 8 * len(b)} }
@@ -264,10 +238,7 @@ func TestParseKeyRefuses(t *testing.T) {
 
 func TestKeyWrittenAndRead(t *testing.T) {
 	for _, key := range []*Key{key1024(t), key2048(t), oddBitsKey(t)} {
-		private, err := key.PrivatePEM()
-		if err != nil {
-			t.Fatal(err)
-		}
+		private := must(key.PrivatePEM())(t)
 		for _, c := range []struct {
 			text []byte
 			want *Key
@@ -285,10 +256,7 @@ func TestKeyWrittenAndRead(t *testing.T) {
 		if _, err := key.Public().PrivatePEM(); !errors.Is(err, ErrDirection) {
 			t.Errorf("the private part of a public key: %v", err)
 		}
-		spki, err := x509.MarshalPKIXPublicKey(key.p().public)
-		if err != nil {
-			t.Fatal(err)
-		}
+		spki := must(x509.MarshalPKIXPublicKey(key.p().public))(t)
 		sum := sha256.Sum256(spki)
 		if key.Fingerprint() != hex.EncodeToString(sum[:]) || key.Public().Fingerprint() != key.Fingerprint() {
 			t.Errorf("fingerprint %s", key.Fingerprint())

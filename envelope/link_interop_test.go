@@ -18,10 +18,7 @@ func needNodeModule(t *testing.T, module string) (node string) {
 	t.Helper()
 	node = needPeer(t, "node")
 	if os.Getenv("NODE_PATH") == "" {
-		cache, err := os.UserCacheDir()
-		if err != nil {
-			t.Fatal(err)
-		}
+		cache := must(os.UserCacheDir())(t)
 		t.Setenv("NODE_PATH", filepath.Join(cache, "countersign-node", "node_modules"))
 	}
 	if exec.Command(node, "-e", `require(process.argv[1])`, module).Run() == nil {
@@ -61,23 +58,13 @@ func TestLinkInteropNode(t *testing.T) {
 		Plaintext string   `json:"plaintext"`
 	}
 	service, merchant := GenerateSigningKey(), GenerateSigningKey()
-	pemOfPair := func(k *SigningKey) string {
-		text, err := k.PrivatePEM()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
-	}
+	pemOfPair := func(k *SigningKey) string { return string(must(k.PrivatePEM())(t)) }
 	publicPEM := func(k *SigningKey) string { return pemOf("PUBLIC KEY", k.parts().spki) }
 	const url = "https://pay.shop.example:8443/callbacks/withdraw?shop=7"
 	request := LinkRequest{Method: "POST", URL: url, Header: http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, Body: []byte("c2VhbGVk")}
-	if err := service.SignRequest(request, []byte("opened"), time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, service.SignRequest(request, []byte("opened"), time.Now()))
 	response := LinkResponse{Status: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(`{"data":"x"}`), Request: request.Header}
-	if err := merchant.SignResponse(response, []byte("answer"), time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, merchant.SignResponse(response, []byte("answer"), time.Now()))
 	asked := &message{Method: "POST", URL: url, Headers: flat(request.Header)}
 	answered := message{Status: 200, Headers: flat(response.Header)}
 	other := *asked
@@ -87,10 +74,7 @@ func TestLinkInteropNode(t *testing.T) {
 	var checks []func(answer string)
 	add := func(a ask, check func(answer string)) {
 		a.Seq = len(asks)
-		line, err := json.Marshal(a)
-		if err != nil {
-			t.Fatal(err)
-		}
+		line := must(json.Marshal(a))(t)
 		asks, checks = append(asks, string(line)), append(checks, check)
 	}
 	says := func(what, want string) func(string) {
@@ -145,9 +129,7 @@ func TestLinkInteropNode(t *testing.T) {
 	for _, answer := range linePeer(t, []string{node, filepath.Join("testdata", "interop", "link.js")}, asks) {
 		var n int
 		seq, rest, _ := strings.Cut(string(answer), " ")
-		if _, err := fmt.Sscan(seq, &n); err != nil {
-			t.Fatal(err)
-		}
+		must(fmt.Sscan(seq, &n))(t)
 		checks[n](rest)
 	}
 }

@@ -17,10 +17,7 @@ import (
 
 func TestSigningKeyForms(t *testing.T) {
 	k := GenerateSigningKey()
-	pair, err := k.PrivatePEM()
-	if err != nil {
-		t.Fatal(err)
-	}
+	pair := must(k.PrivatePEM())(t)
 	for _, c := range []struct {
 		name, text string
 		private    bool
@@ -36,10 +33,7 @@ func TestSigningKeyForms(t *testing.T) {
 		}
 	}
 	rsa := key1024(t)
-	rsaPair, err := rsa.PrivatePEM()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rsaPair := must(rsa.PrivatePEM())(t)
 	for name, text := range map[string]string{
 		"nothing": " ", "words": "an Ed25519 key", "RSA": rsa.PublicBase64(), "an RSA pair": string(rsaPair), "more behind it": string(pair) + "x",
 		"a cut one": k.PublicBase64()[:40], "the pair in Base64": strings.Join(strings.Split(string(pair), "\n")[1:2], ""),
@@ -62,10 +56,7 @@ func TestSigningKeyForms(t *testing.T) {
 func TestSigningKeyIsHidden(t *testing.T) {
 	k := GenerateSigningKey()
 	seed := k.parts().private.(ed25519.PrivateKey).Seed()
-	object, err := json.Marshal(map[string]any{"key": k, "value": *k})
-	if err != nil {
-		t.Fatal(err)
-	}
+	object := must(json.Marshal(map[string]any{"key": k, "value": *k}))(t)
 	text := string(object)
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x", "%q", "%d"} {
 		text += fmt.Sprintf(verb+verb, k, *k) + fmt.Sprintf(verb, struct{ k *SigningKey }{k})
@@ -91,10 +82,7 @@ func TestTargetURI(t *testing.T) {
 		"https://shop.example:8443/callbacks": "https://shop.example:8443/callbacks",
 		"http://[::1]:443/x%2Fy":              "http://[::1]:443/x%2Fy",
 	} {
-		u, err := url.Parse(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
+		u := must(url.Parse(raw))(t)
 		if got := TargetURI(u); got != want {
 			t.Errorf("%s: %s, not %s", raw, got, want)
 		}
@@ -119,13 +107,9 @@ func TestLinkRefusesEveryChange(t *testing.T) {
 		at := time.Unix(rapid.Int64Range(0, 1<<40).Draw(t, "at"), 0)
 		body, plain := rapid.SliceOfN(rapid.Byte(), 1, 64).Draw(t, "body"), rapid.SliceOf(rapid.Byte()).Draw(t, "plain")
 		request := LinkRequest{Method: "POST", URL: "https://shop.example/callbacks/notify", Header: http.Header{"Content-Type": {"text/plain"}}, Body: body}
-		if err := service.SignRequest(request, plain, at); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, service.SignRequest(request, plain, at))
 		response := LinkResponse{Status: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: body, Request: request.Header}
-		if err := merchant.SignResponse(response, plain, at); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, merchant.SignResponse(response, plain, at))
 		check := func() bool {
 			s, err := VerifyRequest(request, service)
 			if err != nil || !s.Created.Equal(at) || !s.Covers(plain) {
@@ -162,9 +146,7 @@ func FuzzLinkHeaders(f *testing.F) {
 	k := GenerateSigningKey()
 	h := http.Header{"Content-Type": {"text/plain"}}
 	r := LinkRequest{Method: "POST", URL: "https://shop.example/", Header: h, Body: []byte("x")}
-	if err := k.SignRequest(r, []byte("y"), time.Unix(1, 0)); err != nil {
-		f.Fatal(err)
-	}
+	ok(f, k.SignRequest(r, []byte("y"), time.Unix(1, 0)))
 	f.Add(h.Get(HeaderDigest), h.Get(HeaderSignatureInput), h.Get(HeaderSignature))
 	f.Add("sha-256", "countersign=()", "countersign")
 	f.Add("sha-256=1;opened=2", `countersign=("@method");created=@1`, "countersign=(:AA==:)")

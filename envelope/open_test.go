@@ -85,9 +85,7 @@ func TestModulusPlus(t *testing.T) {
 	if carry != 0 {
 		t.Fatal("the sum does not fit")
 	}
-	if _, err := Open(key.Public(), PKCS1v15, b64(block)); err != nil {
-		t.Fatal(err)
-	}
+	must(Open(key.Public(), PKCS1v15, b64(block)))(t)
 	var be *BlockError
 	if _, err := Open(key.Public(), PKCS1v15, b64(sum)); !errors.As(err, &be) || be.Reason != reasonRange {
 		t.Errorf("the block plus the modulus gave %v", err)
@@ -206,10 +204,7 @@ func TestOpenPrivateUniform(t *testing.T) {
 	goodOAEP := unb64(t, mustSeal(t, key.Public(), OAEP, []byte("good")))
 	raw := func(b []byte) []byte { return rawPublic(t, key, b) }
 	noData := raw(encoded(key, 2, 0x55, k-3, nil))
-	noDataOAEP, err := sealBlock(key.Public(), OAEP, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noDataOAEP := must(sealBlock(key.Public(), OAEP, nil, nil))(t)
 	bad := map[string][]byte{
 		"type 1":          raw(encoded(key, 1, 0xFF, -1, []byte("x"))),
 		"by private part": unb64(t, mustSeal(t, key, PKCS1v15, []byte("x"))),

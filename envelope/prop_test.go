@@ -33,10 +33,7 @@ func TestOpenSealIsIdentity(t *testing.T) {
 			sealer, opener = key, key.Public()
 		}
 		plain := plaintexts(key, p).Draw(t, "")
-		body, err := Seal(sealer, p, plain)
-		if err != nil {
-			t.Fatal(err)
-		}
+		body := must(Seal(sealer, p, plain))(t)
 		inner, form, err := Unwrap(body)
 		if err != nil || form != FormBare || !bytes.Equal(inner, body) {
 			t.Fatalf("a sealed body is taken for %v, %v", form, err)
@@ -57,14 +54,8 @@ func TestOpenedWasSealed(t *testing.T) {
 	k := key.Size()
 	rapid.Check(t, func(t *rapid.T) {
 		plain := plaintexts(key, PKCS1v15).Draw(t, "")
-		body, err := Seal(key, PKCS1v15, plain)
-		if err != nil {
-			t.Fatal(err)
-		}
-		sealed, err := decodeBody(body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		body := must(Seal(key, PKCS1v15, plain))(t)
+		sealed := must(decodeBody(body))(t)
 		made := map[string]bool{}
 		for b := range slices.Chunk(sealed, k) {
 			made[string(b)] = true
@@ -109,10 +100,7 @@ func TestOpenedWasSealed(t *testing.T) {
 			data, _ := type1Data(newPublicOperation(key.p()).raise(b))
 			full = full && (i == len(blocks)-1 || len(data) == step)
 		}
-		again, err := Seal(key, PKCS1v15, got)
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := must(Seal(key, PKCS1v15, got))(t)
 		if bytes.Equal(again, changed) != full {
 			t.Fatalf("full chunks: %v, sealed again to the same body: %v", full, !full)
 		}

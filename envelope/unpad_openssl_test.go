@@ -24,10 +24,7 @@ func TestUnpadAsCryptoRSA(t *testing.T) {
 			data := rapid.SliceOfN(rapid.Byte(), 0, key.MaxChunk(padding)).Draw(rt, "data")
 			encoded := encoded(key, 2, 0x55, -1, data)
 			if padding == OAEP {
-				block, err := rsa.EncryptOAEP(sha256.New(), rand.Reader, &private.PublicKey, data, nil)
-				if err != nil {
-					rt.Fatal(err)
-				}
+				block := must(rsa.EncryptOAEP(sha256.New(), rand.Reader, &private.PublicKey, data, nil))(rt)
 				encoded = rawPrivate(t, key, block)
 				if rapid.Bool().Draw(rt, "unmasked") {
 					// A change of what the masks cover, which a change of the block would not make.
@@ -87,10 +84,7 @@ func TestGoForgetsThePrivatePart(t *testing.T) {
 	key := key1024(t)
 	private := rsaOf(t, key)
 	numbers := [][]byte{private.D.Bytes(), private.Primes[0].Bytes()}
-	again, err := newKey(&rsa.PublicKey{N: private.N, E: private.E}, private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := must(newKey(&rsa.PublicKey{N: private.N, E: private.E}, private))(t)
 	for _, w := range private.D.Bits() {
 		if w != 0 {
 			t.Error("the exponent is still there")

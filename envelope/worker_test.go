@@ -48,18 +48,12 @@ func TestWorkerGivesWhatTheFunctionsGive(t *testing.T) {
 	w := Worker{Each: backwards}
 	for _, length := range []int{1, 117, 118, 500, 2000} {
 		plain := sample(length)
-		sealed, err := w.Seal(key, PKCS1v15, plain)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sealed := must(w.Seal(key, PKCS1v15, plain))(t)
 		if !bytes.Equal(sealed, mustSeal(t, key, PKCS1v15, plain)) {
 			t.Errorf("%d bytes: sealed otherwise", length)
 		}
 		for _, k := range [][2]*Key{{key, key.Public()}, {key.Public(), key}} {
-			body, err := w.Seal(k[0], PKCS1v15, plain)
-			if err != nil {
-				t.Fatal(err)
-			}
+			body := must(w.Seal(k[0], PKCS1v15, plain))(t)
 			opened, lengths, err := w.OpenBlocks(k[1], PKCS1v15, body)
 			if err != nil || !bytes.Equal(opened, plain) {
 				t.Errorf("%d bytes: opened to %d bytes, error %v", length, len(opened), err)
@@ -103,10 +97,7 @@ func TestWorkerThatGivesUpGivesNothing(t *testing.T) {
 // One bad block stops none of the others, whoever works them.
 func TestWorkerOpensEveryBlockWhateverOneGives(t *testing.T) {
 	key := key1024(t)
-	body, err := decodeBody(mustSeal(t, key.Public(), PKCS1v15, sample(500)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must(decodeBody(mustSeal(t, key.Public(), PKCS1v15, sample(500))))(t)
 	body[200] ^= 1 // in the second block
 	var mu sync.Mutex
 	ran := map[int]bool{}

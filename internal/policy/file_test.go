@@ -101,10 +101,7 @@ func TestParseRefuses(t *testing.T) {
 
 // TestHours goes by the wall clock of Berlin, over both changes of the clock.
 func TestHours(t *testing.T) {
-	zone, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zone := must(time.LoadLocation("Europe/Berlin"))(t)
 	for _, c := range []struct {
 		spans string
 		at    string // in Berlin
@@ -133,16 +130,10 @@ func TestHours(t *testing.T) {
 	} {
 		h := hours{zone: zone}
 		for s := range strings.SplitSeq(c.spans, ";") {
-			one, err := parseSpan(s)
-			if err != nil {
-				t.Fatal(err)
-			}
+			one := must(parseSpan(s))(t)
 			h.spans = append(h.spans, one)
 		}
-		at, err := time.ParseInLocation("Mon 2006-01-02 15:04:05", c.at, zone)
-		if err != nil {
-			t.Fatal(err)
-		}
+		at := must(time.ParseInLocation("Mon 2006-01-02 15:04:05", c.at, zone))(t)
 		if got := h.at(at.UTC()); got != c.want {
 			t.Errorf("%s at %s: %v", c.spans, c.at, got)
 		}
@@ -181,10 +172,7 @@ func FuzzParse(f *testing.F) {
 		f.Fatal("no seeds", err)
 	}
 	for _, name := range files {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
+		b := must(os.ReadFile(name))(f)
 		f.Add(b)
 	}
 	for _, c := range refused {

@@ -82,10 +82,7 @@ func TestLimitsAgreeWithBigRat(t *testing.T) {
 			}
 			specs = append(specs, s)
 		}
-		p, err := Parse([]byte(file.String()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must(Parse([]byte(file.String())))(t)
 		b := &ledger{}
 		for range rapid.IntRange(0, 8).Draw(t, "history") {
 			b.entries = append(b.entries, confirmed{
@@ -98,9 +95,7 @@ func TestLimitsAgreeWithBigRat(t *testing.T) {
 		r.Order.TenantUserID = r.User
 		amount := amounts.Draw(t, "amount")
 		r.Order.Address, r.Order.ChainName, r.Order.Symbol = "a", "c", rapid.SampledFrom(symbols).Draw(t, "symbol")
-		if r.Order.Amount, err = countersign.ParseAmount(amount); err != nil {
-			t.Fatal(err)
-		}
+		r.Order.Amount = must(countersign.ParseAmount(amount))(t)
 
 		want := fallback
 		for _, s := range specs {
@@ -137,10 +132,7 @@ func TestLimitsAgreeWithBigRat(t *testing.T) {
 			t.Fatalf("%+v names %d limits, want %d", got, len(got.Limits), named)
 		}
 		for _, l := range got.Limits {
-			sum, err := b.spent(context.Background(), l.Symbol, l.TenantUserID, l.Since)
-			if err != nil {
-				t.Fatal(err)
-			}
+			sum := must(b.spent(context.Background(), l.Symbol, l.TenantUserID, l.Since))(t)
 			if !l.Holds(sum, r.Order.Amount) || l.Above >= got.Effect {
 				t.Fatalf("%+v, yet %+v", l, got)
 			}

@@ -22,25 +22,36 @@ const (
 // wednesday is at noon in Berlin.
 var wednesday = time.Date(2026, 7, 15, 10, 0, 0, 0, time.UTC)
 
-func mustAmount(t interface {
+// failer is a test, a benchmark, a fuzz test or a property's run.
+type failer interface {
 	Helper()
 	Fatal(...any)
-}, s string) countersign.Amount {
+}
+
+// must returns v of a call that may not fail here.
+func must[T any](v T, err error) func(failer) T {
+	return func(t failer) T {
+		t.Helper()
+		ok(t, err)
+		return v
+	}
+}
+
+func ok(t failer, err error) {
 	t.Helper()
-	a, err := countersign.ParseAmount(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return a
+}
+
+func mustAmount(t failer, s string) countersign.Amount {
+	t.Helper()
+	return must(countersign.ParseAmount(s))(t)
 }
 
 func mustPolicy(t testing.TB, file string) *Rules {
 	t.Helper()
-	p, err := Parse([]byte(file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return must(Parse([]byte(file)))(t)
 }
 
 // someRequest is a question that nothing is wrong with; change makes it
@@ -100,19 +111,12 @@ func spent(t testing.TB, sums map[string]string) func(*Request) {
 
 func decide(t testing.TB, p *Rules, r Request) Ruling {
 	t.Helper()
-	got, err := p.Decide(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return got
+	return must(p.Decide(t.Context(), r))(t)
 }
 
 // TestExamplePolicy reads the example that users start from.
 func TestExamplePolicy(t *testing.T) {
-	file, err := os.ReadFile("testdata/example.toml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must(os.ReadFile("testdata/example.toml"))(t)
 	p := mustPolicy(t, string(file))
 	night := asOf(wednesday.Add(12 * time.Hour))
 	young := func(r *Request) { r.Order.Created = client.TimeOf(r.Now.Add(-time.Second)) }
@@ -478,10 +482,7 @@ func TestSpellings(t *testing.T) {
 // before may have any number of digits.
 func TestDust(t *testing.T) {
 	p := mustPolicy(t, "default = \"allow\"\n[decimals]\nUSDT = 6\n[[limit]]\nname = \"day\"\nsymbol = \"USDT\"\nmax = \"1000000000000\"\nwindow = \"24h\"\n")
-	dust, err := countersign.ParseSum("999999999999." + strings.Repeat("0", 76) + "1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dust := must(countersign.ParseSum("999999999999." + strings.Repeat("0", 76) + "1"))(t)
 	with := func(p *Rules, symbol, amount string) Ruling {
 		t.Helper()
 		return decide(t, p, someRequest(t, func(r *Request) {

@@ -36,10 +36,15 @@ const start db.Millis = 1_795_000_000_000
 func must[T any](v T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		return v
+	}
+}
+
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -103,9 +108,7 @@ func lines(t *testing.T, list ...any) string {
 		b.Write(must(json.Marshal(l))(t))
 		b.WriteByte('\n')
 	}
-	if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.WriteFile(path, []byte(b.String()), 0o600))
 	return path
 }
 
@@ -254,9 +257,7 @@ func answer(t *testing.T, o *outbox.Outbox, at db.Millis) {
 func must2[A, B any](a A, b B, err error) func(testing.TB) (A, B) {
 	return func(t testing.TB) (A, B) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		return a, b
 	}
 }

@@ -184,9 +184,7 @@ func TestOldAnswerWaits(t *testing.T) {
 		ask := merchant.NewEntry(&countersign.WithdrawalRequest{Head: countersign.Head{RequestUUID: "uuid", TrackingID: "order", TenantUserID: "user"}, CallBackID: "order"})
 		ask.At, ask.Lease = start.Time(), 1000e6
 		c := must(b.Claim(ctx, ask))(t)
-		if err := confirm(b, "order", start); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, confirm(b, "order", start))
 		must(b.Settle(ctx, merchant.Settlement{Type: countersign.TypeRequestWithdraw, ID: ask.ID, Claim: c.Claim, Final: true, At: start.Time(),
 			Reply: merchant.Reply{TenantUserID: "user", Details: details}}))(t)
 		b = book.New(p.restore(p.backup()), book.Config{})
@@ -236,9 +234,7 @@ func TestBookedStaysBooked(t *testing.T) {
 		b = book.New(p.restore(p.backup()), book.Config{})
 		must(b.Restored(ctx, 0, start+100))(t)
 		held, _, err := b.SearchDeposits(ctx, client.DepositSearch{State: client.DepositHeld}, 10, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		if _, err := b.DecideDeposit(ctx, held[0].Seq, client.DepositCredited, "a", "", start+110); !errors.Is(err, db.ErrConflict) {
 			t.Errorf("crediting before it is reconciled gives %v", err)
 		}

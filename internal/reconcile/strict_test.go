@@ -42,9 +42,7 @@ func TestOnlyOpenReopens(t *testing.T) {
 		o, path := again(t, p), filepath.Join(t.TempDir(), "executed")
 		for name, s := range wrong {
 			// A good line before it, which is settled only if all are.
-			if err := os.WriteFile(path, []byte(`{"merchant":"shop","callBackId":"good","state":"open"}`+"\n"+s.lines+"\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, os.WriteFile(path, []byte(`{"merchant":"shop","callBackId":"good","state":"open"}`+"\n"+s.lines+"\n"), 0o600))
 			for _, settle := range []bool{false, true} {
 				var found []Finding
 				ended, err := Service(ctx, o, Config{Executed: path, Settle: settle, Report: into(&found), Now: start + 660})
@@ -160,9 +158,7 @@ func TestLinesAreStrict(t *testing.T) {
 		`{"trackingId":"a"}`:                              "",
 	} {
 		path := filepath.Join(t.TempDir(), "lines")
-		if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.WriteFile(path, []byte(text+"\n"), 0o600))
 		var got Line
 		err := Lines(path, func(l Line) error { got = l; return nil })
 		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "line 1")) {

@@ -40,15 +40,10 @@ func BenchmarkWhole(b *testing.B) {
 			}
 			r := start(b, Config{From: c.url, Nodes: []*client.Service{s.admin}, Decisions: true})
 			b.ResetTimer()
-			if _, err := c.conn.CopyFrom(context.Background(), pgx.Identifier{"countersign_outbox"}, []string{"kind", "body"}, pgx.CopyFromRows(rows)); err != nil {
-				b.Fatal(err)
-			}
+			must(c.conn.CopyFrom(context.Background(), pgx.Identifier{"countersign_outbox"}, []string{"kind", "body"}, pgx.CopyFromRows(rows)))(b)
 			asked, told := 0, 0
 			moved := func(text string) int {
-				tag, err := c.conn.Exec(context.Background(), text)
-				if err != nil {
-					b.Fatal(err)
-				}
+				tag := must(c.conn.Exec(context.Background(), text))(b)
 				return int(tag.RowsAffected())
 			}
 			c.exec(`CREATE TABLE asked (call_back_id text PRIMARY KEY, told boolean)`)

@@ -183,8 +183,7 @@ func TestCursorOverEpochs(t *testing.T) {
 	defer table.Close()
 	at := func() int64 {
 		t.Helper()
-		n := must(table.Cursor(t.Context()))(t)
-		return n
+		return must(table.Cursor(t.Context()))(t)
 	}
 	next := func(message string) int64 {
 		t.Helper()
@@ -214,9 +213,7 @@ func TestCursorOverEpochs(t *testing.T) {
 		if err := table.SetCursor(t.Context(), before-1, to); err == nil {
 			t.Error("the cursor was moved from where it was not")
 		}
-		if err := table.SetCursor(t.Context(), before, to); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, table.SetCursor(t.Context(), before, to))
 		until(t, "the next epoch is written", func() bool { return at() == want+1 && r.state.why(partDecisions) != "" || written() == "4" })
 	}
 	until(t, "all is written", func() bool { return written() == "4" && r.state.why(partDecisions) == "" })
@@ -239,9 +236,7 @@ func TestCursorOverEpochs(t *testing.T) {
 	for to := int64(0); to < 9_000_000; {
 		before := at()
 		to = next("")
-		if err := table.SetCursor(t.Context(), before, to); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, table.SetCursor(t.Context(), before, to))
 		until(t, "it is written", func() bool { return at() > to })
 		until(t, "it is written to the end of the epoch", func() bool { return r.state.why(partDecisions) != "" || at() == 9_000_001 })
 	}

@@ -56,8 +56,8 @@ func TestInsertsOfTheDocument(t *testing.T) {
 	s.relay(c)
 	for _, b := range blocks {
 		t.Run(b[1], func(t *testing.T) {
-			l, ok := languages[b[1]]
-			if !ok {
+			l, known := languages[b[1]]
+			if !known {
 				t.Fatal("no such language")
 			}
 			if !dbtest.IsWhole() && b[1] != "sql" {
@@ -75,9 +75,7 @@ func TestInsertsOfTheDocument(t *testing.T) {
 				t.Skipf("skipped: not installed: %s", l.needs)
 			}
 			args := append(slices.Clone(l.command), filepath.Join(t.TempDir(), l.file))
-			if err := os.WriteFile(args[len(args)-1], []byte(b[2]), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, os.WriteFile(args[len(args)-1], []byte(b[2]), 0o600))
 			for n := range 2 {
 				cmd := exec.CommandContext(context.Background(), args[0], args[1:]...)
 				cmd.Env = env

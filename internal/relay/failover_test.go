@@ -38,9 +38,7 @@ func TestCoreFailsOver(t *testing.T) {
 			if err == nil {
 				_, err = s.admin.CancelWithdrawal(t.Context(), w.ID) // this decides
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			ok(t, err)
 		}
 		until(t, "every decision is written", func() bool {
 			return c.one(`SELECT COUNT(*) FROM countersign_decisions WHERE decision = 'cancelled'`) == fmt.Sprint(len(want)/5)

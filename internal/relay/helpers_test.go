@@ -155,9 +155,7 @@ func newServiceOn(t testing.TB, dbURL string, merchants ...string) *service {
 	d := must(daemon.NewService(daemon.ServiceConfig{Common: daemon.Common{Storage: daemon.Storage{Dir: t.TempDir(), DB: dbURL}, NoConsole: true},
 		Listen: "127.0.0.1:0", AllowPrivate: true, AllowHTTP: true}))(t)
 	ctx, cancel := context.WithCancel(context.Background())
-	if err := d.Open(ctx); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, d.Open(ctx))
 	ended := make(chan error, 1)
 	go func() { ended <- d.Run(ctx) }()
 	t.Cleanup(func() {
@@ -230,10 +228,15 @@ func clientOf(t testing.TB, url, token string) *client.Service {
 func must[T any](v T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		return v
+	}
+}
+
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

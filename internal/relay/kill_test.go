@@ -72,9 +72,7 @@ CREATE CONSTRAINT TRIGGER gate AFTER DELETE ON countersign_outbox ` + when + ` F
 	if err == nil {
 		_, err = tx.Exec(context.Background(), `SELECT 1 FROM gate FOR UPDATE`)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	watch := c.connect() // a transaction would see one state of pg_stat_activity for ever
 	go func() {
 		for {

@@ -93,7 +93,5 @@ func TestStopped(t *testing.T) {
 
 func signal(t *testing.T, p *os.Process, sig syscall.Signal) {
 	t.Helper()
-	if err := p.Signal(sig); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, p.Signal(sig))
 }
