@@ -154,6 +154,12 @@ func booked(t testing.TB, db *sql.DB, n int) {
 func serve(t testing.TB, in merchant.Inbox, change func(*merchant.Config)) (*countersigntest.Service, countersigntest.Endpoint) {
 	t.Helper()
 	service := countersigntest.NewService(t)
+	return service, node(t, service, in, change)
+}
+
+// node returns an endpoint of the merchant over in.
+func node(t testing.TB, service *countersigntest.Service, in merchant.Inbox, change func(*merchant.Config)) countersigntest.Endpoint {
+	t.Helper()
 	c := service.MerchantConfig()
 	c.Inbox, c.Log = in, slog.New(slog.DiscardHandler)
 	if change != nil {
@@ -163,7 +169,7 @@ func serve(t testing.TB, in merchant.Inbox, change func(*merchant.Config)) (*cou
 	if err != nil {
 		t.Fatal(err)
 	}
-	return service, countersigntest.ToHandler(h)
+	return countersigntest.ToHandler(h)
 }
 
 // deliver fails unless the errCode is want.

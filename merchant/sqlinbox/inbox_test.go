@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -105,13 +104,7 @@ func TestCredits(t *testing.T) {
 	eachStore(t, func(t *testing.T, s store) {
 		db := s.open(t)
 		service, to := serve(t, s.inbox(t, db, nil), nil)
-		second := service.MerchantConfig()
-		second.Inbox, second.Log = s.inbox(t, s.open(t), nil), slog.New(slog.DiscardHandler)
-		h, err := merchant.New(second)
-		if err != nil {
-			t.Fatal(err)
-		}
-		nodes := []countersigntest.Endpoint{to, countersigntest.ToHandler(h)}
+		nodes := []countersigntest.Endpoint{to, node(t, service, s.inbox(t, s.open(t), nil), nil)}
 		var wg sync.WaitGroup
 		for n := range deposits * times {
 			wg.Go(func() { deliver(t, service, nodes[n%2], countersigntest.Deposit(n/times), 0) })
@@ -406,19 +399,13 @@ func TestOneAnswer(t *testing.T) {
 		amounts := make(chan string, 8)
 		service := countersigntest.NewService(t)
 		for n := range cap(amounts) {
-			c := service.MerchantConfig()
-			c.Log = slog.New(slog.DiscardHandler)
-			c.Inbox = s.inbox(t, s.open(t), func(c *sqlinbox.Config) {
+			to := node(t, service, s.inbox(t, s.open(t), func(c *sqlinbox.Config) {
 				c.OnWithdrawal = func(_ context.Context, _ *sql.Tx, w countersign.WithdrawalRequest) (merchant.Answer, error) {
 					return merchant.Confirm(w.TenantUserID, countersigntest.Order(n)), nil
 				}
-			})
-			h, err := merchant.New(c)
-			if err != nil {
-				t.Fatal(err)
-			}
+			}), nil)
 			wg.Go(func() {
-				r := deliver(t, service, countersigntest.ToHandler(h), countersigntest.Withdrawal(1), 0)
+				r := deliver(t, service, to, countersigntest.Withdrawal(1), 0)
 				if r.Answer != nil {
 					amounts <- r.Details().Amount.String()
 				}

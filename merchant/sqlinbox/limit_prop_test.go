@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -34,8 +33,6 @@ func TestConfirmedStaysBelowTheLimit(t *testing.T) {
 		}
 		run(t, db, `CREATE TABLE shop (id VARCHAR(100) PRIMARY KEY, round INTEGER, amount INTEGER, counted INTEGER, cancelled INTEGER, executed INTEGER)`+engine)
 		service := countersigntest.NewService(t)
-		config := service.MerchantConfig()
-		config.Log = slog.New(slog.DiscardHandler)
 		app := func(c *sqlinbox.Config) {
 			c.OnDeposit, c.OnPossibleDuplicate = nil, nil
 			c.OnWithdrawal = func(ctx context.Context, tx *sql.Tx, w countersign.WithdrawalRequest) (merchant.Answer, error) {
@@ -83,12 +80,7 @@ func TestConfirmedStaysBelowTheLimit(t *testing.T) {
 			start := func() {
 				nodes = nil
 				for range 2 {
-					config.Inbox = s.inbox(t, db, app)
-					h, err := merchant.New(config)
-					if err != nil {
-						rt.Fatal(err)
-					}
-					nodes = append(nodes, countersigntest.ToHandler(h))
+					nodes = append(nodes, node(t, service, s.inbox(t, db, app), nil))
 				}
 			}
 			start()
@@ -206,9 +198,7 @@ func TestLimitInParallel(t *testing.T) {
 				var nodes []countersigntest.Endpoint
 				service := countersigntest.NewService(t)
 				for range 2 {
-					c := service.MerchantConfig()
-					c.Log = slog.New(slog.DiscardHandler)
-					c.Inbox = s.inbox(t, s.open(t), func(c *sqlinbox.Config) {
+					in := s.inbox(t, s.open(t), func(c *sqlinbox.Config) {
 						c.WithdrawalLock = lock
 						c.OnWithdrawal = func(ctx context.Context, tx *sql.Tx, w countersign.WithdrawalRequest) (merchant.Answer, error) {
 							var sum int
@@ -220,11 +210,7 @@ func TestLimitInParallel(t *testing.T) {
 							return merchant.Confirm(w.TenantUserID, countersigntest.Order(1)), err
 						}
 					})
-					h, err := merchant.New(c)
-					if err != nil {
-						t.Fatal(err)
-					}
-					nodes = append(nodes, countersigntest.ToHandler(h))
+					nodes = append(nodes, node(t, service, in, nil))
 				}
 				var confirmed atomic.Int32
 				var all sync.WaitGroup

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 
@@ -66,13 +67,8 @@ func TestReview(t *testing.T) {
 					break
 				}
 			}
-			if len(got) != len(want) {
+			if !slices.Equal(got, want) {
 				t.Fatalf("held are %q, want %q", got, want)
-			}
-			for i := range got {
-				if got[i] != want[i] {
-					t.Errorf("held are %q, want %q", got, want)
-				}
 			}
 		}
 		held(ids[1:]...)
