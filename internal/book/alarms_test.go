@@ -283,17 +283,6 @@ func TestAlarmsEnd(t *testing.T) {
 			t.Helper()
 			ok(t, b.EndAlarms(ctx, now))
 		}
-		take := func(id, tx string, now db.Millis) int64 {
-			t.Helper()
-			e := inboxDeposit(id, tx, -1)
-			e.At = now.Time()
-			must(b.Claim(ctx, e))(t)
-			list, err := b.Deposits(ctx, 0, 100)
-			if err != nil || len(list) == 0 {
-				t.Fatal(err)
-			}
-			return list[len(list)-1].Seq
-		}
 		refuse := func(name, reason string) {
 			t.Helper()
 			r := Refused{Content: []byte(name), RefusedCallback: client.RefusedCallback{Body: name, Opened: true, Type: countersign.TypeDeposited,
@@ -303,12 +292,14 @@ func TestAlarmsEnd(t *testing.T) {
 		const hour = 3_600_000
 		cases := map[client.AlarmKind]func(client.AlarmKind){
 			client.AlarmPossibleDuplicate: func(kind client.AlarmKind) {
-				take("one", "same", at)
-				second, third := take("two", "same", at), take("three", "same", at)
+				for _, id := range []string{"one", "two", "three"} {
+					take(t, b, id, "same", "1", at)
+				}
 				look(at)
 				stands(kind, "three")
-				for i, seq := range []int64{second, third} {
-					must(b.DecideDeposit(ctx, seq, []client.DepositState{client.DepositCredited, client.DepositRejected}[i], "tok", "", at))(t)
+				list := must(b.Deposits(ctx, 0, 100))(t)
+				for i, d := range list[len(list)-2:] {
+					must(b.DecideDeposit(ctx, d.Seq, []client.DepositState{client.DepositCredited, client.DepositRejected}[i], "tok", "", at))(t)
 					look(at + 1)
 					stands(kind, []string{"three"}[:1-i]...)
 				}
@@ -349,7 +340,7 @@ func TestAlarmsEnd(t *testing.T) {
 				raise(t, b, client.Alarm{Kind: kind, Subject: "x", First: at + 10*hour})
 				look(at + 10*hour)
 				stands(kind, "x")
-				take("again", "again", at+11*hour)
+				take(t, b, "again", "again", "1", at+11*hour)
 				look(at + 11*hour)
 				stands(kind)
 			},
@@ -377,7 +368,7 @@ func TestAlarmsEnd(t *testing.T) {
 					}
 				}
 				must(b.BeginForwarding(ctx, true, at))(t)
-				take("told on", "told on", 30*at)
+				take(t, b, "told on", "told on", "1", 30*at)
 				settle("status 500", 1)
 				forwards(30*at + 1)
 				settle("status 500", 2)
@@ -387,7 +378,7 @@ func TestAlarmsEnd(t *testing.T) {
 				forwards(30*at+4, "status 502") // once
 				settle("", 4)
 				forwards(30*at + 5)
-				take("again later", "again later", 30*at)
+				take(t, b, "again later", "again later", "1", 30*at)
 				settle("connect", 1)
 				forwards(30*at + forwardWaits - 1)
 				forwards(30*at+forwardWaits, "connect")

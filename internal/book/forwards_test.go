@@ -28,16 +28,13 @@ func addDeposits(t *testing.T, b *Book, from, to int) {
 // addEvents appends events to their feed, recorded at 500.
 func addEvents(t *testing.T, b *Book, n int) {
 	t.Helper()
-	err := b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+	ok(t, b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		l := ledger{}
 		for range n {
 			l.event(client.EventEntry{Kind: client.EventAddressChanged, At: 500, TenantUserID: "7"})
 		}
 		return l.write(ctx, t)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // wantClaimed wants one claim to get what has these names.

@@ -25,26 +25,14 @@ func TestMain(m *testing.M) {
 
 var ctx = context.Background()
 
-// dialects gives a fresh database of each kind.
-var dialects = []struct {
-	name string
-	url  func(testing.TB) string
-}{{"sqlite", endtest.SQLite(End())}, {"postgres", endtest.Postgres(End())}}
-
-func eachDialect(t *testing.T, test func(*testing.T, string)) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) { test(t, d.url(t)) })
-	}
-}
-
 // eachBook runs test with an empty book of each database.
 func eachBook(t *testing.T, test func(*testing.T, *Book)) {
-	eachDialect(t, func(t *testing.T, url string) { test(t, New(openAt(t, url), Config{})) })
+	endtest.Each(t, End(), func(t *testing.T, url string) { test(t, New(openAt(t, url), Config{})) })
 }
 
 // eachPair runs test with two books of one database.
 func eachPair(t *testing.T, test func(t *testing.T, ends []*Book)) {
-	eachDialect(t, func(t *testing.T, url string) { test(t, pairAt(t, url)) })
+	endtest.Each(t, End(), func(t *testing.T, url string) { test(t, pairAt(t, url)) })
 }
 
 // pairAt returns two books of one database, with PostgreSQL as two processes have them.

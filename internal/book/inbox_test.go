@@ -28,7 +28,7 @@ func inboxDeposit(trackingID, tx string, index int64) merchant.Entry {
 
 // TestInboxPoison: an entry that the database refuses fails alone.
 func TestInboxPoison(t *testing.T) {
-	s := openAt(t, dialects[1].url(t))
+	s := openAt(t, endtest.Postgres(End())(t))
 	end := New(s, Config{})
 	var work sync.WaitGroup
 	for i := range 60 {
@@ -65,7 +65,7 @@ func TestInboxGone(t *testing.T) {
 // TestKeptPlans: PostgreSQL finds what a batch of claims looks up, value by value, and the parts of a window by indexes,
 // also with plans that were made while the tables were empty.
 func TestKeptPlans(t *testing.T) {
-	s := openAt(t, dialects[1].url(t))
+	s := openAt(t, endtest.Postgres(End())(t))
 	for _, look := range []struct {
 		types, text, arguments string
 		wants                  []string
@@ -89,10 +89,10 @@ func TestKeptPlans(t *testing.T) {
 // TestInbox holds the inbox to the rules of merchant.Inbox, with two processes
 // where the database allows for two.
 func TestInbox(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
+	for name, url := range endtest.Kinds(End()) {
+		t.Run(name, func(t *testing.T) {
 			countersigntest.CheckInbox(t, func() (one, other merchant.Inbox) {
-				ends := pairAt(t, d.url(t))
+				ends := pairAt(t, url(t))
 				return ordered{ends[0]}, ordered{ends[1]}
 			})
 		})

@@ -11,6 +11,7 @@ import (
 	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
+	"countersign/internal/lab/endtest"
 	"countersign/merchant"
 )
 
@@ -78,7 +79,7 @@ func TestInboxForgetsTheGone(t *testing.T) {
 // very moment in which another claims. The other is not told that it has a
 // lease, and what was settled stands.
 func TestInboxSettledMeanwhile(t *testing.T) {
-	url := dialects[1].url(t)
+	url := endtest.Postgres(End())(t)
 	s, other := openAt(t, url), openAt(t, url)
 	end := New(s, Config{})
 	leased, err := end.Claim(ctx, question("c"))

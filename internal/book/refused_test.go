@@ -7,6 +7,7 @@ import (
 
 	"countersign/client"
 	"countersign/internal/db"
+	"countersign/internal/lab/endtest"
 )
 
 // TestRefusedBounds: what is kept is bounded in rows and bytes. Those that did not open go first,
@@ -62,17 +63,15 @@ func TestRefusedBounds(t *testing.T) {
 
 // TestRefusedSealed: a body opens for its own row alone.
 func TestRefusedSealed(t *testing.T) {
-	b := New(openAt(t, dialects[0].url(t)), Config{})
+	endtest.Sealed(t, End())
+	b := New(openAt(t, endtest.SQLite(End())(t)), Config{})
 	for _, name := range []string{"one", "two"} {
 		ok(t, b.KeepRefused(ctx, Refused{Content: []byte(name), RefusedCallback: client.RefusedCallback{Body: name, Reason: "malformed"}}, nil, 1))
 	}
-	err := b.Write(ctx, func(c context.Context, x *db.Tx) error {
+	ok(t, b.Write(ctx, func(c context.Context, x *db.Tx) error {
 		_, err := x.Exec(c, `UPDATE refused SET body = (SELECT body FROM refused WHERE seq = 2), data_key = (SELECT data_key FROM refused WHERE seq = 2) WHERE seq = 1`)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if r, err := b.Refused(ctx, 1); err == nil {
 		t.Errorf("%q", r.Body)
 	}

@@ -18,13 +18,6 @@ import (
 func TestCopiedWithoutLog(t *testing.T) {
 	path := dbtest.SQLite(t)
 	d := openAt(t, path)
-	both := func() string {
-		copied := dbtest.SQLite(t)
-		for _, part := range []string{"", "-wal"} {
-			copyFile(t, path+part, copied+part)
-		}
-		return copied
-	}
 	for n, when := range []string{"before the log was copied", "while it is being copied"} {
 		fill(t, d, n*fillRows)
 		if n == 1 {
@@ -36,7 +29,7 @@ func TestCopiedWithoutLog(t *testing.T) {
 		for _, restoring := range []bool{false, true} {
 			dbtest.Fails(Open(ctx, Config{URL: alone, Keys: testKeys, Used: true, Restoring: restoring}, testEnd))(t, ErrBroken, "")
 		}
-		crashed := both()
+		crashed := copied(t, path)
 		if _, err := Backup(ctx, crashed, filepath.Join(t.TempDir(), "copy")); err != nil {
 			t.Error(err)
 		}
@@ -48,7 +41,7 @@ func TestCopiedWithoutLog(t *testing.T) {
 		}
 	}
 	ok(t, d.Write(ctx, markIncomplete(false)))
-	merged := both()
+	merged := copied(t, path)
 	dbtest.Query(t, merged, `SELECT COUNT(*) FROM things`)
 	if _, err := os.Stat(merged + "-wal"); err == nil {
 		t.Fatal("the other program left the log")

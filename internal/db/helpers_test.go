@@ -3,11 +3,14 @@ package db
 import (
 	"context"
 	"io/fs"
+	"os"
 	"testing"
 	"testing/fstest"
 
 	"countersign/internal/lab/dbtest"
 )
+
+func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
 
 var ctx = context.Background()
 

@@ -65,8 +65,7 @@ func TestTimelines(t *testing.T) {
 
 func connConfig(t *testing.T, url string) *pgx.ConnConfig {
 	t.Helper()
-	c := must(pgx.ParseConfig(url))(t)
-	return c
+	return must(pgx.ParseConfig(url))(t)
 }
 
 func TestSeveral(t *testing.T) {

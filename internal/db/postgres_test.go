@@ -24,12 +24,9 @@ func TestSessionSettings(t *testing.T) {
 	} {
 		s := openAt(t, dbtest.Postgres(t)+c.options)
 		var idle, statement, plan, parallel, commit string
-		_, err := One(ctx, s, `SELECT current_setting('idle_in_transaction_session_timeout'), current_setting('statement_timeout'),
+		must(One(ctx, s, `SELECT current_setting('idle_in_transaction_session_timeout'), current_setting('statement_timeout'),
 			current_setting('plan_cache_mode'), current_setting('max_parallel_workers_per_gather'), current_setting('synchronous_commit')`,
-			nil, &idle, &statement, &plan, &parallel, &commit)
-		if err != nil {
-			t.Fatal(err)
-		}
+			nil, &idle, &statement, &plan, &parallel, &commit))(t)
 		if got := strings.Join([]string{idle, statement, plan, parallel, commit}, " "); got != c.want {
 			t.Errorf("with %q: %s, want %s", c.options, got, c.want)
 		}
@@ -56,17 +53,14 @@ func TestUnreachable(t *testing.T) {
 // TestIsolation: a server whose transactions are serializable by default would fail those that wait for each other.
 func TestIsolation(t *testing.T) {
 	s := openAt(t, dbtest.Postgres(t)+"&default_transaction_isolation=serializable")
-	err := s.Write(ctx, func(ctx context.Context, x *Tx) error {
+	ok(t, s.Write(ctx, func(ctx context.Context, x *Tx) error {
 		var level string
 		_, err := One(ctx, x, `SELECT current_setting('transaction_isolation')`, nil, &level)
 		if level != "read committed" {
 			t.Errorf("transactions are %s", level)
 		}
 		return err
-	})
-	if err != nil {
-		t.Error(err)
-	}
+	}))
 }
 
 // The bound of connecting, connect_timeout, ends it with the same error as the

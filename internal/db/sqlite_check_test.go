@@ -107,6 +107,16 @@ func copyFile(t *testing.T, from, to string) {
 	ok(t, os.WriteFile(to, must(os.ReadFile(from))(t), 0o600))
 }
 
+// copied returns a copy of a database with its log.
+func copied(t *testing.T, path string) (to string) {
+	t.Helper()
+	to = dbtest.SQLite(t)
+	for _, part := range []string{"", "-wal"} {
+		copyFile(t, path+part, to+part)
+	}
+	return to
+}
+
 // A process that dies while the log is copied leaves a file that is shorter than its
 // header says, and a log with the rest.
 func TestCutOffAmidCheckpoint(t *testing.T) {
@@ -115,9 +125,7 @@ func TestCutOffAmidCheckpoint(t *testing.T) {
 	fill(t, d, 0)
 	copyFile(t, path+"-wal", left+"-wal")
 	info := must(os.Stat(path))(t)
-	if err := d.Close(); err != nil { // copies the log
-		t.Fatal(err)
-	}
+	ok(t, d.Close()) // copies the log
 	copyFile(t, path, left)
 	ok(t, os.Truncate(left, info.Size()))
 	ok(t, openUsed(t, left))
@@ -133,16 +141,11 @@ func TestDamagedPage(t *testing.T) {
 	path := filled(t)
 	d := openAt(t, path)
 	fill(t, d, fillRows)
-	left := dbtest.SQLite(t)
-	for _, part := range []string{"", "-wal"} {
-		copyFile(t, path+part, left+part)
-	}
+	left := copied(t, path)
 	if err := openUsed(t, left); err != nil {
 		t.Fatalf("undamaged: %v", err)
 	}
-	for _, part := range []string{"", "-wal"} {
-		copyFile(t, path+part, left+part)
-	}
+	left = copied(t, path)
 	var page int64 // of a table that neither opening reads nor the log has
 	must(One(ctx, d, `SELECT rootpage FROM sqlite_schema WHERE name = 'votes'`, nil, &page))(t)
 	spoilPage(t, left, page)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -18,21 +19,13 @@ import (
 	"countersign/internal/outbox"
 )
 
+func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
+
 var ctx = context.Background()
 
 var testKeys = db.NewMasterKey([32]byte{7})
 
-// dialects gives a fresh database of each kind.
-var dialects = []struct {
-	name string
-	url  func(testing.TB) string
-}{{"sqlite", endtest.SQLite(outbox.End())}, {"postgres", endtest.Postgres(outbox.End())}}
-
-func eachDialect(t *testing.T, f func(t *testing.T, url string)) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) { f(t, d.url(t)) })
-	}
-}
+func eachDialect(t *testing.T, f func(t *testing.T, url string)) { endtest.Each(t, outbox.End(), f) }
 
 func must[T any](v T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {

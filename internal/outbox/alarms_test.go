@@ -10,22 +10,6 @@ import (
 	"countersign/internal/lab/endtest"
 )
 
-// standing reports whether the one row of a kind about a merchant stands, and why it ended.
-func standing(t *testing.T, s *Outbox, of string, kind client.AlarmKind) (stands bool, text string) {
-	t.Helper()
-	n := 0
-	for _, a := range must(endtest.Alarms(ctx, s))(t) {
-		if a.Kind == kind && a.Merchant == of {
-			n++
-			stands, text = a.Ended == 0, a.EndedText
-		}
-	}
-	if n != 1 {
-		t.Errorf("%d rows of %s about %q", n, kind, of)
-	}
-	return stands, text
-}
-
 // testAlarmsEnd: every kind that client says ends by itself stands while its cause goes on, and
 // ends with client's text when that is over.
 func testAlarmsEnd(t *testing.T, s *Outbox) {
@@ -35,11 +19,12 @@ func testAlarmsEnd(t *testing.T, s *Outbox) {
 		t.Helper()
 		ok(t, s.RaiseAlarm(ctx, client.Alarm{Merchant: of, Kind: kind, Subject: subject, First: at}))
 	}
+	// stands holds that the one row of a kind about a merchant stands, or has ended.
 	stands := func(of string, kind client.AlarmKind, want bool) {
 		t.Helper()
-		is, text := standing(t, s, of, kind)
-		if is != want || !is && (text == "" || text != kind.Ended()) {
-			t.Errorf("%s about %q stands: %v, %q; want %v", kind, of, is, text, want)
+		list := slices.DeleteFunc(must(endtest.Alarms(ctx, s))(t), func(a client.Alarm) bool { return a.Kind != kind || a.Merchant != of })
+		if len(list) != 1 || (list[0].Ended == 0) != want || !want && (kind.Ended() == "" || list[0].EndedText != kind.Ended()) {
+			t.Errorf("%s about %q: %+v; want that it stands: %v", kind, of, list, want)
 		}
 	}
 	look := func(now db.Millis) {

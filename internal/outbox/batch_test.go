@@ -15,8 +15,8 @@ import (
 	"countersign/internal/lab/endtest"
 )
 
-// confirmedMany confirms withdrawals of several merchants.
-func confirmedMany(t *testing.T, s *Outbox, merchants []string, n int, prefix string, now db.Millis) (list []Withdrawal) {
+// confirmedMany confirms withdrawals of several merchants, with what exchange returns of each answer; it may be nil.
+func confirmedMany(t testing.TB, s *Outbox, merchants []string, n int, prefix string, now db.Millis, exchange func(Claimed) *Exchange) (list []Withdrawal) {
 	t.Helper()
 	for i := range n {
 		w := newWithdrawal(fmt.Sprint(prefix, i), now+1_000_000, someDetails(t, "2.5"))
@@ -26,7 +26,11 @@ func confirmedMany(t *testing.T, s *Outbox, merchants []string, n int, prefix st
 	for left := n; left > 0; {
 		var answers []Settlement
 		for _, c := range claim(t, s, countersign.LaneWithdraw, now, 100) {
-			answers = append(answers, answer(c, countersign.DecisionConfirmed, someDetails(t, "2.5")))
+			a := answer(c, countersign.DecisionConfirmed, someDetails(t, "2.5"))
+			if exchange != nil {
+				a.Exchange = exchange(c)
+			}
+			answers = append(answers, a)
 		}
 		if len(answers) == 0 {
 			t.Fatal("nothing is due")
@@ -63,7 +67,7 @@ func recorded(t *testing.T, s *Outbox, kind string) []string {
 // of the others.
 func testReleaseMany(t *testing.T, s *Outbox) {
 	merchants := addMerchants(t, s, 3, nil)
-	list := confirmedMany(t, s, merchants, 30, "w", 1000)
+	list := confirmedMany(t, s, merchants, 30, "w", 1000, nil)
 	waits := addWithdrawal(t, s, newWithdrawal("waits", 500_000, nil), 1000)
 	held := list[7]
 	must(s.Release(ctx, held.ID, Holder{"another", "core"}, "held", 1500))(t)
@@ -132,7 +136,7 @@ func testReleaseMany(t *testing.T, s *Outbox) {
 // told of what was recorded, once.
 func testOutcomesMany(t *testing.T, s *Outbox) {
 	merchants := addMerchants(t, s, 3, nil)
-	list := confirmedMany(t, s, merchants, 12, "w", 1000)
+	list := confirmedMany(t, s, merchants, 12, "w", 1000, nil)
 	var asked []ReleaseRequest
 	for i, w := range list[:11] {
 		asked = append(asked, ReleaseRequest{w.ID, Holder{"c", "core"}, fmt.Sprint("p", i)})
@@ -208,7 +212,7 @@ func testOutcomesMany(t *testing.T, s *Outbox) {
 // testBatchAllOrNothing: a transaction that fails after its statements have run has done nothing of any item.
 func testBatchAllOrNothing(t *testing.T, s *Outbox) {
 	addMerchants(t, s, 2, nil)
-	list := confirmedMany(t, s, []string{"m0", "m1"}, 10, "w", 1000)
+	list := confirmedMany(t, s, []string{"m0", "m1"}, 10, "w", 1000, nil)
 	var asked []ReleaseRequest
 	var ends []Outcome
 	for i, w := range list {

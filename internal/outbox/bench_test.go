@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"countersign/internal/db"
+	"countersign/internal/lab/endtest"
 )
 
 func eachDialect(b *testing.B, fn func(b *testing.B, s *Outbox)) {
-	for _, d := range dialects {
-		b.Run(d.name, func(b *testing.B) { fn(b, openAt(b, d.url(b))) })
+	for name, url := range endtest.Kinds(End()) {
+		b.Run(name, func(b *testing.B) { fn(b, openAt(b, url(b))) })
 	}
 }
 

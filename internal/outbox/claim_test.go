@@ -194,11 +194,7 @@ func finals(t testing.TB, s *Outbox, lane countersign.Lane) (n [4]int64) {
 
 func lanesOf(t testing.TB, s *Outbox) []Pace {
 	t.Helper()
-	list, err := db.List(ctx, s, `SELECT `+laneColumns+` FROM lanes ORDER BY merchant, lane`, nil, scanLane)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return list
+	return must(db.List(ctx, s, `SELECT `+laneColumns+` FROM lanes ORDER BY merchant, lane`, nil, scanLane))(t)
 }
 
 func testGiveBack(t *testing.T, s *Outbox) {
@@ -265,12 +261,4 @@ func newWithdrawal(callBackID string, deadline db.Millis, details *client.Detail
 func someDetails(t testing.TB, amount string) *client.Details {
 	t.Helper()
 	return &client.Details{Address: "TAddress", ChainName: "TRON", Symbol: "USDT", Amount: must(countersign.ParseAmount(amount))(t)}
-}
-
-// breakers returns until when the breakers that are not closed are open.
-func (o *Outbox) breakers() ([]db.Millis, error) {
-	return db.List(ctx, o, `SELECT open_until FROM lanes WHERE failures >= $1`, []any{BreakerThreshold}, func(r db.Rows) (until db.Millis, err error) {
-		err = r.Scan(&until)
-		return until, err
-	})
 }

@@ -2,6 +2,8 @@ package outbox
 
 import (
 	"testing"
+
+	"countersign/internal/lab/endtest"
 )
 
 // suite is what every database must do. Each case gets a fresh one.
@@ -69,10 +71,10 @@ var suite = []struct {
 }
 
 func TestConformance(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
+	for name, url := range endtest.Kinds(End()) {
+		t.Run(name, func(t *testing.T) {
 			for _, c := range suite {
-				t.Run(c.name, func(t *testing.T) { c.run(t, openAt(t, d.url(t))) })
+				t.Run(c.name, func(t *testing.T) { c.run(t, openAt(t, url(t))) })
 			}
 		})
 	}

@@ -19,16 +19,13 @@ func checkKept(t testing.TB, s *Outbox) {
 	want, got := map[string]int64{}, map[string]int64{}
 	count := func(text string) {
 		t.Helper()
-		err := db.Each(ctx, s, text, nil, func(r db.Rows) error {
+		ok(t, db.Each(ctx, s, text, nil, func(r db.Rows) error {
 			var name string
 			var n int64
 			err := r.Scan(&name, &n)
 			want[name] += n
 			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	count(`SELECT 'lane ' || lane || ' ' || state, COUNT(*) FROM outbox GROUP BY lane, state`)
 	count(`SELECT 'lane ' || CASE WHEN c.type = 2 THEN 1 ELSE 0 END || ' accepted', COUNT(*) FROM callbacks c

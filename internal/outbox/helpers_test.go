@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -11,16 +12,12 @@ import (
 	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/db"
-	"countersign/internal/lab/endtest"
+	"countersign/internal/lab/dbtest"
 )
 
 var ctx = context.Background()
 
-// dialects gives a fresh database of each kind.
-var dialects = []struct {
-	name string
-	url  func(testing.TB) string
-}{{"sqlite", endtest.SQLite(End())}, {"postgres", endtest.Postgres(End())}}
+func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
 
 // testKeys is the master key of all test databases.
 var testKeys = db.NewMasterKey([32]byte{7})
@@ -43,10 +40,12 @@ func another(t testing.TB, s *Outbox) *Outbox {
 
 func openAt(t testing.TB, url string) *Outbox {
 	t.Helper()
-	d, err := db.Open(ctx, db.Config{URL: url, Keys: testKeys}, End())
-	if err != nil {
-		t.Fatal(err)
-	}
+	return openWith(t, url, testKeys)
+}
+
+func openWith(t testing.TB, url string, key *db.MasterKey) *Outbox {
+	t.Helper()
+	d := must(db.Open(ctx, db.Config{URL: url, Keys: key}, End()))(t)
 	s := New(d)
 	t.Cleanup(func() {
 		if _, changed := tampered.Load(s); !changed && !t.Failed() && d.Ping(ctx) == nil {

@@ -66,86 +66,84 @@ var served = []struct {
 // order, and nothing is sorted but what is bounded. Before, a list of pending callbacks
 // sorted all of them.
 func TestListPlans(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			s := openAt(t, d.url(t))
-			fillForPlans(t, s)
-			plans := map[string]string{} // by the text: the arguments change none
-			// check asks for the plan of a list, which reads one of indexes, or with none any.
-			check := func(what string, sorted bool, text string, args []any, indexes ...string) {
-				t.Helper()
-				got, known := plans[text]
-				if !known {
-					got = endtest.Plan(t, s.DB, text, args)
-					plans[text] = got
-				}
-				ok := len(indexes) == 0 || slices.ContainsFunc(indexes, func(i string) bool { return strings.Contains(got, i) })
-				for line := range strings.Lines(got) {
-					line = strings.TrimSpace(line)
-					whole := strings.HasPrefix(line, "SCAN ") && !strings.Contains(line, "INDEX") || strings.Contains(line, "Seq Scan")
-					sorts := strings.Contains(line, "TEMP B-TREE") || strings.Contains(line, "Sort Key")
-					scans := strings.HasPrefix(line, "Join Filter") && strings.Contains(line, "= c.")
-					if scans || whole && !strings.Contains(line, "merchants") && !strings.Contains(line, "SCAN o USING PRIMARY KEY") || sorts && !sorted {
-						ok = false
-					}
-				}
-				if !ok {
-					t.Errorf("%s: want one of %q, in order\n%s\n%s", what, indexes, text, got)
+	endtest.Each(t, End(), func(t *testing.T, url string) {
+		s := openAt(t, url)
+		fillForPlans(t, s)
+		plans := map[string]string{} // by the text: the arguments change none
+		// check asks for the plan of a list, which reads one of indexes, or with none any.
+		check := func(what string, sorted bool, text string, args []any, indexes ...string) {
+			t.Helper()
+			got, known := plans[text]
+			if !known {
+				got = endtest.Plan(t, s.DB, text, args)
+				plans[text] = got
+			}
+			ok := len(indexes) == 0 || slices.ContainsFunc(indexes, func(i string) bool { return strings.Contains(got, i) })
+			for line := range strings.Lines(got) {
+				line = strings.TrimSpace(line)
+				whole := strings.HasPrefix(line, "SCAN ") && !strings.Contains(line, "INDEX") || strings.Contains(line, "Seq Scan")
+				sorts := strings.Contains(line, "TEMP B-TREE") || strings.Contains(line, "Sort Key")
+				scans := strings.HasPrefix(line, "Join Filter") && strings.Contains(line, "= c.")
+				if scans || whole && !strings.Contains(line, "merchants") && !strings.Contains(line, "SCAN o USING PRIMARY KEY") || sorts && !sorted {
+					ok = false
 				}
 			}
-			lists := func(what, columns string, ls []db.Listing, indexes ...string) {
-				t.Helper()
-				for _, l := range ls {
-					if l.Bounded() {
-						text, args := l.EndText()
-						check(what, false, text, args, indexes...)
-						l.DownTo(db.Place{ID: strings.Repeat("0", db.IDLength), Owner: "m0"})
-					}
-					check(what, l.Sorted, l.Text(columns, 10), l.Args, indexes...)
+			if !ok {
+				t.Errorf("%s: want one of %q, in order\n%s\n%s", what, indexes, text, got)
+			}
+		}
+		lists := func(what, columns string, ls []db.Listing, indexes ...string) {
+			t.Helper()
+			for _, l := range ls {
+				if l.Bounded() {
+					text, args := l.EndText()
+					check(what, false, text, args, indexes...)
+					l.DownTo(db.Place{ID: strings.Repeat("0", db.IDLength), Owner: "m0"})
+				}
+				check(what, l.Sorted, l.Text(columns, 10), l.Args, indexes...)
+			}
+		}
+		for _, cursor := range []string{"", "m0." + strings.Repeat("0", db.IDLength), "a." + strings.Repeat("z", db.IDLength)} {
+			for f := range filters {
+				lists(fmt.Sprintf("%+v from %q", f, cursor), callbackColumns, must(callbackListings(nil, f, cursor))(t))
+			}
+			for _, c := range served {
+				lists(fmt.Sprintf("%+v from %q", c.f, cursor), callbackColumns, must(callbackListings(nil, c.f, cursor))(t), strings.Split(c.indexes, "|")...)
+			}
+			for _, c := range []struct {
+				f       client.WithdrawalFilter
+				indexes []string
+			}{
+				{client.WithdrawalFilter{TenantUserID: "u"}, []string{"withdrawals_user"}},
+				{client.WithdrawalFilter{Address: "a", TenantUserID: "u", Merchant: "m0"}, []string{"withdrawals_address"}},
+				{client.WithdrawalFilter{TxID: "t", State: client.WithdrawalFailed}, []string{"withdrawals_tx"}},
+				{client.WithdrawalFilter{}, []string{"withdrawals_recent"}},
+				{client.WithdrawalFilter{Merchant: "m0"}, []string{"sqlite_autoindex_withdrawals_1 (merchant=?", "withdrawals_pkey", "(merchant = $1)"}},
+				{client.WithdrawalFilter{State: client.WithdrawalFailed}, []string{"withdrawals_state"}},
+				{client.WithdrawalFilter{State: client.WithdrawalFailed, Merchant: "m0"}, []string{"withdrawals_state_of", "(merchant = $1)"}},
+			} {
+				l := must(withdrawalListing(c.f, cursor))(t)
+				lists(fmt.Sprintf("withdrawals of %+v from %q", c.f, cursor), withdrawalColumns, []db.Listing{l}, c.indexes...)
+			}
+		}
+		for _, of := range [][]string{{""}, {"m0", "m1"}} {
+			text, args := searchText(of, "x")
+			plan := endtest.Plan(t, s.DB, text, args)
+			for _, index := range []string{"callbacks_tracking", "callbacks_order", "callbacks_tx", "callbacks_user", "callbacks_address",
+				"withdrawals_tx", "withdrawals_user", "withdrawals_address", "attempts_failed"} {
+				if !strings.Contains(plan, index) {
+					t.Errorf("a search does not read by %s:\n%s", index, plan)
 				}
 			}
-			for _, cursor := range []string{"", "m0." + strings.Repeat("0", db.IDLength), "a." + strings.Repeat("z", db.IDLength)} {
-				for f := range filters {
-					lists(fmt.Sprintf("%+v from %q", f, cursor), callbackColumns, must(callbackListings(nil, f, cursor))(t))
-				}
-				for _, c := range served {
-					lists(fmt.Sprintf("%+v from %q", c.f, cursor), callbackColumns, must(callbackListings(nil, c.f, cursor))(t), strings.Split(c.indexes, "|")...)
-				}
-				for _, c := range []struct {
-					f       client.WithdrawalFilter
-					indexes []string
-				}{
-					{client.WithdrawalFilter{TenantUserID: "u"}, []string{"withdrawals_user"}},
-					{client.WithdrawalFilter{Address: "a", TenantUserID: "u", Merchant: "m0"}, []string{"withdrawals_address"}},
-					{client.WithdrawalFilter{TxID: "t", State: client.WithdrawalFailed}, []string{"withdrawals_tx"}},
-					{client.WithdrawalFilter{}, []string{"withdrawals_recent"}},
-					{client.WithdrawalFilter{Merchant: "m0"}, []string{"sqlite_autoindex_withdrawals_1 (merchant=?", "withdrawals_pkey", "(merchant = $1)"}},
-					{client.WithdrawalFilter{State: client.WithdrawalFailed}, []string{"withdrawals_state"}},
-					{client.WithdrawalFilter{State: client.WithdrawalFailed, Merchant: "m0"}, []string{"withdrawals_state_of", "(merchant = $1)"}},
-				} {
-					l := must(withdrawalListing(c.f, cursor))(t)
-					lists(fmt.Sprintf("withdrawals of %+v from %q", c.f, cursor), withdrawalColumns, []db.Listing{l}, c.indexes...)
-				}
+			if whole := regexp.MustCompile(`Seq Scan on (callbacks|outbox|withdrawals|attempts)|SCAN (callbacks|withdrawals|attempts|[cow])\b`).FindString(plan); whole != "" {
+				t.Errorf("a search reads a whole table: %s\n%s", whole, plan)
 			}
-			for _, of := range [][]string{{""}, {"m0", "m1"}} {
-				text, args := searchText(of, "x")
-				plan := endtest.Plan(t, s.DB, text, args)
-				for _, index := range []string{"callbacks_tracking", "callbacks_order", "callbacks_tx", "callbacks_user", "callbacks_address",
-					"withdrawals_tx", "withdrawals_user", "withdrawals_address", "attempts_failed"} {
-					if !strings.Contains(plan, index) {
-						t.Errorf("a search does not read by %s:\n%s", index, plan)
-					}
-				}
-				if whole := regexp.MustCompile(`Seq Scan on (callbacks|outbox|withdrawals|attempts)|SCAN (callbacks|withdrawals|attempts|[cow])\b`).FindString(plan); whole != "" {
-					t.Errorf("a search reads a whole table: %s\n%s", whole, plan)
-				}
-			}
-			one := []any{int64(1), int64(10)}
-			check("decisions", false, listDecisionsSQL, one, "d USING INTEGER PRIMARY KEY", "decisions_pkey")
-			check("merchants", false, listMerchantsSQL, []any{"m", int64(10)}, "sqlite_autoindex_merchants_1", "merchants_pkey")
-			check("attempts", false, listAttemptsSQL, []any{"m", "x"}, "USING PRIMARY KEY", "attempts_pkey")
-		})
-	}
+		}
+		one := []any{int64(1), int64(10)}
+		check("decisions", false, listDecisionsSQL, one, "d USING INTEGER PRIMARY KEY", "decisions_pkey")
+		check("merchants", false, listMerchantsSQL, []any{"m", int64(10)}, "sqlite_autoindex_merchants_1", "merchants_pkey")
+		check("attempts", false, listAttemptsSQL, []any{"m", "x"}, "USING PRIMARY KEY", "attempts_pkey")
+	})
 }
 
 // fillForPlans makes many rows of every kind: PostgreSQL's planner scans small tables,
@@ -156,7 +154,7 @@ func fillForPlans(t testing.TB, s *Outbox) {
 		return // SQLite plans without looking at the rows
 	}
 	addMerchants(t, s, 20, nil)
-	err := s.Write(ctx, func(ctx context.Context, x *db.Tx) error {
+	ok(t, s.Write(ctx, func(ctx context.Context, x *db.Tx) error {
 		for _, text := range []string{
 			`CREATE TEMP TABLE g AS SELECT 'm' || n % 20 AS merchant, lpad(n::text, 26, '0') AS id, n, (ARRAY[1, 1, 1, 1, 1, 2, 3, 5, 6])[1 + n % 9] AS type,
 				(ARRAY['accepted', 'pending', 'refused', 'exhausted'])[1 + n % 4] AS state FROM generate_series(1, 10000) AS n`,
@@ -183,10 +181,7 @@ func fillForPlans(t testing.TB, s *Outbox) {
 			}
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	dbtest.Tidy(t, s.Dialect().Shared, s.Exec)
 }
 

@@ -37,7 +37,7 @@ func TestHotPlans(t *testing.T) {
 		{"leases", "(bigint, bigint)", lostLeasesSQL, "outbox_lease | (lease_until <= $1)"},
 		{"same event", "(text, text, bigint)", sameEventSQL, "callbacks_merchant_event_id_type_key | ((merchant = $1) AND (event_id = $2) AND (type = $3)) & outbox_pkey"},
 	}
-	s := openAt(t, dialects[1].url(t))
+	s := openAt(t, endtest.Postgres(End())(t))
 	check := func(when string) {
 		for _, h := range hot {
 			got := endtest.PlanKept(t, s.DB, h.types, h.text, `(`+strings.Repeat("NULL, ", strings.Count(h.types, ","))+`NULL)`)

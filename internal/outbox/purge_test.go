@@ -17,6 +17,7 @@ import (
 	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
+	"countersign/internal/lab/endtest"
 )
 
 // ninetyDays is how long the purgers of tests keep rows.
@@ -26,24 +27,6 @@ func newPurger(t testing.TB, s *Outbox) *db.Purger {
 	t.Helper()
 	tampered.Store(s, true) // the kept numbers count what was purged
 	return must(NewPurger(db.PurgeConfig{DB: s.DB, Keep: 90 * 24 * time.Hour, Now: time.Now, Log: slog.New(slog.DiscardHandler)}))(t)
-}
-
-// purge runs steps until a walk has ended, from a time on, and returns how many rows went. It can run in a goroutine of
-// its own.
-func purge(t testing.TB, p *db.Purger, now db.Millis) (total int64) {
-	t.Helper()
-	for {
-		done, err := p.Step(ctx, now)
-		if err != nil {
-			t.Error(err)
-			return total
-		}
-		total += done.Purged
-		if done.Ended {
-			return total
-		}
-		now += db.Millis(done.Wait.Milliseconds()) + 1
-	}
 }
 
 // withdrawalIn asks the merchant about a withdrawal at a time and brings it to a state.
@@ -124,7 +107,7 @@ func testPurge(t *testing.T, s *Outbox) {
 	must(s.Reconcile(ctx, now))(t)
 	// Accepted, the questions of the seven that ended, and what the merchant was told of each of those.
 	for _, want := range []int64{15, 0} {
-		if n := purge(t, p, now); n != want {
+		if n := endtest.Purge(t, p, now); n != want {
 			t.Errorf("purged %d, want %d", n, want)
 		}
 		now += dayOf / 24
@@ -217,7 +200,7 @@ func testNodesPurge(t *testing.T, s *Outbox) {
 	var total atomic.Int64
 	for _, node := range []*Outbox{s, another(t, s)} {
 		p := newPurger(t, node)
-		all.Go(func() { total.Add(purge(t, p, now)) })
+		all.Go(func() { total.Add(endtest.Purge(t, p, now)) })
 		all.Go(func() {
 			for i := range n {
 				k, l := (i*37+11)%n, (i*37+12)%n
@@ -233,7 +216,7 @@ func testNodesPurge(t *testing.T, s *Outbox) {
 		})
 	}
 	all.Wait()
-	if total.Add(purge(t, newPurger(t, s), now+2*dayOf)); total.Load() != n {
+	if total.Add(endtest.Purge(t, newPurger(t, s), now+2*dayOf)); total.Load() != n {
 		t.Errorf("purged %d of %d", total.Load(), n)
 	}
 }

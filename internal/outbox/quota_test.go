@@ -14,10 +14,7 @@ import (
 // testQuota: nodes of one database share a token's hour, to the last deposit.
 func testQuota(t *testing.T, s *Outbox) {
 	addMerchants(t, s, 1, nil)
-	nodes := []*Outbox{s}
-	if s.Dialect().ConcurrentWriters {
-		nodes = append(nodes, another(t, s))
-	}
+	nodes := []*Outbox{s, another(t, s)}
 	const noon = db.Millis(12 * time.Hour / time.Millisecond)
 	q := Quota{Token: "tok_1", Hourly: 50}
 	var kept atomic.Int64

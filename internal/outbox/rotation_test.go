@@ -1,7 +1,6 @@
 package outbox
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -9,6 +8,7 @@ import (
 	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/db"
+	"countersign/internal/lab/dbtest"
 )
 
 // rotate takes a step of the replacement of m0's keys.
@@ -55,12 +55,8 @@ func testRotation(t *testing.T, s *Outbox) {
 	if r := staged.Rotation; r.Active || r.Staged != 2000 || r.Activated != 0 || r.Until() != db.Never || since(r.Other) != [4]db.Millis{2000, 2000, 2000, 2000} || since(staged.KeySet) != since(old.KeySet) {
 		t.Errorf("staged: %+v", r)
 	}
-	if _, err := s.UpdateMerchant(ctx, "m0", 2100, stageAll(keys)); !errors.Is(err, db.ErrConflict) {
-		t.Errorf("staged twice: %v", err)
-	}
-	if _, err := s.UpdateMerchant(ctx, "m0", 2100, (*Merchant).Finish); !errors.Is(err, db.ErrConflict) {
-		t.Errorf("finished before it was activated: %v", err)
-	}
+	dbtest.Fails(s.UpdateMerchant(ctx, "m0", 2100, stageAll(keys)))(t, db.ErrConflict, "")     // staged twice
+	dbtest.Fails(s.UpdateMerchant(ctx, "m0", 2100, (*Merchant).Finish))(t, db.ErrConflict, "") // before it was activated
 	same("cancelled", rotate(t, s, 2200, (*Merchant).Cancel), old.MerchantKeys, none)
 	rotate(t, s, 3000, stageAll(keys))
 	active := rotate(t, s, 4000, activate(time.Second))
@@ -68,9 +64,7 @@ func testRotation(t *testing.T, s *Outbox) {
 	if r := active.Rotation; !r.Active || r.Until() != 5000 || since(r.Other) != since(old.KeySet) || since(active.KeySet)[0] != 3000 || r.Staged != 3000 {
 		t.Errorf("active: %+v, since %+v", r, active.Shown)
 	}
-	if _, err := s.UpdateMerchant(ctx, "m0", 4100, activate(time.Second)); !errors.Is(err, db.ErrConflict) {
-		t.Errorf("activated twice: %v", err)
-	}
+	dbtest.Fails(s.UpdateMerchant(ctx, "m0", 4100, activate(time.Second)))(t, db.ErrConflict, "") // activated twice
 	// What else changes leaves both sets alone.
 	same("renamed", rotate(t, s, 4200, func(m *Merchant) error { m.Name = "other"; return nil }), keys, old.MerchantKeys)
 	same("taken back", rotate(t, s, 4300, (*Merchant).Cancel), old.MerchantKeys, none)
@@ -86,9 +80,7 @@ func testRotation(t *testing.T, s *Outbox) {
 	if since(last.KeySet)[0] != 4400 {
 		t.Errorf("the age of a key moved at the end: %+v", last.Shown)
 	}
-	if _, err := s.UpdateMerchant(ctx, "m0", 5600, stageAll(keys)); !errors.Is(err, db.ErrConflict) {
-		t.Errorf("the same keys were staged: %v", err)
-	}
+	dbtest.Fails(s.UpdateMerchant(ctx, "m0", 5600, stageAll(keys)))(t, db.ErrConflict, "") // the same keys
 	// One key alone: the others stay, and are in both sets.
 	one := rotate(t, s, 6000, stageAll(MerchantKeys{CallbackAPIKey: "callback-3"}))
 	if list := one.Others(); len(list) != 1 || list[0].Kind != client.KeyCallbackAPI || one.Rotation.Other.Of(client.KeyAPI) != one.Of(client.KeyAPI) {

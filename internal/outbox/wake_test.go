@@ -10,12 +10,13 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
+	"countersign/internal/lab/endtest"
 )
 
 // TestWakesBesideLocked: while a transaction holds the lane of one merchant, what is added for
 // it and for others is claimable for the others, and for it as soon as that transaction ends.
 func TestWakesBesideLocked(t *testing.T) {
-	url := dialects[1].url(t)
+	url := endtest.Postgres(End())(t)
 	s := openAt(t, url)
 	ids := addMerchants(t, s, 5, nil)
 	holder := must(pgx.Connect(ctx, url))(t)
@@ -74,7 +75,7 @@ func TestWakesBesideLocked(t *testing.T) {
 // TestClaimLooksAgain: what others commit after a claim has looked for it and before the claim's own commit is
 // claimable at once.
 func TestClaimLooksAgain(t *testing.T) {
-	s := openAt(t, dialects[1].url(t))
+	s := openAt(t, endtest.Postgres(End())(t))
 	addMerchants(t, s, 1, nil)
 	added := must(s.Ingest(ctx, []NewCallback{deposit("m0", "seen", 1), deposit("m0", "late", 1)}, 1))(t)
 	exec(t, s, `UPDATE outbox SET state = 'cancelled' WHERE merchant || '.' || id = $1`, added[1].ID)

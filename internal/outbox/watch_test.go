@@ -72,17 +72,14 @@ func TestWatchBetweenNodes(t *testing.T) {
 	woken(t, c)
 
 	// Everybody's listening connection is cut; both come back and say so.
-	err := a.Write(ctx, func(ctx context.Context, x *db.Tx) error {
+	ok(t, a.Write(ctx, func(ctx context.Context, x *db.Tx) error {
 		n := 0
 		_, err := db.One(ctx, x, `SELECT COUNT(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'`, nil, &n)
 		if err == nil && n != 2 {
 			t.Errorf("cut %d connections, want 2", n)
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	woken(t, c)
 	must(a.Ingest(ctx, []NewCallback{deposit("m0", "b", 1)}, 1))(t)
 	woken(t, c)

@@ -176,9 +176,7 @@ func version(conn *pgx.Conn) (n int) {
 // Exec runs a statement on a database. A SQLite database must not be open elsewhere.
 func Exec(t testing.TB, url, text string) {
 	t.Helper()
-	raw := open(t, url)
-	defer raw.Close()
-	if _, err := raw.Exec(text); err != nil {
+	if err := TryExec(t, url, text); err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
 }

@@ -58,36 +58,10 @@ func Query(t testing.TB, url, text string) (list []string) {
 	return list
 }
 
-// Tables returns the names of a database's tables, in order.
-func Tables(t testing.TB, url string) []string {
-	t.Helper()
-	if isPostgres(url) {
-		return Query(t, url, `SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1`)
-	}
-	return Query(t, url, `SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY 1`)
-}
-
-// Columns returns the names of a table's columns.
-func Columns(t testing.TB, url, table string) []string {
-	t.Helper()
-	raw := open(t, url)
-	defer raw.Close()
-	rows, err := raw.Query("SELECT * FROM " + table + " WHERE 1 = 0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
-	names, err := rows.Columns()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return names
-}
-
 func open(t testing.TB, url string) *sql.DB {
 	t.Helper()
 	driver := "sqlite"
-	if isPostgres(url) {
+	if strings.HasPrefix(url, "postgres://") {
 		driver = "pgx"
 	}
 	raw, err := sql.Open(driver, url)
@@ -96,5 +70,3 @@ func open(t testing.TB, url string) *sql.DB {
 	}
 	return raw
 }
-
-func isPostgres(url string) bool { return strings.HasPrefix(url, "postgres://") }

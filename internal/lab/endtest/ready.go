@@ -28,22 +28,23 @@ func Kinds(end db.End) map[string]func(testing.TB) string {
 	return map[string]func(testing.TB) string{"sqlite": SQLite(end), "postgres": Postgres(end)}
 }
 
+// Each runs test with a database of each kind.
+func Each(t *testing.T, end db.End, test func(t *testing.T, url string)) {
+	for name, url := range Kinds(end) {
+		t.Run(name, func(t *testing.T) { test(t, url(t)) })
+	}
+}
+
 // SQLite returns paths of files of end, each of its own. The master key is the one that
 // opens it first.
 func SQLite(end db.End) func(testing.TB) string {
 	return func(t testing.TB) string {
 		t.Helper()
 		to := dbtest.SQLite(t)
-		Put(t, end, to)
+		if err := os.WriteFile(to, sqliteOf(t, end), 0o600); err != nil {
+			t.Fatal(err)
+		}
 		return to
-	}
-}
-
-// Put is SQLite at a path.
-func Put(t testing.TB, end db.End, path string) {
-	t.Helper()
-	if err := os.WriteFile(path, sqliteOf(t, end), 0o600); err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -92,6 +93,35 @@ func migrate(t testing.TB, url string, end db.End) {
 	t.Helper()
 	if _, _, _, err := db.Migrate(context.Background(), db.Config{URL: url}, end); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Purge runs steps of p until a walk has ended, from a time on, and returns how many rows went. It can run in a
+// goroutine of its own.
+func Purge(t testing.TB, p *db.Purger, now db.Millis) (total int64) {
+	t.Helper()
+	for {
+		done, err := p.Step(context.Background(), now)
+		if err != nil {
+			t.Error(err)
+			return total
+		}
+		total += done.Purged
+		if done.Ended {
+			return total
+		}
+		now += db.Millis(done.Wait.Milliseconds()) + 1
+	}
+}
+
+// Sealed fails for each table with a data key that end does not list: it would be lost with the old master key.
+func Sealed(t testing.TB, end db.End) {
+	t.Helper()
+	const keysSQL = `SELECT s.name FROM sqlite_schema s, pragma_table_info(s.name) c WHERE c.name = 'data_key'`
+	for _, table := range dbtest.Query(t, SQLite(end)(t), keysSQL) {
+		if !slices.ContainsFunc(end.Sealed, func(s db.SealedTable) bool { return s.Name == table }) {
+			t.Errorf("End of the %s does not list %s", end.Name, table)
+		}
 	}
 }
 

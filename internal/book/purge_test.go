@@ -1,74 +1,39 @@
-package db_test
+package book
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"countersign"
 	"countersign/client"
-	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
 	"countersign/internal/lab/endtest"
 	"countersign/merchant"
 )
 
-func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
-
-var ctx = context.Background()
-
 const (
 	start db.Millis = 1_795_000_000_000
 	day   db.Millis = 24 * 3_600_000
 )
 
-func must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		ok(t, err)
-		return v
-	}
-}
-
-func ok(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// eachBook runs test with an empty book of each database and its purger, which keeps rows for 90 days.
-func eachBook(t *testing.T, test func(t *testing.T, b *book.Book, p *db.Purger)) {
-	for name, url := range endtest.Kinds(book.End()) {
-		t.Run(name, func(t *testing.T) {
-			d := must(db.Open(ctx, db.Config{URL: url(t), Keys: key(7)}, book.End()))(t)
-			t.Cleanup(func() { d.Close() })
-			p := must(book.NewPurger(db.PurgeConfig{DB: d, Keep: 90 * 24 * time.Hour, Now: time.Now, Log: slog.New(slog.DiscardHandler)}))(t)
-			test(t, book.New(d, book.Config{}), p)
-		})
-	}
-}
-
-// purge runs steps until a walk has ended, from a time on, and returns how many rows went.
-func purge(t testing.TB, p *db.Purger, now db.Millis) (total int64) {
-	t.Helper()
-	for {
-		done := must(p.Step(ctx, now))(t)
-		total += done.Purged
-		if done.Ended {
-			return total
-		}
-		now += db.Millis(done.Wait.Milliseconds()) + 1
-	}
+// eachPurged runs test with an empty book of each database and its purger, which keeps rows for 90 days, and what that
+// has logged.
+func eachPurged(t *testing.T, test func(t *testing.T, b *Book, p *db.Purger, told *strings.Builder)) {
+	eachBook(t, func(t *testing.T, b *Book) {
+		var told strings.Builder
+		c := db.PurgeConfig{DB: b.DB, Keep: 90 * 24 * time.Hour, Now: time.Now, Log: slog.New(slog.NewTextHandler(&told, nil))}
+		test(t, b, must(NewPurger(c))(t), &told)
+	})
 }
 
 // take claims a deposit as the gateway does and gives the state of the claim.
-func take(t testing.TB, b *book.Book, id, txID, amount string, at db.Millis) merchant.State {
+func take(t testing.TB, b *Book, id, txID, amount string, at db.Millis) merchant.State {
 	t.Helper()
 	e := merchant.NewEntry(&countersign.Deposit{Head: countersign.Head{TrackingID: id, TenantUserID: "u"}, TxID: txID, ChainName: "ETH", Symbol: "USDT",
 		Amount: must(countersign.ParseAmount(amount))(t), ToAddress: "0x1", TxIndex: -1})
@@ -76,10 +41,10 @@ func take(t testing.TB, b *book.Book, id, txID, amount string, at db.Millis) mer
 	return must(b.Claim(ctx, e))(t).State
 }
 
-// TestGatewayPurgesOnlyWhatWasRead: a deposit stays until every reader and the application
-// have it, and what a person decides on stays. A repetition of any is known. The purge says which reader holds it.
-func TestGatewayPurgesOnlyWhatWasRead(t *testing.T) {
-	eachBook(t, func(t *testing.T, b *book.Book, p *db.Purger) {
+// TestPurgesOnlyWhatWasRead: a deposit stays until every reader and the application
+// have it, and what a person decides on stays. A repetition of any is known. The purge says once which reader holds it.
+func TestPurgesOnlyWhatWasRead(t *testing.T) {
+	eachPurged(t, func(t *testing.T, b *Book, p *db.Purger, told *strings.Builder) {
 		for i := range 10 {
 			if state := take(t, b, fmt.Sprint("d", i+1), fmt.Sprint("tx", i+1), "1", start); state != merchant.StateTaken {
 				t.Fatal(state)
@@ -91,7 +56,7 @@ func TestGatewayPurgesOnlyWhatWasRead(t *testing.T) {
 		take(t, b, "d11", "tx3", "1", start) // a possible duplicate of d3, which a person compares
 		take(t, b, "d12", "tx12", "1", start+80*day)
 		for _, seq := range []int64{1, 9, 11} {
-			must(0, b.NoteDeposit(ctx, seq, db.Vote{At: start, Token: "tok", Text: "n"}))(t)
+			ok(t, b.NoteDeposit(ctx, seq, db.Vote{At: start, Token: "tok", Text: "n"}))
 		}
 		now := start + 91*day
 		read := func(reader string, upto int64) { must(b.MoveCursor(ctx, reader, upto, 0, now))(t) }
@@ -99,25 +64,25 @@ func TestGatewayPurgesOnlyWhatWasRead(t *testing.T) {
 			move func()
 			gone int64
 			upto int64
-			held string
+			told string // of what holds it
 		}{
 			{func() { read("100% slow", 2); read("fast", 9) }, 2, 2, `the reader "100% slow" has acknowledged deposit 2 and no further`},
 			{func() { read("100% slow", 7) }, 1, 7, `the reader "100% slow" has acknowledged deposit 7 and no further`}, // d4: not d3, and d5 to d7 are to be forwarded
 			{func() {
 				for _, f := range must(b.ClaimForwards(ctx, now, 1000, 2))(t) { // d5, d6
 					if f.Seq == 6 {
-						must(0, b.ForwardDone(ctx, f))(t)
+						ok(t, b.ForwardDone(ctx, f))
 					} else {
-						must(0, b.ForwardFailed(ctx, f, "down", now))(t)
+						ok(t, b.ForwardFailed(ctx, f, "down", now))
 					}
 				}
-			}, 1, 7, `the reader "100% slow" has acknowledged deposit 7 and no further`}, // d6; d5 waits still
+			}, 1, 7, ""}, // d6; d5 waits still
 			{func() {
 				must(b.DecideDeposit(ctx, 11, client.DepositRejected, "p", "", now))(t)
 				for _, f := range must(b.ClaimForwards(ctx, now+1, 1000, 100))(t) {
-					must(0, b.ForwardDone(ctx, f))(t)
+					ok(t, b.ForwardDone(ctx, f))
 				}
-			}, 3, 7, `the reader "100% slow" has acknowledged deposit 7 and no further`}, // d3, d5, d7
+			}, 3, 7, ""}, // d3, d5, d7
 			{func() { read("100% slow", 12) }, 2, 9, `the reader "fast" has acknowledged deposit 9 and no further`}, // d8, d9
 			{func() { read("fast", 12) }, 1, 10, ""},
 			{func() { now += 80 * day }, 1, 12, ""}, // d12; d11 stays
@@ -125,15 +90,20 @@ func TestGatewayPurgesOnlyWhatWasRead(t *testing.T) {
 		for i, s := range steps {
 			s.move()
 			now += day
-			if n := purge(t, p, now); n != s.gone {
+			if n := endtest.Purge(t, p, now); n != s.gone {
 				t.Errorf("step %d purged %d, want %d", i, n, s.gone)
 			}
-			if upto := must(book.PurgedUpTo(ctx, b))(t); upto != s.upto {
+			if upto := must(PurgedUpTo(ctx, b))(t); upto != s.upto {
 				t.Errorf("step %d purged up to %d, want %d", i, upto, s.upto)
 			}
-			if held := db.HeldBack(p); held != s.held {
-				t.Errorf("step %d: held by %q, want %q", i, held, s.held)
+			want := ""
+			if s.told != "" {
+				want = strconv.Quote(s.told) + "\n"
 			}
+			if _, got, _ := strings.Cut(told.String(), "reason="); got != want {
+				t.Errorf("step %d: it says %q, want %q", i, got, want)
+			}
+			told.Reset()
 			for after := range int64(13) {
 				page := must(b.Deposits(ctx, after, 2))(t)
 				err := b.CheckKept(ctx, after, page)
@@ -144,7 +114,7 @@ func TestGatewayPurgesOnlyWhatWasRead(t *testing.T) {
 			}
 		}
 		var notes int64
-		if _, err := db.One(ctx, b, `SELECT COUNT(*) FROM votes`, nil, &notes); err != nil || notes != 1 || len(must(db.Votes(ctx, b, book.AboutDeposit+"11", ""))(t)) != 1 {
+		if _, err := db.One(ctx, b, `SELECT COUNT(*) FROM votes`, nil, &notes); err != nil || notes != 1 || len(must(db.Votes(ctx, b, AboutDeposit+"11", ""))(t)) != 1 {
 			t.Errorf("%d notes are left, want that about d11; %v", notes, err)
 		}
 		if err := b.NoteDeposit(ctx, 1, db.Vote{At: now, Token: "tok", Text: "n"}); !errors.Is(err, db.ErrPurged) {
@@ -183,11 +153,11 @@ func TestGatewayPurgesOnlyWhatWasRead(t *testing.T) {
 // TestForwardingBeginsAfterWhatWasPurged: a gateway that begins to forward does not leave
 // out silently what it does not have any more.
 func TestForwardingBeginsAfterWhatWasPurged(t *testing.T) {
-	eachBook(t, func(t *testing.T, b *book.Book, p *db.Purger) {
+	eachPurged(t, func(t *testing.T, b *Book, p *db.Purger, _ *strings.Builder) {
 		take(t, b, "d1", "tx1", "1", start)
 		take(t, b, "d2", "tx2", "1", start+90*day)
 		now := start + 91*day
-		if n := purge(t, p, now); n != 1 {
+		if n := endtest.Purge(t, p, now); n != 1 {
 			t.Fatalf("purged %d", n)
 		}
 		dbtest.Fails(b.BeginForwarding(ctx, false, now))(t, db.ErrConflict, "")

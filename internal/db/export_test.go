@@ -1,4 +1,0 @@
-package db
-
-// HeldBack returns why p cannot go on.
-func HeldBack(p *Purger) string { return p.held }
