@@ -11,8 +11,8 @@ import (
 )
 
 // testHealth: what attempts say of a merchant is by the clock, whatever the reason: an alarm
-// after ten minutes without an acceptance, or when half of twenty failed, and one again only
-// after the merchant was well.
+// after ten minutes without an acceptance, when half of twenty failed, or when no exchange of a
+// lane reached the merchant for ten minutes, and one again only after the merchant was well.
 func testHealth(t *testing.T, s *Outbox) {
 	addMerchants(t, s, 5, nil)
 	const start = 1000 * minute
@@ -49,8 +49,9 @@ func testHealth(t *testing.T, s *Outbox) {
 	alarms := func(now db.Millis, want ...string) {
 		t.Helper()
 		must(s.Sweep(ctx, now))(t)
-		if got := alarmsOf(t, s, client.AlarmMerchantFailing); !slices.Equal(got, want) {
-			t.Errorf("at %d: alarms %q, want %q", now-start, got, want)
+		got, raised := alarmsOf(t, s, client.AlarmMerchantFailing), raisedOf(t, s, client.AlarmMerchantFailing)
+		if !slices.Equal(got, want) || raised != int64(len(want)) {
+			t.Errorf("at %d: alarms %q, raised %d times, want %q", now-start, got, raised, want)
 		}
 	}
 	attempts(start, "", "m0", "m1")
@@ -104,6 +105,26 @@ func testHealth(t *testing.T, s *Outbox) {
 		if step.want != nil {
 			alarms(start+(step.at+1)*minute, append([]string{m0 + " ended"}, step.want...)...)
 		}
+	}
+	want := []string{m0 + " ended", m1 + " ended", m2 + " ended", m4 + " ended"}
+	for _, began := range []db.Millis{80, 110} { // two outages of one lane, while most attempts are accepted in the other
+		for at := began; at < began+15; at++ {
+			now := start + at*minute
+			if at%2 == 0 {
+				attempts(now, client.ReasonConnect, "m0")
+			}
+			for i := range 3 {
+				_, one := asked(t, s, fmt.Sprint("w", at, " ", i), now+1000, now)
+				must(s.Settle(ctx, []Settlement{answer(one, countersign.DecisionConfirmed, someDetails(t, "1"))}, now))(t)
+			}
+			if at == began+10 {
+				want = append(want, "m0 connect"+fact)
+			}
+			alarms(now, want...)
+		}
+		attempts(start+(began+16)*minute, "", "m0")
+		want[len(want)-1] += " ended"
+		alarms(start+(began+17)*minute, want...)
 	}
 	if h := health("m3"); h.LastReached != 0 {
 		t.Errorf("never called: %+v", h)

@@ -14,6 +14,7 @@ import (
 	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/db"
+	"countersign/internal/lab/dbtest"
 	"countersign/internal/lab/endtest"
 )
 
@@ -60,12 +61,8 @@ func testMerchants(t *testing.T, s *Outbox) {
 		t.Errorf("read\n%+v\nafter changing\n%+v", got, changed)
 	}
 	stop := errors.New("stop")
-	if _, err := s.UpdateMerchant(ctx, m.ID, 3000, func(*Merchant) error { return stop }); !errors.Is(err, stop) {
-		t.Errorf("a change that fails gives %v", err)
-	}
-	if _, err := s.UpdateMerchant(ctx, "nobody", 3000, func(*Merchant) error { return nil }); !errors.Is(err, db.ErrNotFound) {
-		t.Errorf("changing nobody gives %v", err)
-	}
+	dbtest.Fails(s.UpdateMerchant(ctx, m.ID, 3000, func(*Merchant) error { return stop }))(t, stop, "")
+	dbtest.Fails(s.UpdateMerchant(ctx, "nobody", 3000, func(*Merchant) error { return nil }))(t, db.ErrNotFound, "")
 
 	for i := range 5 {
 		must(s.CreateMerchant(ctx, newMerchant(fmt.Sprint("z", i)), 1))(t)
@@ -86,38 +83,6 @@ func testMerchants(t *testing.T, s *Outbox) {
 	}
 	if got := strings.Join(ids, " "); got != "acme-1_x z0 z1 z2 z3 z4" {
 		t.Errorf("listed %s", got)
-	}
-}
-
-func testMerchantsRefused(t *testing.T, s *Outbox) {
-	must(s.CreateMerchant(ctx, newMerchant("taken"), 1))(t)
-	_, err := s.CreateMerchant(ctx, newMerchant("taken"), 2)
-	var conflict *db.ConflictError
-	if !errors.As(err, &conflict) || conflict.Member != "id" || !errors.Is(err, db.ErrConflict) {
-		t.Errorf("a taken id gives %v", err)
-	}
-	for name, change := range map[string]func(*Merchant){
-		"dot":              func(m *Merchant) { m.ID = "a.b" },
-		"empty":            func(m *Merchant) { m.ID = "" },
-		"capital":          func(m *Merchant) { m.ID = "A" },
-		"too long":         func(m *Merchant) { m.ID = strings.Repeat("a", 65) },
-		"no key":           func(m *Merchant) { m.Key = nil },
-		"no concurrency":   func(m *Merchant) { m.Concurrency = -1 },
-		"rate below 0":     func(m *Merchant) { m.RatePerSecond = -1 },
-		"unknown state":    func(m *Merchant) { m.State = "asleep" },
-		"NUL in the name":  func(m *Merchant) { m.Name = "a\x00b" },
-		"name not in UTF8": func(m *Merchant) { m.Name = "a\xff" },
-	} {
-		m := newMerchant("fine")
-		change(&m)
-		if _, err := s.CreateMerchant(ctx, m, 1); !errors.Is(err, db.ErrInvalid) {
-			t.Errorf("%s: got %v", name, err)
-		}
-	}
-	for _, id := range []string{"", "nobody", "a.b", "a\x00"} {
-		if _, err := s.Merchant(ctx, id); !errors.Is(err, db.ErrNotFound) {
-			t.Errorf("merchant %q gives %v", id, err)
-		}
 	}
 }
 
@@ -167,12 +132,8 @@ func testMerchantState(t *testing.T, s *Outbox) {
 	if len(got) != 1 || got[0].MerchantVersion != 3 {
 		t.Errorf("after resuming claimed %+v", got)
 	}
-	if _, err := s.SetMerchantState(ctx, "nobody", client.MerchantPaused, "", 5); !errors.Is(err, db.ErrNotFound) {
-		t.Errorf("pausing nobody gives %v", err)
-	}
-	if _, err := s.SetMerchantState(ctx, "m0", "asleep", "", 5); !errors.Is(err, db.ErrInvalid) {
-		t.Errorf("an unknown state gives %v", err)
-	}
+	dbtest.Fails(s.SetMerchantState(ctx, "nobody", client.MerchantPaused, "", 5))(t, db.ErrNotFound, "")
+	dbtest.Fails(s.SetMerchantState(ctx, "m0", "asleep", "", 5))(t, db.ErrInvalid, "")
 }
 
 // testSecretsInPlace moves sealed values about, as somebody could who writes to the database without the master key.
@@ -198,13 +159,10 @@ func testSecretsInPlace(t *testing.T, s *Outbox) {
 func exec(t testing.TB, s *Outbox, text string, args ...any) int64 {
 	t.Helper()
 	var n int64
-	err := s.Write(ctx, func(ctx context.Context, x *db.Tx) (err error) {
+	ok(t, s.Write(ctx, func(ctx context.Context, x *db.Tx) (err error) {
 		n, err = x.Exec(ctx, text, args...)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return n
 }
 

@@ -89,50 +89,6 @@ func testExhaustedAlarm(t *testing.T, s *Outbox) {
 	}
 }
 
-// testBreakerAlarm: a lane in which no exchange reaches the merchant for ten minutes raises one alarm in an outage, and
-// again in the next one, though the other lane works.
-func testBreakerAlarm(t *testing.T, s *Outbox) {
-	addMerchants(t, s, 1, nil)
-	must(s.Ingest(ctx, []NewCallback{deposit("m0", "a", 1)}, 1))(t)
-	now := db.Millis(1000)
-	sweep := func() int64 {
-		t.Helper()
-		must(s.Sweep(ctx, now))(t)
-		return raisedOf(t, s, client.AlarmMerchantFailing)
-	}
-	settle := func(reached bool) {
-		t.Helper()
-		now = max(now+1, must(s.NextDue(ctx, countersign.LaneNotify, 10))(t))
-		n := unreached(claim(t, s, countersign.LaneNotify, now, 10)[0], now)
-		n.Reached = reached
-		must(s.Settle(ctx, []Settlement{n}, now))(t)
-		for i := range 3 { // most attempts are taken
-			_, one := asked(t, s, fmt.Sprint("w", now, i), now+1000, now)
-			must(s.Settle(ctx, []Settlement{answer(one, countersign.DecisionConfirmed, someDetails(t, "1"))}, now))(t)
-			now++
-		}
-	}
-	for outage := range int64(2) {
-		settle(false)
-		for began := now; now < began+2*failingAfter; {
-			settle(false)
-			if n, want := sweep(), outage; now-began < failingAfter && n != want || now-began >= failingAfter+minute && n != want+1 {
-				t.Fatalf("after %d ms: %d alarms", now-began, n)
-			}
-		}
-		if got := alarmsOf(t, s, client.AlarmMerchantFailing); len(got) != int(outage)+1 || got[outage] != "m0 connect" {
-			t.Errorf("alarms %q", got)
-		}
-		settle(true)
-		now += 10 * minute // what failed before counts no more
-		settle(true)
-		sweep()
-		if got := alarmsOf(t, s, client.AlarmMerchantFailing); len(got) != int(outage)+1 || got[outage] != "m0 connect ended" {
-			t.Errorf("alarms afterwards %q", got)
-		}
-	}
-}
-
 // testOverdueAlarm: work that is due and not done raises one alarm, about who waits for longest,
 // until nothing waits for half as long; and none during a freeze, about a paused merchant or one
 // that is not reached.

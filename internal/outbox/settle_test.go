@@ -1,7 +1,6 @@
 package outbox
 
 import (
-	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
+	"countersign/internal/lab/dbtest"
 	"countersign/internal/lab/endtest"
 )
 
@@ -24,6 +24,7 @@ func claimOne(t testing.TB, s *Outbox, event string, now db.Millis) Claimed {
 	return got[0]
 }
 
+// testSettle: a callback is in the state of its settlement, and has its attempt as it was.
 func testSettle(t *testing.T, s *Outbox) {
 	addMerchants(t, s, 1, nil)
 	for _, c := range []struct {
@@ -40,7 +41,10 @@ func testSettle(t *testing.T, s *Outbox) {
 	} {
 		one := claimOne(t, s, fmt.Sprint(c.state, c.counts), 100)
 		n := settlementOf(one)
-		n.State, n.Counts, n.Held, n.Due, n.Attempt.Reason = c.state, c.counts, c.due == 6000, c.due, "some_reason"
+		n.State, n.Counts, n.Held, n.Due, n.Attempt.Reason, n.Attempt.DurationMs = c.state, c.counts, c.due == 6000, c.due, "some_reason", 3_600_000
+		if c.counts {
+			n.Attempt.HTTPStatus, n.Attempt.ErrCode, n.Attempt.ResponseHash = 502, new(int64(-3001)), ""
+		}
 		done := must(s.Settle(ctx, []Settlement{n}, 150))(t)
 		if done[0] != (Settled{Applied: true}) {
 			t.Errorf("%s: %+v", c.state, done[0])
@@ -53,6 +57,10 @@ func testSettle(t *testing.T, s *Outbox) {
 		if got.State != c.state || got.Attempt != 1 || got.Failed != c.failed || got.LeaseUntil != 0 || got.LastReason != "some_reason" ||
 			got.Settled != settled || c.due != 0 && got.Due != c.due {
 			t.Errorf("%s: kept %+v", c.state, got)
+		}
+		n.Attempt.Text = n.Attempt.Reason.Text()
+		if got := must(s.Attempts(ctx, one.ID))(t); !reflect.DeepEqual(got, []Attempt{n.Attempt}) {
+			t.Errorf("%s: kept\n%+v, want\n%+v", c.state, got, n.Attempt)
 		}
 	}
 	if due := must(s.NextDue(ctx, countersign.LaneNotify, 0))(t); due != 5000 {
@@ -68,49 +76,26 @@ func testSettle(t *testing.T, s *Outbox) {
 	held := settlementOf(again[1])
 	held.State, held.Held, held.Due = client.CallbackPending, true, 8000
 	must(s.Settle(ctx, []Settlement{held}, 7500))(t)
-	if third := claim(t, s, countersign.LaneNotify, 8000, 10); len(third) != 1 || third[0].Held != 2 {
-		t.Errorf("after two holds %+v", third)
+	if list := must(s.Attempts(ctx, held.CallbackID))(t); len(list) != 2 || list[0].Number != 1 || list[1].Number != 2 {
+		t.Errorf("attempts %+v", list)
 	}
-	if done, err := s.Settle(ctx, nil, 1); err != nil || len(done) != 0 {
-		t.Errorf("nothing gives %v, %v", done, err)
-	}
-}
-
-func testAttemptsKept(t *testing.T, s *Outbox) {
-	addMerchants(t, s, 1, nil)
-	one := claimOne(t, s, "a", 100)
-	code := int64(-3001)
-	want := []Attempt{
-		{Attempt: client.Attempt{Number: 1, RequestUUID: "u1", Started: 101, DurationMs: 12, HTTPStatus: 502, Result: "retry", Reason: "status",
-			Text: client.ReasonStatus.Text(), Node: "n1", RequestHash: strings.Repeat("0f", 32)}},
-		{Attempt: client.Attempt{Number: 2, RequestUUID: "u2", Started: 201, DurationMs: 3_600_000, HTTPStatus: 200, ErrCode: &code, Result: "hold", Reason: "hold",
-			Text: client.Reason("hold").Text(), Node: "n2", RequestHash: strings.Repeat("ab", 32), ResponseHash: strings.Repeat("cd", 32)}},
-	}
-	for i, a := range want {
-		n := Settlement{Merchant: "m0", CallbackID: one.ID, Attempt: a, State: client.CallbackPending, Due: 150, Reached: true}
-		if done := must(s.Settle(ctx, []Settlement{n}, 150))(t); !done[0].Applied {
-			t.Fatalf("attempt %d was not applied", a.Number)
-		}
-		if i == 0 {
-			claim(t, s, countersign.LaneNotify, 200, 1)
-		}
-	}
-	if got := must(s.Attempts(ctx, one.ID))(t); !reflect.DeepEqual(got, want) {
-		t.Errorf("kept\n%+v, want\n%+v", got, want)
-	}
-	if _, err := s.Attempts(ctx, "m0."+strings.Repeat("0", 26)); !errors.Is(err, db.ErrNotFound) {
-		t.Errorf("attempts of nothing give %v", err)
-	}
-	fresh := must(s.Ingest(ctx, []NewCallback{deposit("m0", "b", 1)}, 1))(t)
-	if got := must(s.Attempts(ctx, fresh[0].ID))(t); len(got) != 0 {
-		t.Errorf("a new callback has the attempts %+v", got)
+	third := claim(t, s, countersign.LaneNotify, 8000, 10)
+	if len(third) != 1 || third[0].Held != 2 {
+		t.Fatalf("after two holds %+v", third)
 	}
 	// Text that no database takes must not keep a settlement from being made.
-	two := claim(t, s, countersign.LaneNotify, 300, 5)
-	n := settlementOf(two[0])
-	n.Attempt.Reason, n.Attempt.RequestHash = "a\x00b\xff", "no hex"
-	if done := must(s.Settle(ctx, []Settlement{n}, 310))(t); !done[0].Applied {
+	bad := settlementOf(third[0])
+	bad.Attempt.Reason, bad.Attempt.RequestHash = "a\x00b\xff", "no hex"
+	if done := must(s.Settle(ctx, []Settlement{bad}, 8100))(t); !done[0].Applied {
 		t.Error("not applied")
+	}
+	fresh := must(s.Ingest(ctx, []NewCallback{deposit("m0", "b", 1)}, 1))(t)
+	if list := must(s.Attempts(ctx, fresh[0].ID))(t); len(list) != 0 {
+		t.Errorf("a new callback has the attempts %+v", list)
+	}
+	dbtest.Fails(s.Attempts(ctx, "m0."+strings.Repeat("0", 26)))(t, db.ErrNotFound, "")
+	if done, err := s.Settle(ctx, nil, 1); err != nil || len(done) != 0 {
+		t.Errorf("nothing gives %v, %v", done, err)
 	}
 }
 
@@ -188,32 +173,6 @@ func testSettleRepeated(t *testing.T, s *Outbox) {
 	}
 	if c := must(s.Callback(ctx, next[0].ID))(t); c.State != client.CallbackSending || c.Attempt != 2 {
 		t.Errorf("a repeated settlement made it %+v", c)
-	}
-}
-
-func testSettleRefused(t *testing.T, s *Outbox) {
-	addMerchants(t, s, 1, nil)
-	good := settlementOf(claimOne(t, s, "a", 100))
-	for name, change := range map[string]func(*Settlement){
-		"no state":                  func(n *Settlement) { n.State = "" },
-		"sending":                   func(n *Settlement) { n.State = client.CallbackSending },
-		"cancelled":                 func(n *Settlement) { n.State = client.CallbackCancelled },
-		"another merchant":          func(n *Settlement) { n.Merchant = "m1" },
-		"no id":                     func(n *Settlement) { n.CallbackID = "m0" },
-		"decided and pending":       func(n *Settlement) { n.State, n.Decision = client.CallbackPending, countersign.DecisionDeclined },
-		"cancelled by an answer":    func(n *Settlement) { n.Decision = countersign.DecisionCancelled },
-		"confirmed without details": func(n *Settlement) { n.Decision = countersign.DecisionConfirmed },
-	} {
-		bad := good
-		change(&bad)
-		_, err := s.Settle(ctx, []Settlement{good, bad}, 110)
-		var item *db.ItemError
-		if !errors.Is(err, db.ErrInvalid) || !errors.As(err, &item) || item.Item != 1 {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	if c := must(s.Callback(ctx, good.CallbackID))(t); c.State != client.CallbackSending {
-		t.Errorf("a refused batch made it %s", c.State)
 	}
 }
 

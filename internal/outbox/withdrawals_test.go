@@ -10,6 +10,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
+	"countersign/internal/lab/dbtest"
 	"countersign/internal/lab/endtest"
 )
 
@@ -85,40 +86,10 @@ func testWithdrawals(t *testing.T, s *Outbox) {
 		}
 	}
 	for _, id := range []string{"", "m0." + strings.Repeat("0", 26), "m1" + w.ID[2:]} {
-		if _, err := s.Withdrawal(ctx, id); !errors.Is(err, db.ErrNotFound) {
-			t.Errorf("withdrawal %q gives %v", id, err)
-		}
+		dbtest.Fails(s.Withdrawal(ctx, id))(t, db.ErrNotFound, "")
 	}
 	for _, id := range []string{"nothing", "second", "\x00", "\xff"} {
-		if _, err := s.WithdrawalByCallBackID(ctx, "m0", id); !errors.Is(err, db.ErrNotFound) {
-			t.Errorf("callBackId %q gives %v", id, err)
-		}
-	}
-}
-
-func testWithdrawalsRefused(t *testing.T, s *Outbox) {
-	addMerchants(t, s, 1, nil)
-	for name, c := range map[string]struct {
-		change func(*NewWithdrawal)
-		is     error
-	}{
-		"unknown merchant":    {func(n *NewWithdrawal) { n.Merchant = "nobody" }, db.ErrNotFound},
-		"no callBackId":       {func(n *NewWithdrawal) { n.CallBackID = "" }, db.ErrInvalid},
-		"NUL in callBackId":   {func(n *NewWithdrawal) { n.CallBackID = "\x00" }, db.ErrInvalid},
-		"NUL in tenantUserId": {func(n *NewWithdrawal) { n.TenantUserID = "\x00" }, db.ErrInvalid},
-		"no payload":          {func(n *NewWithdrawal) { n.Payload = nil }, db.ErrInvalid},
-		"no deadline":         {func(n *NewWithdrawal) { n.Deadline = 0 }, db.ErrInvalid},
-		"never a deadline":    {func(n *NewWithdrawal) { n.Deadline = db.Never }, db.ErrInvalid},
-		"empty details":       {func(n *NewWithdrawal) { n.Details = &client.Details{} }, countersign.ErrMalformed},
-	} {
-		n := newWithdrawal("cb", 5000, someDetails(t, "1"))
-		c.change(&n)
-		if _, _, err := s.CreateWithdrawal(ctx, n, 1); !errors.Is(err, c.is) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	if list, _, err := s.Withdrawals(ctx, nil, client.WithdrawalFilter{}, 10, ""); err != nil || len(list) != 0 {
-		t.Errorf("%d are there, %v", len(list), err)
+		dbtest.Fails(s.WithdrawalByCallBackID(ctx, "m0", id))(t, db.ErrNotFound, "")
 	}
 }
 

@@ -3,6 +3,7 @@ package outbox
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,78 +11,8 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
-	"countersign/internal/lab/endtest"
+	"countersign/internal/lab/dbtest"
 )
-
-// testLapse: a confirmed withdrawal is released before its time and never from then on,
-// swept or not. The merchant is told that it has ended, and a person by an alarm.
-func testLapse(t *testing.T, s *Outbox) {
-	addMerchants(t, s, 1, func(m *Merchant) { m.ReleaseWithin = client.Duration(10 * time.Second) })
-	if m := must(s.Merchant(ctx, "m0"))(t); m.ReleaseWithin != client.Duration(10*time.Second) {
-		t.Errorf("the merchant has %v", m.ReleaseWithin)
-	}
-	inTime, _ := confirmedWithdrawal(t, s, "in-time", 1000)
-	late, details := confirmedWithdrawal(t, s, "late", 1000)
-	if late.ReleaseBy != 11_001 {
-		t.Fatalf("confirmed: %+v", late)
-	}
-	declined, one := asked(t, s, "declined", 50_000, 1000)
-	must(s.Settle(ctx, []Settlement{answer(one, countersign.DecisionDeclined, nil)}, 1001))(t)
-	// The merchant's setting counts for what is confirmed from now on.
-	must(s.UpdateMerchant(ctx, "m0", 1002, func(m *Merchant) error { m.ReleaseWithin = 0; return nil }))(t)
-	longer, _ := confirmedWithdrawal(t, s, "longer", 1100)
-	if longer.ReleaseBy != 1101+db.Millis((72*time.Hour).Milliseconds()) {
-		t.Errorf("by default: %+v", longer)
-	}
-	if p := must(s.Release(ctx, inTime.ID, Holder{Claim: "a", Origin: "core"}, "p", 11_000))(t); p.Duplicate || p.Withdrawal.State != client.WithdrawalReleased {
-		t.Errorf("released just in time: %+v", p)
-	}
-	if swept := must(s.Sweep(ctx, 11_000))(t); len(swept.Lapsed) != 0 {
-		t.Errorf("swept early: %+v", swept)
-	}
-	refused := func(when string) {
-		t.Helper()
-		if p, err := s.Release(ctx, late.ID, Holder{Claim: "a", Origin: "core"}, "p", 11_001); !errors.Is(err, db.ErrConflict) || !strings.Contains(err.Error(), "lapsed") {
-			t.Errorf("%s: released %+v, %v", when, p, err)
-		}
-	}
-	refused("before the sweep")
-	if err := errors.Join(pauseM0(s), freezeAll(s)); err != nil { // neither stops a deadline
-		t.Fatal(err)
-	}
-	decisions := len(must(s.Decisions(ctx, 0, 100))(t))
-	if swept := must(s.Sweep(ctx, 11_001))(t); len(swept.Lapsed) != 1 || swept.Lapsed[0] != late.ID {
-		t.Errorf("swept %+v", swept)
-	}
-	ok(t, errors.Join(thawAll(s), resumeM0(s)))
-	refused("after the sweep")
-	w := must(s.Withdrawal(ctx, late.ID))(t)
-	if w.State != client.WithdrawalLapsed || w.Decision != countersign.DecisionConfirmed || w.Ended != 11_001 || w.Details == nil || w.Details.Differs(details) != "" {
-		t.Errorf("lapsed to %+v", w)
-	}
-	if list := must(s.Decisions(ctx, 0, 100))(t); len(list) != decisions {
-		t.Errorf("%d decisions, were %d", len(list), decisions)
-	}
-	if got := must(s.Stats(ctx))(t).Withdrawals; got[client.WithdrawalLapsed] != 1 || got[client.WithdrawalConfirmed] != 1 {
-		t.Errorf("numbers %v", got)
-	}
-	n := 0
-	for _, a := range must(endtest.Alarms(ctx, s))(t) {
-		if a.Kind == client.AlarmLapsed && a.Merchant == "m0" && a.Subject == late.ID {
-			n++
-		}
-	}
-	if n != 1 {
-		t.Errorf("%d alarms", n)
-	}
-	checkTold(t, s, w)
-	if _, err := s.BlockWithdrawal(ctx, late.ID, "r", "tok_1", 11_002); !errors.Is(err, db.ErrConflict) {
-		t.Errorf("blocking it gives %v", err)
-	}
-	if d := must(s.Withdrawal(ctx, declined.ID))(t); d.State != client.WithdrawalDeclined || d.ReleaseBy != 0 {
-		t.Errorf("the declined one is %+v", d)
-	}
-}
 
 // checkTold checks that the merchant is told once, by type 5, that w has ended.
 func checkTold(t *testing.T, s *Outbox, w Withdrawal) {
@@ -119,7 +50,7 @@ func testDeadlinesInRestore(t *testing.T, s *Outbox) {
 // testEnds: each way in which a withdrawal ends without a release, those of deadlines and people during a stop too.
 // The merchant is told once of each that it was asked about, and of no other.
 func testEnds(t *testing.T, s *Outbox) {
-	addMerchants(t, s, 1, nil)
+	addMerchants(t, s, 1, func(m *Merchant) { m.ReleaseWithin = client.Duration(10 * time.Second) })
 	details := someDetails(t, "1")
 	settle := func(d, want countersign.Decision, at db.Millis) func(Claimed) {
 		return func(c Claimed) {
@@ -139,6 +70,38 @@ func testEnds(t *testing.T, s *Outbox) {
 	}
 	block := func(c Claimed, reason string) Withdrawal {
 		return must(s.BlockWithdrawal(ctx, c.ID, reason, "who", 1200))(t)
+	}
+	// A confirmed withdrawal is released before its time and never from then on, swept or not, and no stop keeps it.
+	lapse := func(c Claimed) {
+		settle(countersign.DecisionConfirmed, countersign.DecisionConfirmed, 1001)(c)
+		inTime, _ := confirmedWithdrawal(t, s, "released in time", 1000)
+		must(s.UpdateMerchant(ctx, "m0", 1002, func(m *Merchant) error { m.ReleaseWithin = 0; return nil }))(t)
+		longer, _ := confirmedWithdrawal(t, s, "confirmed since", 1100)
+		if by := 1101 + db.Millis((72 * time.Hour).Milliseconds()); inTime.ReleaseBy != 11_001 || longer.ReleaseBy != by {
+			t.Errorf("released by %d, and by default %d", inTime.ReleaseBy, longer.ReleaseBy)
+		}
+		if p := must(s.Release(ctx, inTime.ID, Holder{"a", "core"}, "p", 11_000))(t); p.Duplicate || p.Withdrawal.State != client.WithdrawalReleased {
+			t.Errorf("released just in time: %+v", p)
+		}
+		if swept := must(s.Sweep(ctx, 11_000))(t); len(swept.Lapsed) != 0 {
+			t.Errorf("swept early: %+v", swept)
+		}
+		dbtest.Fails(s.Release(ctx, c.ID, Holder{"a", "core"}, "p", 11_001))(t, db.ErrConflict, "lapsed")
+		decisions := len(must(s.Decisions(ctx, 0, 100))(t))
+		ok(t, errors.Join(pauseM0(s), freezeAll(s)))
+		if swept := must(s.Sweep(ctx, 11_001))(t); !slices.Equal(swept.Lapsed, []string{c.ID}) {
+			t.Errorf("swept %+v", swept)
+		}
+		ok(t, errors.Join(thawAll(s), resumeM0(s)))
+		dbtest.Fails(s.Release(ctx, c.ID, Holder{"a", "core"}, "p", 11_001))(t, db.ErrConflict, "lapsed")
+		dbtest.Fails(s.BlockWithdrawal(ctx, c.ID, "r", "tok_1", 11_002))(t, db.ErrConflict, "")
+		w := must(s.Withdrawal(ctx, c.ID))(t)
+		if n := len(must(s.Decisions(ctx, 0, 100))(t)); n != decisions || w.Ended != 11_001 || w.Details.Differs(*details) != "" {
+			t.Errorf("%d decisions, were %d; lapsed to %+v", n, decisions, w)
+		}
+		if list := alarmsOf(t, s, client.AlarmLapsed); !slices.Equal(list, []string{"m0 " + c.ID}) {
+			t.Errorf("alarms %q", list)
+		}
 	}
 	const confirmed, declined, expired = countersign.DecisionConfirmed, countersign.DecisionDeclined, countersign.DecisionExpired
 	for _, c := range []struct {
@@ -171,10 +134,9 @@ func testEnds(t *testing.T, s *Outbox) {
 			if w := block(c, "why"); w.BlockedReason != "why" || w.BlockedBy != "who" || w.Ended != 1200 || !reflect.DeepEqual(block(c, "another"), w) {
 				t.Errorf("blocked to %+v", w)
 			}
-			if _, err := s.Release(ctx, c.ID, Holder{Claim: "a", Origin: "core"}, "p", 1500); !errors.Is(err, db.ErrConflict) || !strings.Contains(err.Error(), "blocked") {
-				t.Errorf("releasing it gives %v", err)
-			}
+			dbtest.Fails(s.Release(ctx, c.ID, Holder{"a", "core"}, "p", 1500))(t, db.ErrConflict, "blocked")
 		}, client.WithdrawalBlocked, confirmed, "confirmed", 4999, client.CallbackAccepted},
+		{"lapsed", lapse, client.WithdrawalLapsed, confirmed, "confirmed", 1001, client.CallbackAccepted},
 	} {
 		w, one := asked(t, s, c.name, 5000, 1000)
 		stops := strings.HasSuffix(c.name, "stopped")
@@ -186,7 +148,7 @@ func testEnds(t *testing.T, s *Outbox) {
 			ok(t, errors.Join(thawAll(s), resumeM0(s)))
 		}
 		w = must(s.Withdrawal(ctx, w.ID))(t)
-		if w.State != c.to || w.Decision != c.decision || w.Reason != c.reason || w.Decided != c.at || (w.Details != nil) != (c.decision == confirmed) {
+		if w.State != c.to || w.Decision != c.decision || w.Reason != c.reason || w.Decided != c.at || (w.Details != nil) != (c.decision == confirmed) || (w.ReleaseBy != 0) != (c.decision == confirmed) {
 			t.Errorf("%s: it is %+v", c.name, w)
 		}
 		if is := must(s.Callback(ctx, w.ID))(t); is.State != c.callback || is.LastReason != c.reason && c.name != "confirmed too late, stopped" || is.Settled != c.at || is.LeaseUntil != 0 {
@@ -203,16 +165,12 @@ func testEnds(t *testing.T, s *Outbox) {
 	// No attempt has begun: the merchant knows nothing of these.
 	cancelled := addWithdrawal(t, s, newWithdrawal("not asked", 8000, nil), 6000)
 	nobody := "m0." + strings.Repeat("0", 26)
-	if _, err := s.CancelWithdrawal(ctx, nobody, 6000); !errors.Is(err, db.ErrNotFound) {
-		t.Errorf("cancelling nothing gives %v", err)
-	}
+	dbtest.Fails(s.CancelWithdrawal(ctx, nobody, 6000))(t, db.ErrNotFound, "")
 	for _, c := range []struct {
 		id, reason string
 		want       error
 	}{{cancelled.ID, "r", db.ErrConflict}, {nobody, "r", db.ErrNotFound}, {cancelled.ID, "", db.ErrInvalid}, {cancelled.ID, "a\x00", db.ErrInvalid}} {
-		if _, err := s.BlockWithdrawal(ctx, c.id, c.reason, "tok_1", 6000); !errors.Is(err, c.want) {
-			t.Errorf("blocking %s because of %q gives %v", c.id, c.reason, err)
-		}
+		dbtest.Fails(s.BlockWithdrawal(ctx, c.id, c.reason, "tok_1", 6000))(t, c.want, "")
 	}
 	expires := addWithdrawal(t, s, newWithdrawal("not asked either", 8000, nil), 6000)
 	must(s.CancelWithdrawal(ctx, cancelled.ID, 6100))(t)
@@ -220,7 +178,7 @@ func testEnds(t *testing.T, s *Outbox) {
 	if w := must(s.Withdrawal(ctx, expires.ID))(t); w.State != client.WithdrawalExpired {
 		t.Errorf("it is %s", w.State)
 	}
-	if list, _, err := s.Callbacks(ctx, nil, client.CallbackFilter{Type: countersign.TypeInvalidAddress}, 20, ""); err != nil || len(list) != 6 {
+	if list, _, err := s.Callbacks(ctx, nil, client.CallbackFilter{Type: countersign.TypeInvalidAddress}, 20, ""); err != nil || len(list) != 7 {
 		t.Errorf("%d callbacks of type 5, %v", len(list), err)
 	}
 }
