@@ -46,10 +46,7 @@ func TestTokenDoesNotPrint(t *testing.T) {
 	}))
 	defer srv.Close()
 	config := client.Config{URL: srv.URL, Token: secret}
-	s, err := client.NewService(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must(client.NewService(config))
 	if _, err := s.Stats(t.Context()); err != nil || got != "Bearer "+secret {
 		t.Fatalf("%v; the server got %q", err, got)
 	}
@@ -89,11 +86,7 @@ func TestProblemIsItsSentinel(t *testing.T) {
 			w.WriteHeader(status)
 			_, _ = io.WriteString(w, `{"title":"No","status":299,"detail":"so","errors":[{"location":"body.amount","message":"is missing"},{"location":"body.symbol","message":"is empty"}]}`)
 		}))
-		s, err := client.NewService(client.Config{URL: srv.URL})
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = s.Stats(t.Context())
+		_, err := must(client.NewService(client.Config{URL: srv.URL})).Stats(t.Context())
 		var p *client.Problem
 		if !errors.As(err, &p) || p.Status != status || p.RetryAfter != 3*time.Second || len(p.Faults) != 2 || p.Faults[0].Location != "body.amount" {
 			t.Errorf("%d: %#v", status, err)
@@ -122,10 +115,7 @@ func TestProblemSaysItOnce(t *testing.T) {
 // reach a server may be repeated.
 func TestUnreachable(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
-	s, err := client.NewService(client.Config{URL: srv.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must(client.NewService(client.Config{URL: srv.URL}))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if _, err := s.Stats(ctx); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, client.ErrUnavailable) {
@@ -135,38 +125,34 @@ func TestUnreachable(t *testing.T) {
 	if _, err := s.Stats(t.Context()); !errors.Is(err, client.ErrUnavailable) {
 		t.Errorf("no server: %v", err)
 	}
+	for _, err := range s.AllMerchants(t.Context()) {
+		if err == nil {
+			t.Error("no error without a server")
+		}
+	}
+	for _, err := range client.Follow(t.Context(), s.Decisions, 0) {
+		if err == nil {
+			t.Error("no error without a server")
+		}
+	}
 }
 
-// Answers that are not the API's: a proxy's page, half an answer, none.
+// Answers that are not the API's: a proxy's page, half an answer.
 func TestAnswersOfOthers(t *testing.T) {
-	answer := func(w http.ResponseWriter, _ *http.Request) {}
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { answer(w, r) }))
-	defer srv.Close()
-	c, err := client.NewService(client.Config{URL: srv.URL, Token: "x"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer = func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(http.StatusBadGateway)
-		_, _ = io.WriteString(w, "<html>")
+	stats := func(status int, answer string) error {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, answer)
+		}))
+		defer srv.Close()
+		_, err := must(client.NewService(client.Config{URL: srv.URL, Token: "x"})).Stats(t.Context())
+		return err
 	}
 	var p *client.Problem
-	if _, err := c.Stats(t.Context()); !errors.As(err, &p) || p.Status != 502 || p.Title != "Bad Gateway" {
+	if err := stats(http.StatusBadGateway, "<html>"); !errors.As(err, &p) || p.Status != 502 || p.Title != "Bad Gateway" {
 		t.Errorf("%v", err)
 	}
-	answer = func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"lanes":[`) }
-	if _, err := c.Stats(t.Context()); err == nil || !strings.Contains(err.Error(), "reading the answer") {
+	if err := stats(http.StatusOK, `{"lanes":[`); err == nil || !strings.Contains(err.Error(), "reading the answer") {
 		t.Errorf("%v", err)
-	}
-	srv.Close()
-	for _, err := range c.AllMerchants(t.Context()) {
-		if err == nil {
-			t.Error("no error without a server")
-		}
-	}
-	for _, err := range client.Follow(t.Context(), c.Decisions, 0) {
-		if err == nil {
-			t.Error("no error without a server")
-		}
 	}
 }

@@ -56,14 +56,7 @@ func ExampleService_ReleaseWithdrawal() {
 	defer ends.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	service, err := client.NewService(client.Config{URL: ends.ServiceURL, Token: ends.ServiceToken})
-	if err != nil {
-		log.Fatal(err)
-	}
-	gateway, err := client.NewGateway(client.Config{URL: ends.GatewayURL, Token: ends.GatewayToken})
-	if err != nil {
-		log.Fatal(err)
-	}
+	service, gateway := ends.Service, ends.Gateway
 
 	// The merchant orders the withdrawal at its own end, before anybody asks.
 	if _, err := gateway.AddOrder(ctx, client.NewOrder{
@@ -131,16 +124,14 @@ func ExampleGateway_MoveCursor() {
 	defer ends.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	service, err := client.NewService(client.Config{URL: ends.ServiceURL, Token: ends.ServiceToken})
-	if err != nil {
-		log.Fatal(err)
-	}
-	if _, err := service.AddDeposits(ctx, exampleDeposits(3)...); err != nil {
-		log.Fatal(err)
-	}
-	gateway, err := client.NewGateway(client.Config{URL: ends.GatewayURL, Token: ends.GatewayToken})
-	if err != nil {
-		log.Fatal(err)
+	service, gateway := ends.Service, ends.Gateway
+	for n := range 3 {
+		if _, err := service.AddDeposits(ctx, client.NewDeposit{
+			Merchant: "shop", TrackingID: fmt.Sprintf("deposit-%d", n), TenantUserID: "65515", TxID: fmt.Sprintf("0x%d", n), TxIndex: -1,
+			ChainName: "ETH", Symbol: "ETH", Amount: amount("0.25"), FromAddress: "0xef1c", ToAddress: "0x7054",
+		}); err != nil {
+			log.Fatal(err)
+		}
 	}
 	for read := 0; read < 3; {
 		part, err := gateway.Deposits(ctx, client.FeedOptions{Reader: "ledger", Wait: 30 * time.Second})
@@ -166,20 +157,14 @@ func ExampleGateway_MoveCursor() {
 	// Output: ledger has read deposit 3
 }
 
-// Any number of deposits goes in one call. The service answers each as soon as
-// it is safe; the first that is wrong ends the call and names its line.
 // Callers branch on what an error is; the Problem says what is wrong with
 // which member.
 func ExampleProblem() {
 	ends := startBothEnds() // in this process, for the example
 	defer ends.Close()
-	ctx := context.Background()
-	service, err := client.NewService(client.Config{URL: ends.ServiceURL, Token: ends.ServiceToken})
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, service := context.Background(), ends.Service
 
-	_, err = service.Merchant(ctx, "nobody")
+	_, err := service.Merchant(ctx, "nobody")
 	fmt.Println("not found:", errors.Is(err, client.ErrNotFound))
 
 	_, err = service.CreateWithdrawal(ctx, client.NewWithdrawal{Merchant: "shop", CallBackID: "order-1"})
@@ -197,11 +182,7 @@ func ExampleProblem() {
 func ExampleService_UpdateMerchant() {
 	ends := startBothEnds() // in this process, for the example
 	defer ends.Close()
-	service, err := client.NewService(client.Config{URL: ends.ServiceURL, Token: ends.ServiceToken})
-	if err != nil {
-		log.Fatal(err)
-	}
-	m, err := service.UpdateMerchant(context.Background(), "shop", client.MerchantPatch{
+	m, err := ends.Service.UpdateMerchant(context.Background(), "shop", client.MerchantPatch{
 		MerchantSettings: client.MerchantSettings{Concurrency: 8, ConfirmWithin: client.Duration(30 * time.Minute)},
 		Clear:            []string{"ratePerSecond"},
 	})
@@ -219,16 +200,4 @@ func ExampleSecret() {
 	fmt.Printf("%+v\n", config.Token)
 
 	// Output: [secret]
-}
-
-// exampleDeposits makes n deposits of one user.
-func exampleDeposits(n int) []client.NewDeposit {
-	list := make([]client.NewDeposit, n)
-	for i := range list {
-		list[i] = client.NewDeposit{
-			Merchant: "shop", TrackingID: fmt.Sprintf("deposit-%d", i+1), TenantUserID: "65515", TxID: fmt.Sprintf("0x%d", i+1), TxIndex: -1,
-			ChainName: "ETH", Symbol: "ETH", Amount: amount("0.25"), FromAddress: "0xef1c", ToAddress: "0x7054",
-		}
-	}
-	return list
 }

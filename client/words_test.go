@@ -39,11 +39,7 @@ func TestWordsAreThoseOfTheCode(t *testing.T) {
 	}
 	said := map[string]bool{}
 	for _, path := range sources(t) {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range regexp.MustCompile(`\bclient\.((?:Alarm|Reason|Attempt)[A-Z]\w*)`).FindAllSubmatch(text, -1) {
+		for _, m := range regexp.MustCompile(`\bclient\.((?:Alarm|Reason|Attempt)[A-Z]\w*)`).FindAllSubmatch(must(os.ReadFile(path)), -1) {
 			said[string(m[1])] = true
 		}
 	}
@@ -71,11 +67,7 @@ func TestWordsInSQL(t *testing.T) {
 	columns := regexp.MustCompile(`\b(state|(?:last_)?reason|result|decision|role|kind)(?: \|\| '')?,? (?:=|<>|IN)? ?\(?('[a-z_]+'(?:, '[a-z_]+')*)`)
 	found := 0
 	for _, path := range sources(t) {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range columns.FindAllStringSubmatch(string(text), -1) {
+		for _, m := range columns.FindAllStringSubmatch(string(must(os.ReadFile(path))), -1) {
 			for _, word := range strings.Split(m[2], ", ") {
 				found++
 				if !slices.Contains(words[m[1]], strings.Trim(word, "'")) {
@@ -179,17 +171,14 @@ func TestWaitingFor(t *testing.T) {
 // end or under both, and none for a kind that is gone. It begins with what the kind
 // means, and says what to do; it may say more.
 func TestRunbookAlarms(t *testing.T) {
-	page, err := os.ReadFile("../docs/operator/runbook.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := string(must(os.ReadFile("../docs/operator/runbook.md")))
 	plain := func(text string) string {
 		text = regexp.MustCompile(`\[([^]]*)\]\([^)]*\)`).ReplaceAllString(text, "$1")
 		return strings.Join(strings.Fields(strings.ReplaceAll(text, "`", "")), " ")
 	}
 	heading := regexp.MustCompile("(?m)^### `([a-z_]+)`\n\n([^#]+)")
 	kinds := func(of string) (kinds []string) {
-		_, part, found := strings.Cut(string(page), "\n## Alarms of "+of+"\n")
+		_, part, found := strings.Cut(page, "\n## Alarms of "+of+"\n")
 		if !found {
 			t.Fatalf("docs/operator/runbook.md lacks the alarms of %s", of)
 		}
@@ -227,29 +216,12 @@ func TestRunbookAlarms(t *testing.T) {
 	same(t, "docs/operator/runbook.md, the gateway", client.ValuesAt[client.AlarmKind](client.AtGateway), append(kinds("the gateway"), both...))
 }
 
-// same fails where the words of the API and those of the code differ, or where
-// one of the API occurs twice.
+// same fails where the words of the API and those of the code or of a page differ, or where one occurs twice.
 func same[T ~string](t *testing.T, what string, words []T, want []string) {
 	t.Helper()
-	var got []string
-	for _, w := range words {
-		got = append(got, string(w))
-	}
-	if len(want) < 2 {
-		t.Fatalf("%s: found %q in the code", what, want)
-	}
-	for i, v := range got {
-		if !slices.Contains(want, v) {
-			t.Errorf("%s: the code does not say %q", what, v)
-		}
-		if slices.Contains(got[:i], v) {
-			t.Errorf("%s: %q occurs twice", what, v)
-		}
-	}
-	for _, v := range want {
-		if !slices.Contains(got, v) {
-			t.Errorf("%s: the clients do not know %q", what, v)
-		}
+	got := slices.Sorted(slices.Values(texts(words)))
+	if want = slices.Sorted(slices.Values(want)); len(want) < 2 || !slices.Equal(got, want) {
+		t.Errorf("%s: the clients know %q, and there are %q", what, got, want)
 	}
 }
 
@@ -262,11 +234,7 @@ func constantsOf(t *testing.T, of string) map[string]string {
 		t.Fatalf("no files: %v", err)
 	}
 	for _, path := range files {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range regexp.MustCompile(`(?m)^\t(\w+) +`+of+` += "([^"]+)"`).FindAllStringSubmatch(string(text), -1) {
+		for _, m := range regexp.MustCompile(`(?m)^\t(\w+) +`+of+` += "([^"]+)"`).FindAllStringSubmatch(string(must(os.ReadFile(path))), -1) {
 			values[m[1]] = m[2]
 		}
 	}
