@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -69,6 +68,11 @@ func startService(t *testing.T, c ServiceConfig) (s *Service, token client.Secre
 	return s, token
 }
 
+// serviceAt is a service with its data in dir.
+func serviceAt(dir string) *Service {
+	return must(NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: dir}}, Listen: "127.0.0.1:0"}))
+}
+
 // newPair returns the public part, for the merchant, and the private one, for the
 // service.
 func newPair(t *testing.T) (*envelope.Key, string) {
@@ -84,22 +88,22 @@ type bothEnds struct {
 	service *Service
 	gateway *Gateway
 	api     *client.Service
+	there   *client.Gateway
 	stop    func() // ends both
 }
 
 func startBoth(t *testing.T, dir, serviceDB, gatewayDB string) *bothEnds {
 	t.Helper()
-	token := ""
+	token, gatewayToken := "", ""
 	service := must(NewService(ServiceConfig{
 		Common: Common{Storage: Storage{Dir: filepath.Join(dir, "service"), DB: serviceDB}, ShowToken: func(first, _ string) { token = first }},
 		Listen: "127.0.0.1:0", AllowPrivate: true, AllowHTTP: true,
 	}))
 	key, private := newPair(t)
-	forward := gateway.Forwarding{URL: "http://127.0.0.1:1/in", Secret: testSecret} // where nobody listens
 	g := must(NewGateway(GatewayConfig{
-		Common: Common{Storage: Storage{Dir: filepath.Join(dir, "merchant"), DB: gatewayDB}},
+		Common: Common{Storage: Storage{Dir: filepath.Join(dir, "merchant"), DB: gatewayDB}, ShowToken: func(first, _ string) { gatewayToken = first }},
 		Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
-		Callbacks: merchant.Config{Key: key, APIKey: apiKey}, Forward: forward,
+		Callbacks: merchant.Config{Key: key, APIKey: apiKey}, Forward: gateway.Forwarding{URL: "http://127.0.0.1:1/in", Secret: testSecret}, // where nobody listens
 	}))
 	ok(t, errors.Join(service.Open(t.Context()), g.Open(t.Context())))
 	b := &bothEnds{t: t, service: service, gateway: g}
@@ -109,6 +113,7 @@ func startBoth(t *testing.T, dir, serviceDB, gatewayDB string) *bothEnds {
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	b.api = must(client.NewService(client.Config{URL: service.URL(), Token: client.Secret(token), HTTPClient: &http.Client{Transport: transport}}))
+	b.there = must(client.NewGateway(client.Config{URL: g.URL(), Token: client.Secret(gatewayToken), HTTPClient: &http.Client{Transport: transport}}))
 	must(b.api.CreateMerchant(t.Context(), client.NewMerchant{
 		ID:               "shop",
 		Key:              &client.KeySpec{PrivateKey: client.Secret(private)},
@@ -163,9 +168,9 @@ func getAs(t *testing.T, url, host string) (status int, body string) {
 	return resp.StatusCode, string(b)
 }
 
-// TestNoticed: who watches is told first, and what runs ends after the notice.
+// TestNoticed: who watches is told first, and what runs ends after the notice, or when a part has failed.
 func TestNoticed(t *testing.T) {
-	for _, notice := range []time.Duration{0, time.Millisecond} {
+	for _, notice := range []time.Duration{0, time.Millisecond, time.Hour} {
 		ctx, end := context.WithCancel(t.Context())
 		left := make(chan struct{})
 		run, cancel := noticed(ctx, notice, func() { close(left) })
@@ -174,63 +179,66 @@ func TestNoticed(t *testing.T) {
 		}
 		end()
 		<-left
+		if notice == time.Hour {
+			if run.Err() != nil {
+				t.Error("it ended before the notice was over")
+			}
+			cancel() // a part has failed
+		}
 		<-run.Done()
 		cancel()
 	}
-	ctx, end := context.WithCancel(t.Context())
-	left := make(chan struct{})
-	run, cancel := noticed(ctx, time.Hour, func() { close(left) })
-	end()
-	<-left
-	if run.Err() != nil {
-		t.Error("it ended before the notice was over")
-	}
-	cancel() // a part has failed
-	<-run.Done()
 }
 
-// TestOpenFails: what cannot work is said by Open, which leaves nothing open.
-func TestOpenFails(t *testing.T) {
-	taken := must(Listen(ListenConfig{Name: "taken", Addr: "127.0.0.1:0", Handler: http.NotFoundHandler(), Most: 10, Log: slog.New(slog.DiscardHandler)}))
-	run(t, taken.Run)
-	port := strings.TrimPrefix(taken.URL(), "http://")
+// TestRefusedStarts: what cannot work is said by New or Open, which leave nothing open. A first start leaves nothing
+// behind that lacks what is required or cannot listen.
+func TestRefusedStarts(t *testing.T) {
+	_, taken := served(t, 10, http.NotFoundHandler())
 	key, _ := newPair(t)
-	callbacks := merchant.Config{Key: key, APIKey: apiKey}
-	dir, ours := t.TempDir(), t.TempDir()
-	exposed := filepath.Join(dir, "exposed")
-	ok(t, os.Mkdir(exposed, 0o700))
+	dir, ours, exposed, fresh := t.TempDir(), t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "data")
 	ok(t, os.WriteFile(filepath.Join(exposed, MasterKeyFile), []byte(strings.Repeat("ab", 32)), 0o644))
-	for _, tt := range []struct {
-		want string
-		end  interface {
-			Open(context.Context) error
-			Run(context.Context) error
-		}
-	}{
-		{"listening on", must(NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: dir}}, Listen: port}))},
-		{"a setting is below 0", must(NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: dir}},
-			Listen: "127.0.0.1:0", ExchangeTimeout: -time.Second}))},
-		{"can be read by others (mode 0644)", must(NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: exposed}},
-			Listen: "127.0.0.1:0"}))},
-		{"listening on", must(NewGateway(GatewayConfig{Common: Common{Storage: Storage{Dir: ours}},
-			Listen: "127.0.0.1:0", APIListen: port, Callbacks: callbacks}))},
-		{"APIKey", must(NewGateway(GatewayConfig{Common: Common{Storage: Storage{Dir: ours}},
-			Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
-			Callbacks: merchant.Config{Key: key}}))},
-		{"belongs to the service", must(NewGateway(GatewayConfig{Common: Common{Storage: Storage{Dir: dir}},
-			Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
-			Callbacks: callbacks}))},
-		{"forward URL", must(NewGateway(GatewayConfig{Common: Common{Storage: Storage{Dir: ours}},
-			Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
-			Callbacks: callbacks, Forward: gateway.Forwarding{URL: "ftp://app", Secret: testSecret}}))},
-	} {
-		// The second time shows that the first has left the directory free.
-		for range 2 {
-			if err := tt.end.Open(t.Context()); err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("Open: %v, want %q", err, tt.want)
+	refused := func(want string, end interface{ Open(context.Context) error }, err error) {
+		t.Helper()
+		for range 2 { // the second time shows that the first has left the directory free
+			is := err
+			if is == nil {
+				is = end.Open(t.Context())
+			}
+			if is == nil || !strings.Contains(is.Error(), want) {
+				t.Errorf("%v, want %q", is, want)
 			}
 		}
 	}
+	service := func(want, dir string, change func(*ServiceConfig)) {
+		t.Helper()
+		c := ServiceConfig{Common: Common{Storage: Storage{Dir: dir}}, Listen: "127.0.0.1:0"}
+		change(&c)
+		s, err := NewService(c)
+		refused(want, s, err)
+	}
+	shop := func(want, dir string, change func(*GatewayConfig)) {
+		t.Helper()
+		c := GatewayConfig{Common: Common{Storage: Storage{Dir: dir}}, Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
+			Callbacks: merchant.Config{Key: key, APIKey: apiKey}}
+		change(&c)
+		g, err := NewGateway(c)
+		refused(want, g, err)
+	}
+	service("ServiceConfig.Dir is missing", "", func(*ServiceConfig) {})
+	service("ServiceConfig.Listen is missing", fresh, func(c *ServiceConfig) { c.Listen = "" })
+	service("listening on "+taken, fresh, func(c *ServiceConfig) { c.MetricsListen = taken })
+	shop("GatewayConfig.Dir is missing", "", func(*GatewayConfig) {})
+	shop("APIListen is missing", fresh, func(c *GatewayConfig) { c.APIListen = "" })
+	shop("listening on "+taken, fresh, func(c *GatewayConfig) { c.APIListen = taken })
+	if _, err := os.Stat(fresh); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s was made: %v", fresh, err)
+	}
+	service("can be read by others (mode 0644)", exposed, func(*ServiceConfig) {})
+	service("a setting is below 0", dir, func(c *ServiceConfig) { c.ExchangeTimeout = -time.Second })
+	service("listening on "+taken, dir, func(c *ServiceConfig) { c.Listen = taken }) // its database is there
+	shop("belongs to the service", dir, func(*GatewayConfig) {})
+	shop("APIKey", ours, func(c *GatewayConfig) { c.Callbacks.APIKey = "" })
+	shop("forward URL", ours, func(c *GatewayConfig) { c.Forward = gateway.Forwarding{URL: "ftp://app", Secret: testSecret} })
 }
 
 func ok(t testing.TB, err error) {
@@ -253,7 +261,7 @@ func TestStartOnFullDisk(t *testing.T) {
 	dir := dbtest.SmallDisk(t, 2<<20)
 	data := filepath.Join(dir, "data")
 	open := func() error {
-		s := must(NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: data}}, Listen: "127.0.0.1:0"}))
+		s := serviceAt(data)
 		if err := s.Open(t.Context()); err != nil {
 			return err
 		}
@@ -277,50 +285,13 @@ func TestStartOnFullDisk(t *testing.T) {
 	if err := open(); err != nil && !errors.Is(err, db.ErrFull) {
 		t.Errorf("on a full disk: %v", err)
 	}
-	s := must(NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: data}}, Listen: "127.0.0.1:0"}))
-	if found := s.Check(t.Context())[1]; found.OK || !strings.Contains(found.Text, "has 0 KiB left") {
+	if found := serviceAt(data).Check(t.Context())[1]; found.OK || !strings.Contains(found.Text, "has 0 KiB left") {
 		t.Errorf("on a full disk, the check finds %+v", found)
 	}
 	if after := names(); after != before {
 		t.Errorf("the files were %s and are %s", before, after)
 	}
 }
-
-// TestRefusedFirstStart: a first start that cannot listen leaves nothing behind.
-func TestRefusedFirstStart(t *testing.T) {
-	_, taken := served(t, 10, http.NotFoundHandler())
-	dir := filepath.Join(t.TempDir(), "data")
-	s := must(NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: dir}, MetricsListen: taken},
-		Listen: "127.0.0.1:0"}))
-	if err := s.Open(t.Context()); err == nil || !strings.Contains(err.Error(), "listening on "+taken) {
-		t.Errorf("Open: %v", err)
-	}
-	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("%s was made: %v", dir, err)
-	}
-}
-
-// TestNewRefuses: a Config that lacks what is required is refused before anything
-// is opened.
-func TestNewRefuses(t *testing.T) {
-	somewhere := Storage{Dir: filepath.Join(t.TempDir(), "data")}
-	for name, err := range map[string]error{
-		"no directory":          second(NewService(ServiceConfig{Listen: "127.0.0.1:0"})),
-		"no address":            second(NewService(ServiceConfig{Common: Common{Storage: somewhere}})),
-		"gateway, no directory": second(NewGateway(GatewayConfig{Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0"})),
-		"gateway, no API address": second(NewGateway(GatewayConfig{Common: Common{Storage: somewhere},
-			Listen: "127.0.0.1:0"})),
-	} {
-		if err == nil {
-			t.Errorf("%s: it is taken", name)
-		}
-	}
-	if _, err := os.Stat(somewhere.Dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("New has made the data directory: %v", err)
-	}
-}
-
-func second[T any](_ T, err error) error { return err }
 
 // TestRunParts: the end or failure of one part ends the others, and each failure
 // is named.

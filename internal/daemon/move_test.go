@@ -36,9 +36,7 @@ func TestMoveBrokenOff(t *testing.T) {
 			t.Fatalf("%+v, %v", first, err)
 		}
 		// It fits the data directory: a start takes it for the database that was there.
-		if d, err = (Storage{Dir: dir, DB: to}).open(t.Context(), slog.New(slog.DiscardHandler), endOf(gateway)); err != nil {
-			t.Fatal(err)
-		}
+		d = must(Storage{Dir: dir, DB: to}.open(t.Context(), slog.New(slog.DiscardHandler), endOf(gateway)))
 		ok(t, d.Close())
 	}
 }

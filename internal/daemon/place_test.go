@@ -18,7 +18,7 @@ import (
 // answering is a service whose API answers, and which does nothing else.
 func answering(t *testing.T, dir string) *Service {
 	t.Helper()
-	s := must(NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: dir}}, Listen: "127.0.0.1:0"}))
+	s := serviceAt(dir)
 	ok(t, s.Open(t.Context()))
 	t.Cleanup(func() { ok(t, s.Close()) })
 	run(t, s.api.Run)

@@ -18,11 +18,6 @@ import (
 func TestPrivateDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	ok(t, once(t, dir, "first"))
-	check := func() string {
-		t.Helper()
-		s := must(NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: dir}}, Listen: "127.0.0.1:0"}))
-		return s.Check(t.Context())[0].Text
-	}
 	for _, c := range []struct {
 		name      string
 		bad, good os.FileMode
@@ -43,7 +38,7 @@ func TestPrivateDirectory(t *testing.T) {
 			if _, err := serviceIn(dir).Restore(t.Context(), path, true); !errors.As(err, &exposed) {
 				t.Errorf("%s, mode %04o: restoring: %v", c.name, c.bad, err)
 			}
-			if text := check(); !strings.Contains(text, path+" can be ") {
+			if text := serviceAt(dir).Check(t.Context())[0].Text; !strings.Contains(text, path+" can be ") {
 				t.Errorf("%s, mode %04o: the check says %s", c.name, c.bad, text)
 			}
 		}

@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,17 +19,7 @@ import (
 	"countersign/merchant"
 )
 
-// gatewayAPI is a client of the gateway of b.
-func gatewayAPI(t *testing.T, b *bothEnds) *client.Gateway {
-	t.Helper()
-	token := must(os.ReadFile(b.gateway.TokenFile()))
-	transport := &http.Transport{}
-	t.Cleanup(transport.CloseIdleConnections)
-	api := must(client.NewGateway(client.Config{URL: b.gateway.URL(), Token: client.Secret(strings.TrimSpace(string(token))), HTTPClient: &http.Client{Transport: transport}}))
-	return api
-}
-
-// reconcileEnds compares a service with its merchant's gateway after everyType, while both run: over the service's API,
+// reconcileEnds compares a service with its merchant's gateway after tellEverything, while both run: over the service's API,
 // and in its database.
 func reconcileEnds(t *testing.T, b *bothEnds) {
 	ctx, kept := t.Context(), b.gateway.Book()
@@ -46,11 +35,10 @@ func reconcileEnds(t *testing.T, b *bothEnds) {
 	}
 	b.await("four deposits", settled)
 
-	there := gatewayAPI(t, b)
 	ends := map[string]int{}
 	compare := func(settle bool, report func(reconcile.Finding)) ([]string, error) {
 		var found []string
-		c := reconcile.Config{There: there, Merchant: "shop", Settle: settle, Now: db.MillisOf(time.Now()),
+		c := reconcile.Config{There: b.there, Merchant: "shop", Settle: settle, Now: db.MillisOf(time.Now()),
 			Epoch: func(end string, e client.Epoch) { ends[end] += int(min(e.Epoch, 1)) },
 			Report: func(f reconcile.Finding) error {
 				line := string(f.Finding) + " " + f.TrackingID + f.CallBackID
@@ -86,23 +74,16 @@ func reconcileEnds(t *testing.T, b *bothEnds) {
 	extra.At = time.Now()
 	must(kept.Claim(ctx, extra))
 	done := countersigntest.Withdrawal(1).CallBackID
-	if _, _, err := kept.AddOrder(ctx, client.NewOrder{CallBackID: "lost-there", TenantUserID: "u"}.Paying(countersigntest.Order(1)), "", db.MillisOf(time.Now())); err != nil {
-		t.Fatal(err)
-	}
+	must(b.there.AddOrder(ctx, client.NewOrder{CallBackID: "lost-there", TenantUserID: "u"}.Paying(countersigntest.Order(1))))
 	err := kept.Write(ctx, func(ctx context.Context, x *db.Tx) error {
-		for _, s := range []db.Statement{
+		return x.Batch(ctx, []db.Statement{
 			{SQL: `DELETE FROM deposits WHERE tracking_id = $1`, Args: []any{deposits[0]}},
 			{SQL: `DELETE FROM inbox WHERE id = $1`, Args: []any{deposits[0]}},
 			{SQL: `UPDATE deposits SET amount = '0.1' WHERE tracking_id = $1`, Args: []any{deposits[1]}},
 			{SQL: `UPDATE deposits SET state = 'rejected' WHERE tracking_id = $1`, Args: []any{deposits[2]}},
 			{SQL: `UPDATE orders SET confirmed = 0, state = 'open' WHERE call_back_id = $1`, Args: []any{done}},
 			{SQL: `UPDATE orders SET confirmed = 1, state = 'confirmed' WHERE call_back_id = $1`, Args: []any{"lost-there"}},
-		} {
-			if err := x.Batch(ctx, []db.Statement{s}); err != nil {
-				return err
-			}
-		}
-		return nil
+		})
 	})
 	ok(t, err)
 	want := []string{"amount_differs " + deposits[1], "booked_not_sent " + countersigntest.Deposit(9).TrackingID, "confirmed_unknown lost-there",

@@ -4,17 +4,64 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/envelope"
 	"countersign/internal/lab/dbtest"
 )
+
+// newDeposit is a deposit as the API takes it.
+func newDeposit(to string, d *countersign.Deposit) client.NewDeposit {
+	return client.NewDeposit{Merchant: to, TrackingID: d.TrackingID, TenantUserID: d.TenantUserID, TxID: d.TxID, ChainName: d.ChainName,
+		Symbol: d.Symbol, Amount: d.Amount, FromAddress: d.FromAddress, ToAddress: d.ToAddress, TxIndex: d.TxIndex}
+}
+
+// tellEverything makes the service tell the shop of everything, and waits until all of it is accepted: withdrawal 1 is
+// executed, and 2 failed.
+func tellEverything(t *testing.T, b *bothEnds) {
+	t.Helper()
+	ctx := t.Context()
+	accepted := func(want int) {
+		t.Helper()
+		b.await(fmt.Sprint(want, " accepted callbacks"), func(ctx context.Context) (bool, error) {
+			page, err := b.api.Callbacks(ctx, client.CallbackFilter{State: client.CallbackAccepted}, client.PageOptions{})
+			return len(page.Items) == want, err
+		})
+	}
+	d := countersigntest.Deposit(1)
+	must(b.api.AddDeposits(ctx, newDeposit("shop", d)))
+	for range 2 { // the second is a repetition, at the service already
+		must(b.api.AddAddress(ctx, client.NewAddress{Merchant: "shop", ChangeID: "change-1", TenantUserID: d.TenantUserID,
+			NewAddress: "TNew", ToAddress: "TOld", ChainName: "TRON", Symbol: "USDT"}))
+	}
+	var ids []string
+	for n := 1; n <= 2; n++ {
+		w := countersigntest.Withdrawal(n)
+		must(b.there.AddOrder(ctx, client.NewOrder{CallBackID: w.CallBackID, TenantUserID: w.TenantUserID}.Paying(countersigntest.Order(n))))
+		ids = append(ids, must(b.api.CreateWithdrawal(ctx, client.NewWithdrawal{Merchant: "shop", CallBackID: w.CallBackID, TenantUserID: w.TenantUserID})).ID)
+	}
+	accepted(4)
+	outcomes := []client.Outcome{{Executed: &client.Executed{TxID: "0xdone"}}, {Failed: &client.Failed{Reason: "the address takes nothing"}}}
+	for i, id := range ids {
+		outcomes[i].Permit = must(b.api.ReleaseWithdrawal(ctx, id, "wallet")).Permit
+	}
+	for _, what := range []client.WaitingFor{"funds", "fees", "funds", "fees"} { // two of them are repetitions, which the merchant knows
+		must(b.api.ReportWaiting(ctx, ids[0], what))
+	}
+	accepted(8)
+	for i, id := range ids {
+		must(b.api.ReportOutcome(ctx, id, outcomes[i]))
+	}
+	accepted(10)
+}
 
 // TestEveryType lets the service tell a gateway of everything that it can: all seven types are accepted and have their
 // effect once. Then all of it is sent once more, by name: it answers as to a repetition, and nothing has its effect
@@ -27,8 +74,7 @@ func TestEveryType(t *testing.T) {
 func testEveryType(t *testing.T, serviceDB, gatewayDB string) {
 	b := startBoth(t, t.TempDir(), serviceDB, gatewayDB)
 	ctx := t.Context()
-	addOrders(t, b)
-	everyType(t, b)
+	tellEverything(t, b)
 	// The address replaces another: a person decides.
 	must(b.gateway.Book().DecideAddress(ctx, 1, client.AddressAccepted, "tok_1", "", 1))
 	want := []client.EventKind{"address.changed", "address.held", "order.confirmed", "order.confirmed", "order.ended", "order.executed", "order.waiting", "order.waiting"}

@@ -23,7 +23,7 @@ func serviceIn(dir string) Place {
 // once starts a service in dir, raises an alarm in its database, and stops it.
 func once(t *testing.T, dir string, alarm client.AlarmKind) error {
 	t.Helper()
-	s := must(NewService(ServiceConfig{Common: Common{Storage: Storage{Dir: dir}}, Listen: "127.0.0.1:0"}))
+	s := serviceAt(dir)
 	if err := s.Open(t.Context()); err != nil {
 		return err
 	}

@@ -63,24 +63,29 @@ func TestTLS(t *testing.T) {
 	foreign := pair(t, "me", file("theirs"), file("theirs.key"))
 	s, _ := startService(t, ServiceConfig{Common: Common{Storage: Storage{Dir: file("data")}, MetricsListen: "127.0.0.1:0",
 		TLS: TLS{Cert: file("cert"), Key: file("key"), ClientCA: file("mine")}}})
-	get := func(c *http.Client, url string) (string, error) {
+	// get returns whose certificate the listener of url has, and what it answers; 0 if it does not.
+	get := func(c *http.Client, url string) (name string, status int, err error) {
 		r, err := c.Get(url)
 		if err != nil {
-			return "", err
+			return "", 0, err
 		}
 		defer r.Body.Close()
-		if _, err := io.ReadAll(r.Body); err != nil || r.StatusCode != http.StatusOK {
-			t.Errorf("%s gives %s, %v", url, r.Status, err)
+		if r.TLS != nil {
+			name = r.TLS.PeerCertificates[0].Subject.CommonName
 		}
-		return r.TLS.PeerCertificates[0].Subject.CommonName, nil
+		return name, r.StatusCode, nil
+	}
+	shows := func(when string, c *http.Client, want string) {
+		t.Helper()
+		if name, status, err := get(c, s.URL()+"/readyz"); name != want || status != http.StatusOK {
+			t.Errorf("%s: %q, %d, %v", when, name, status, err)
+		}
 	}
 	known := func(c *tls.Config) { c.Certificates = []tls.Certificate{mine} }
 	if !strings.HasPrefix(s.URL(), "https://") {
 		t.Errorf("its URL is %s", s.URL())
 	}
-	if name, err := get(caller(known), s.URL()+"/readyz"); name != "first" || err != nil {
-		t.Errorf("with a certificate: %q, %v", name, err)
-	}
+	shows("with a certificate", caller(known), "first")
 	noted := func() *http.Client { // by what the data directory says
 		at, err := ReadAddress(file("data"))
 		if err != nil || at.URL != s.URL() {
@@ -92,42 +97,28 @@ func TestTLS(t *testing.T) {
 		})
 	}
 	first := noted()
-	if _, err := get(first, s.URL()+"/readyz"); err != nil {
-		t.Errorf("with the noted certificate: %v", err)
-	}
+	shows("with the noted certificate", first, "first")
 	for what, change := range map[string]func(*tls.Config){
 		"no certificate":           nil,
 		"a certificate of another": func(c *tls.Config) { c.Certificates = []tls.Certificate{foreign} },
 		"TLS 1.1":                  func(c *tls.Config) { known(c); c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 },
 	} {
-		if _, err := get(caller(change), s.URL()+"/readyz"); err == nil {
-			t.Errorf("%s got in", what)
+		if _, status, err := get(caller(change), s.URL()+"/readyz"); err == nil {
+			t.Errorf("%s got in: %d", what, status)
 		}
 	}
-	status := func(c *http.Client, url string) int {
-		r, err := c.Get(url)
-		if err != nil {
-			return 0
-		}
-		r.Body.Close()
-		return r.StatusCode
-	}
-	if n := status(caller(nil), "http"+strings.TrimPrefix(s.URL(), "https")+"/readyz"); n == http.StatusOK {
+	if _, status, _ := get(caller(nil), "http"+strings.TrimPrefix(s.URL(), "https")+"/readyz"); status == http.StatusOK {
 		t.Error("plain HTTP got in")
 	}
-	if _, err := get(caller(nil), s.listeners[0].URL()+"/metrics"); err != nil {
-		t.Errorf("metrics: %v", err)
-	}
-	if n := status(caller(known), s.URL()+"/metrics"); n != http.StatusNotFound {
-		t.Errorf("the API still has the metrics: %d", n)
+	if _, status, err := get(caller(known), s.URL()+"/metrics"); status != http.StatusNotFound {
+		t.Errorf("the API still has the metrics: %d, %v", status, err)
 	}
 
 	measured := func(name string) float64 {
 		t.Helper()
 		r := must(caller(nil).Get(s.listeners[0].URL() + "/metrics"))
 		defer r.Body.Close()
-		text, _ := io.ReadAll(r.Body)
-		_, rest, _ := strings.Cut(string(text), "\n"+name+" ")
+		_, rest, _ := strings.Cut(string(must(io.ReadAll(r.Body))), "\n"+name+" ")
 		line, _, _ := strings.Cut(rest, "\n")
 		return must(strconv.ParseFloat(line, 64))
 	}
@@ -138,24 +129,18 @@ func TestTLS(t *testing.T) {
 	// Half of a new pair changes nothing, and both do.
 	serve("second", "new.key")
 	time.Sleep(certificatesEvery + 50*time.Millisecond)
-	if name, err := get(caller(known), s.URL()+"/readyz"); name != "first" || err != nil {
-		t.Errorf("with half of a pair: %q, %v", name, err)
-	}
+	shows("with half of a pair", caller(known), "first")
 	if measured("countersign_certificate_readable") != 0 {
 		t.Error("half of a pair is readable")
 	}
 	ok(t, os.Rename(file("new.key"), file("key")))
 	time.Sleep(certificatesEvery + 50*time.Millisecond)
-	if name, err := get(caller(known), s.URL()+"/readyz"); name != "second" || err != nil {
-		t.Errorf("with another pair: %q, %v", name, err)
-	}
+	shows("with another pair", caller(known), "second")
 	first.CloseIdleConnections()
-	if _, err := get(first, s.URL()+"/readyz"); err == nil {
+	if _, _, err := get(first, s.URL()+"/readyz"); err == nil {
 		t.Error("another certificate than the noted one was taken")
 	}
-	if _, err := get(noted(), s.URL()+"/readyz"); err != nil {
-		t.Errorf("the new certificate was not noted: %v", err)
-	}
+	shows("the new one is noted", noted(), "second")
 }
 
 // TestExposed: a plain listener that others reach needs leave, and the warning names

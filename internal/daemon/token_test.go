@@ -41,8 +41,6 @@ func TestFirstTokenOfNodesThatStartTogether(t *testing.T) {
 		if err != nil || len(list) != 1 || shown.Load() != 1 {
 			t.Errorf("%d tokens, shown %d times, error %v", len(list), shown.Load(), err)
 		}
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
+		ok(t, d.Close())
 	}
 }
