@@ -28,10 +28,7 @@ func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
 // wantFigures are the figures of each suite, by patterns of their names, with the least and the
 // most that any machine could give. The limits catch a figure in the wrong unit or one that was
 // never taken, not a slow machine.
-var wantFigures = map[string][]struct {
-	name        string
-	least, most float64
-}{
+var wantFigures = map[string][]wantFigure{
 	"system": {
 		{"deposits, API to settled", 0.1, 1e6}, {"RSA of both ends alone, all cores", 0.1, 1e6}, {"of what RSA alone allows", 0.1, 1e3},
 		{"processor, both ends and the load", 0.05, 1e5}, {"of that in RSA", 0.5, 150}, {"kept in the service's database", 0.1, 1e3},
@@ -39,6 +36,23 @@ var wantFigures = map[string][]struct {
 	"latency":     {{"deposits at 50/s, due to settled", 0.1, 3e5}},
 	"withdrawals": {{"(order|confirmation|release|outcome|notice|whole)", 0, 3e5}},
 	"gateway":     {{"deposits taken with SQLite, 64 callers on the same cores", 0.1, 1e6}, {"processor, callers included", 0.1, 1e6}},
+}
+
+type wantFigure struct {
+	name        string
+	least, most float64
+}
+
+// is reports whether f is the figure.
+func (w wantFigure) is(f Figure) bool {
+	return regexp.MustCompile("^" + w.name + "$").MatchString(f.Name)
+}
+
+func ok(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // quick is a Config of small sizes for the suites given, or for all.
@@ -50,16 +64,12 @@ func quick(t *testing.T, suites ...string) Config {
 func runBench(t *testing.T, c Config, suites ...string) (report *Report, printed string) {
 	t.Helper()
 	report, err := Run(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	if entries, err := os.ReadDir(c.Dir); err != nil || len(entries) > 0 {
 		t.Errorf("%d files are left, error %v", len(entries), err)
 	}
 	var text strings.Builder
-	if err := report.Print(&text); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, report.Print(&text))
 	printed = text.String()
 	seen := map[string]bool{}
 	for _, f := range report.Figures {
@@ -67,12 +77,7 @@ func runBench(t *testing.T, c Config, suites ...string) (report *Report, printed
 			t.Errorf("%s: %s occurs twice", f.Suite, f.Name)
 		}
 		seen[f.Suite+f.Name] = true
-		i := slices.IndexFunc(wantFigures[f.Suite], func(want struct {
-			name        string
-			least, most float64
-		}) bool {
-			return regexp.MustCompile("^" + want.name + "$").MatchString(f.Name)
-		})
+		i := slices.IndexFunc(wantFigures[f.Suite], func(want wantFigure) bool { return want.is(f) })
 		if i < 0 || !slices.Contains(suites, f.Suite) {
 			t.Errorf("%s: %s is in no list", f.Suite, f.Name)
 			continue
@@ -88,9 +93,7 @@ func runBench(t *testing.T, c Config, suites ...string) (report *Report, printed
 	}
 	for _, suite := range suites {
 		for _, want := range wantFigures[suite] {
-			if !slices.ContainsFunc(report.Figures, func(f Figure) bool {
-				return f.Suite == suite && regexp.MustCompile("^"+want.name+"$").MatchString(f.Name)
-			}) {
+			if !slices.ContainsFunc(report.Figures, func(f Figure) bool { return f.Suite == suite && want.is(f) }) {
 				t.Errorf("%s: %s was not measured", suite, want.name)
 			}
 		}
@@ -156,12 +159,8 @@ func TestLeavesServicesAlone(t *testing.T) {
 	url := dbtest.Postgres(t)
 	s, err := daemon.NewService(daemon.ServiceConfig{Common: daemon.Common{Storage: daemon.Storage{Dir: t.TempDir(), DB: url}},
 		Listen: "127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(s.Open(t.Context()), s.Close()); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
+	ok(t, errors.Join(s.Open(t.Context()), s.Close()))
 	c := quick(t, "system")
 	c.DB = url
 	if report, err := Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "master key") || len(report.Figures) > 0 {
@@ -173,18 +172,11 @@ func TestLeavesServicesAlone(t *testing.T) {
 func TestSizes(t *testing.T) {
 	b := Bench{}
 	b.next.Store(time.Now().UnixMicro())
-	keys, err := countersigntest.MakeService(countersigntest.ServiceConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	keys := countersigntest.NewService(t)
 	plain, sent, err := keys.Plaintext(b.deposit())
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	answer, err := sent.Accept(countersign.Details{}).Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	for _, n := range []int{len(plain), len(answer), answerSize} {
 		if got := keys.MerchantKey().Blocks(envelope.PKCS1v15, n); got != 4 {
 			t.Errorf("%d bytes (plaintext %d, answer %d) take %d blocks of 1024 bits", n, len(plain), len(answer), got)

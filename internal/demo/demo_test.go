@@ -1,14 +1,15 @@
 package demo
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -17,49 +18,40 @@ import (
 	"countersign/internal/reconcile"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// lines sends what want finds in all that is printed.
-type lines struct {
-	mu    sync.Mutex
-	all   strings.Builder
-	found chan string
-	want  *regexp.Regexp
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.all.Write(b)
-	if m := l.want.FindStringSubmatch(l.all.String()); m != nil {
-		select {
-		case l.found <- m[1]:
-		default:
-		}
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
 	}
-	return len(b), nil
+	return v
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestDemo runs the demo, which stays until its page was tried.
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
-	printed := &lines{found: make(chan string, 1), want: regexp.MustCompile(`Try it[^\n]*\n\s+(http://\S+)\n`)}
-	d := New(Config{Dir: data, Bits: 1024, Stay: true, Out: printed})
+	printed, prints := io.Pipe()
+	defer printed.Close()
+	d := New(Config{Dir: data, Bits: 1024, Stay: true, Out: prints})
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- d.Run(ctx) }()
-	select {
-	case page := <-printed.found:
-		useTryPage(t, d, page)
-	case err := <-ended:
-		t.Fatalf("%v\n%s", err, printed.all.String())
+	defer cancel()
+	go func() { _ = prints.CloseWithError(d.Run(ctx)) }()
+	out, page := "", []string(nil)
+	for lines := bufio.NewReader(printed); ; {
+		line, err := lines.ReadString('\n')
+		if out += line; err == io.EOF && page != nil {
+			break
+		} else if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		if page == nil {
+			if page = regexp.MustCompile(`Try it[^\n]*\n\s+(http://\S+)\n`).FindStringSubmatch(out); page != nil {
+				useTryPage(t, d, page[1])
+				cancel()
+			}
+		}
 	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
-	out := printed.all.String()
 	for _, want := range []string{
 		`deposits sent\s+232 `, `deposits taken\s+231 `, `possible duplicates held\s+1 `,
 		`withdrawal ordered\s+confirmed `, `never ordered\s+declined `, `with other details\s+declined `,
@@ -76,19 +68,12 @@ func TestDemo(t *testing.T) {
 	if got := strings.Count(out, "  holds"); got != 5 || strings.Contains(out, "BROKEN") {
 		t.Errorf("%d checks hold, want 5:\n%s", got, out)
 	}
-	log, err := os.ReadFile(filepath.Join(data, "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := must(os.ReadFile(filepath.Join(data, "log")))
 	for _, end := range []string{"service", "merchant"} {
 		if !bytes.Contains(log, []byte("end="+end)) {
 			t.Errorf("the log has nothing of the %s", end)
 		}
-		token, err := os.ReadFile(filepath.Join(data, end, daemon.TokenFile))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if bytes.Contains(log, bytes.TrimSpace(token)) {
+		if bytes.Contains(log, bytes.TrimSpace(must(os.ReadFile(filepath.Join(data, end, daemon.TokenFile))))) {
 			t.Errorf("the log has the token of the %s", end)
 		}
 	}
@@ -113,9 +98,8 @@ func TestInterrupted(t *testing.T) {
 // TestChecksCanFail: whatever else is found does not pass, and neither does a second name that counts.
 func TestChecksCanFail(t *testing.T) {
 	d := New(Config{})
-	var err error
-	if d.deposits, err = d.readDeposits(); err != nil || len(d.deposits) != 231 {
-		t.Fatalf("%d deposits, %v", len(d.deposits), err)
+	if d.deposits = must(d.readDeposits()); len(d.deposits) != 231 {
+		t.Fatalf("%d deposits", len(d.deposits))
 	}
 	held := reconcile.Finding{Finding: reconcile.SentNotCounting, TrackingID: d.deposits[0].TrackingID}
 	other := reconcile.Finding{Finding: reconcile.SentNotCounting, TrackingID: d.deposits[7].TrackingID}

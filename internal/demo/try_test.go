@@ -25,26 +25,16 @@ func useTryPage(t *testing.T, d *Demo, page string) {
 		if form == nil {
 			method = http.MethodGet
 		}
-		r, err := http.NewRequest(method, page, strings.NewReader(form.Encode()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must(http.NewRequest(method, page, strings.NewReader(form.Encode())))
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		for i := 0; i+1 < len(header); i += 2 {
 			if r.Header.Set(header[i], header[i+1]); header[i] == "Host" {
 				r.Host = header[i+1]
 			}
 		}
-		resp, err := web.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must(web.Do(r))
 		defer func() { _ = resp.Body.Close() }()
-		b, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text := string(b)
+		text := string(must(io.ReadAll(resp.Body)))
 		for _, secret := range []string{d.apiKey.Reveal(), d.key.PublicBase64()} {
 			if strings.Contains(html.UnescapeString(text), secret) {
 				t.Error("the page shows a secret")
