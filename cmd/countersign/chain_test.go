@@ -153,22 +153,22 @@ func (c *chain) client(n *node) client.Config {
 
 // insist makes a call until it is answered, first at n and then at any of nodes, for as long as ctx goes on. It returns
 // the error of an answer other than 5xx.
-func (c *chain) insist(ctx context.Context, nodes []*node, n *node, call func(context.Context, *node) error) error {
+func insist[T any](ctx context.Context, c *chain, nodes []*node, n *node, call func(context.Context, *node) (T, error)) (answer T, err error) {
 	for {
 		bounded, cancel := context.WithTimeout(ctx, 3*time.Second)
-		err := call(bounded, n)
+		answer, err = call(bounded, n)
 		cancel()
 		var refused *client.Problem
 		switch {
 		case err == nil:
 			n.acks.Add(1)
-			return nil
+			return answer, nil
 		case errors.As(err, &refused) && refused.Status < 500 && !c.parted.Load():
-			return err
+			return answer, err
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return answer, ctx.Err()
 		case <-time.After(20 * time.Millisecond):
 		}
 		if rand.IntN(2) == 0 {
@@ -177,8 +177,9 @@ func (c *chain) insist(ctx context.Context, nodes []*node, n *node, call func(co
 	}
 }
 
-// load has the wallet core and the merchant work with every node, until the function that it returns is called.
-func (c *chain) load() (stop func()) {
+// load has the wallet core and the merchant work with every node, until the function that it returns is called. That
+// checks the chain and stops it.
+func (c *chain) load() (end func()) {
 	ctx, cancel := context.WithCancel(c.t.Context())
 	var work sync.WaitGroup
 	repeat := func(f func() error) {
@@ -205,6 +206,8 @@ func (c *chain) load() (stop func()) {
 		c.until("something of each kind happens under load", c.anyOfEach)
 		cancel()
 		work.Wait()
+		c.check()
+		c.stop()
 	}
 }
 
@@ -223,11 +226,9 @@ func (c *chain) addDeposits(ctx context.Context, n *node, count int) error {
 			TxID: d.TxID, ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount, FromAddress: d.FromAddress,
 			ToAddress: d.ToAddress, TxIndex: d.TxIndex})
 	}
-	err := c.insist(ctx, c.services, n, func(ctx context.Context, n *node) error {
-		_, err := n.service.AddDeposits(ctx, list...)
-		return err
-	})
-	if err != nil {
+	if _, err := insist(ctx, c, c.services, n, func(ctx context.Context, n *node) ([]client.Accepted, error) {
+		return n.service.AddDeposits(ctx, list...)
+	}); err != nil {
 		return err
 	}
 	c.mu.Lock()
@@ -243,16 +244,14 @@ func (c *chain) withdraw(ctx context.Context, g, s *node) error {
 	k := int(c.n.Add(1))
 	w := countersigntest.Withdrawal(k)
 	order := client.NewOrder{CallBackID: w.CallBackID, TenantUserID: w.TenantUserID}.Paying(countersigntest.Order(k))
-	if err := c.insist(ctx, c.gateways, g, func(ctx context.Context, n *node) error {
-		_, err := n.gateway.AddOrder(ctx, order)
-		return err
+	if _, err := insist(ctx, c, c.gateways, g, func(ctx context.Context, n *node) (client.AddedOrder, error) {
+		return n.gateway.AddOrder(ctx, order)
 	}); err != nil {
 		return err
 	}
 	if k%4 == 0 {
-		if err := c.insist(ctx, c.gateways, g, func(ctx context.Context, n *node) error {
-			_, err := n.gateway.CancelOrder(ctx, w.CallBackID, "")
-			return err
+		if _, err := insist(ctx, c, c.gateways, g, func(ctx context.Context, n *node) (client.Order, error) {
+			return n.gateway.CancelOrder(ctx, w.CallBackID, "")
 		}); err != nil {
 			return err
 		}
@@ -265,15 +264,15 @@ func (c *chain) withdraw(ctx context.Context, g, s *node) error {
 		details := countersigntest.Order(k)
 		in.Details = &details
 	}
-	return c.insist(ctx, c.services, s, func(ctx context.Context, n *node) error {
-		out, err := n.service.CreateWithdrawal(ctx, in)
-		if err == nil {
-			c.mu.Lock()
-			c.withdrawals[out.ID] = w.CallBackID
-			c.mu.Unlock()
-		}
-		return err
+	out, err := insist(ctx, c, c.services, s, func(ctx context.Context, n *node) (client.AcceptedWithdrawal, error) {
+		return n.service.CreateWithdrawal(ctx, in)
 	})
+	if err == nil {
+		c.mu.Lock()
+		c.withdrawals[out.ID] = w.CallBackID
+		c.mu.Unlock()
+	}
+	return err
 }
 
 // any returns the id of any withdrawal, old or new; empty: there is none.
@@ -294,13 +293,12 @@ func (c *chain) release(ctx context.Context, n *node, id, holder string) error {
 	c.mu.Lock()
 	_, given := c.permits[id][holder]
 	c.mu.Unlock()
-	var permit client.Permit
-	err := c.insist(ctx, c.services, n, func(ctx context.Context, n *node) (err error) {
-		permit, err = n.service.ReleaseWithdrawal(ctx, id, holder)
+	permit, err := insist(ctx, c, c.services, n, func(ctx context.Context, n *node) (client.Permit, error) {
+		permit, err := n.service.ReleaseWithdrawal(ctx, id, holder)
 		if errors.Is(err, client.ErrConflict) && !given { // not decided, declined, or the other wallet has it
-			permit, err = client.Permit{}, nil
+			return client.Permit{}, nil
 		}
-		return err
+		return permit, err
 	})
 	if err != nil || permit.Permit == "" {
 		return err
@@ -333,10 +331,8 @@ func (c *chain) follow(ctx context.Context, n *node, wait time.Duration) error {
 
 // feed reads a part of the feed of decisions, each as one text.
 func (c *chain) feed(ctx context.Context, n *node, after int, wait time.Duration) (list []string, err error) {
-	var part client.Feed[client.Decision]
-	err = c.insist(ctx, c.services, n, func(ctx context.Context, n *node) (err error) {
-		part, err = n.service.Decisions(ctx, client.FeedOptions{After: int64(after), Limit: 1000, Wait: wait})
-		return err
+	part, err := insist(ctx, c, c.services, n, func(ctx context.Context, n *node) (client.Feed[client.Decision], error) {
+		return n.service.Decisions(ctx, client.FeedOptions{After: int64(after), Limit: 1000, Wait: wait})
 	})
 	for i, d := range part.Items {
 		if d.Seq != int64(after+i+1) {
@@ -588,6 +584,5 @@ func must[T any](v T, err error) T {
 // adminToken reads the first token that a daemon has made in its data directory.
 func adminToken(t *testing.T, data string) string {
 	t.Helper()
-	b := must(os.ReadFile(filepath.Join(data, tokenFile)))
-	return strings.TrimSpace(string(b))
+	return strings.TrimSpace(string(must(os.ReadFile(filepath.Join(data, tokenFile)))))
 }

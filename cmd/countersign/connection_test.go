@@ -29,72 +29,62 @@ func TestWhichEndIsAsked(t *testing.T) {
 	}
 	urls := map[end]string{serviceEnd: listen(serviceEnd), gatewayEnd: listen(gatewayEnd)}
 	// data makes the data directory of an end; noted: a daemon ran there.
-	data := func(t *testing.T, dir string, e end, noted bool) string {
+	data := func(t *testing.T, dir string, e end, noted bool) {
 		t.Helper()
 		ok(t, os.MkdirAll(dir, 0o700))
-		files := map[string]string{daemon.TokenFile: token + "\n"}
+		ok(t, os.WriteFile(filepath.Join(dir, daemon.TokenFile), []byte(token+"\n"), 0o600))
 		if noted {
 			b, _ := json.Marshal(daemon.Address{URL: urls[e], End: string(e)})
-			files[daemon.AddressFile] = string(b)
+			ok(t, os.WriteFile(filepath.Join(dir, daemon.AddressFile), b, 0o600))
 		}
-		for name, text := range files {
-			ok(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
-		}
-		return dir
 	}
-	mine := func(e end) string { return string(e) + " Bearer " + token }
+	service, gateway := string(serviceEnd)+" Bearer "+token, string(gatewayEnd)+" Bearer "+token
+	oneHere, bothHere := []end{gatewayEnd}, []end{serviceEnd, gatewayEnd}
+	// In each case gw is the data directory of a gateway, old is one in which none ran, and t holds the token.
 	for name, c := range map[string]struct {
-		prepare func(t *testing.T)
-		args    string
-		asked   string // empty: nobody
-		fails   string
+		here     []end // whose default data directories are there
+		settings string
+		env      map[string]string
+		args     string
+		asked    string // empty: nobody
+		fails    string
 	}{
-		"a token beside a data directory": {func(t *testing.T) { data(t, "gw", gatewayEnd, true) },
-			"tasks list --data gw --token " + token, mine(gatewayEnd), ""},
-		"a token of the environment": {func(t *testing.T) { data(t, "gw", gatewayEnd, true); t.Setenv("COUNTERSIGN_TOKEN", token) },
-			"tasks list --data gw", mine(gatewayEnd), ""},
-		"the default of the one that is here": {func(t *testing.T) { data(t, defaultData[gatewayEnd], gatewayEnd, true) },
-			"alarms list --token " + token, mine(gatewayEnd), ""},
-		"the service is here": {func(t *testing.T) { data(t, defaultData[serviceEnd], serviceEnd, true) }, "alarms list", mine(serviceEnd), ""},
-		"both are here": {func(t *testing.T) {
-			data(t, defaultData[gatewayEnd], gatewayEnd, true)
-			data(t, defaultData[serviceEnd], serviceEnd, true)
-		}, "tasks list --token " + token, "", "the service in ./countersign-data and the gateway in ./countersign-gateway-data\n  try: give --service or --gateway."},
-		"both are here, and one is meant": {func(t *testing.T) {
-			data(t, defaultData[gatewayEnd], gatewayEnd, true)
-			data(t, defaultData[serviceEnd], serviceEnd, true)
-		}, "tasks list --gateway", mine(gatewayEnd), ""},
-		"a settings file": {func(t *testing.T) {
-			dir, _ := filepath.Abs(data(t, "gw", gatewayEnd, true))
-			data(t, defaultData[serviceEnd], serviceEnd, true)
-			_ = os.WriteFile("set.toml", []byte("[gateway]\ndata = \""+dir+"\"\n"), 0o600)
-		}, "tasks list --config set.toml --token " + token, mine(gatewayEnd), ""},
-		"a settings file of both": {func(*testing.T) {
-			_ = os.WriteFile("set.toml", []byte("[gateway]\n[serve]\ndata = \"/var/own\"\n"), 0o600)
-		},
-			"tasks list --config set.toml --token " + token, "", "the service in /var/own and the gateway in ./countersign-gateway-data"},
-		"a command of one end, and a directory of the other": {func(t *testing.T) { data(t, "gw", gatewayEnd, true) },
-			"merchants list --data gw", "", "gw is the data directory of a gateway, and the command is for the service"},
-		"an operation of one end": {func(t *testing.T) {
-			data(t, defaultData[gatewayEnd], gatewayEnd, true)
-			data(t, defaultData[serviceEnd], serviceEnd, true)
-		}, "api orders", mine(gatewayEnd), ""},
-		"a directory that names no address": {func(t *testing.T) { data(t, "old", gatewayEnd, false) },
-			"tasks list --gateway --data old --token " + token, "", "old does not say where the API of the gateway is\n  try: give --api URL"},
-		"the same with its own token": {func(t *testing.T) { data(t, "old", gatewayEnd, false) },
-			"tasks list --gateway --data old", "", "does not say where the API"},
-		"an address that was given": {func(t *testing.T) { data(t, "gw", gatewayEnd, true) },
-			"tasks list --data gw --api " + urls[serviceEnd], mine(serviceEnd), ""},
-		"an end's variable before that of both": {func(t *testing.T) {
-			t.Setenv("COUNTERSIGN_GATEWAY_API", urls[gatewayEnd])
-			t.Setenv("COUNTERSIGN_API", "http://127.0.0.1:1")
-		}, "tasks list --gateway --token " + token, mine(gatewayEnd), ""},
-		"a token without its @": {func(t *testing.T) { data(t, "gw", gatewayEnd, true); _ = os.WriteFile("t", []byte(token), 0o600) },
-			"tasks list --data gw --token t", "", "--token: a file of this name exists: give @t to read it"},
+		"a token beside a data directory":     {args: "tasks list --data gw --token " + token, asked: gateway},
+		"a token of the environment":          {env: map[string]string{"COUNTERSIGN_TOKEN": token}, args: "tasks list --data gw", asked: gateway},
+		"the default of the one that is here": {here: oneHere, args: "alarms list --token " + token, asked: gateway},
+		"the service is here":                 {here: []end{serviceEnd}, args: "alarms list", asked: service},
+		"both are here": {here: bothHere, args: "tasks list --token " + token,
+			fails: "the service in ./countersign-data and the gateway in ./countersign-gateway-data\n  try: give --service or --gateway."},
+		"both are here, and one is meant": {here: bothHere, args: "tasks list --gateway", asked: gateway},
+		"a settings file": {here: []end{serviceEnd}, settings: "[gateway]\ndata = \"DIR/gw\"\n",
+			args: "tasks list --config set.toml --token " + token, asked: gateway},
+		"a settings file of both": {settings: "[gateway]\n[serve]\ndata = \"/var/own\"\n", args: "tasks list --config set.toml --token " + token,
+			fails: "the service in /var/own and the gateway in ./countersign-gateway-data"},
+		"a command of one end, and a directory of the other": {args: "merchants list --data gw",
+			fails: "gw is the data directory of a gateway, and the command is for the service"},
+		"an operation of one end": {here: bothHere, args: "api orders", asked: gateway},
+		"a directory that names no address": {args: "tasks list --gateway --data old --token " + token,
+			fails: "old does not say where the API of the gateway is\n  try: give --api URL"},
+		"the same with its own token": {args: "tasks list --gateway --data old", fails: "does not say where the API"},
+		"an address that was given":   {args: "tasks list --data gw --api " + urls[serviceEnd], asked: service},
+		"an end's variable before that of both": {env: map[string]string{"COUNTERSIGN_GATEWAY_API": urls[gatewayEnd], "COUNTERSIGN_API": "http://127.0.0.1:1"},
+			args: "tasks list --gateway --token " + token, asked: gateway},
+		"a token without its @": {args: "tasks list --data gw --token t", fails: "--token: a file of this name exists: give @t to read it"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Chdir(t.TempDir())
-			c.prepare(t)
+			dir := t.TempDir()
+			t.Chdir(dir)
+			data(t, "gw", gatewayEnd, true)
+			data(t, "old", gatewayEnd, false)
+			for _, e := range c.here {
+				data(t, defaultData[e], e, true)
+			}
+			for file, text := range map[string]string{"t": token, "set.toml": strings.ReplaceAll(c.settings, "DIR", dir)} {
+				ok(t, os.WriteFile(file, []byte(text), 0o600))
+			}
+			for name, value := range c.env {
+				t.Setenv(name, value)
+			}
 			asked = ""
 			status, _, errOut := shell(t, "", strings.Fields(c.args)...)
 			if asked != c.asked || (status == exitDone) != (c.fails == "") || !strings.Contains(errOut, c.fails) {

@@ -38,9 +38,7 @@ func (p *pythonChain) startCore(url string, rows int) {
 	p.t.Helper()
 	p.program = exec.Command("/usr/bin/python3", "testdata/core.py", url, strconv.Itoa(rows))
 	p.program.Stderr = &p.log
-	if err := p.program.Start(); err != nil {
-		p.t.Fatal(err)
-	}
+	ok(p.t, p.program.Start())
 	go func(cmd *exec.Cmd) { p.ended <- cmd.Wait() }(p.program)
 }
 
@@ -51,21 +49,6 @@ func (p *pythonChain) one(query string) string {
 		p.t.Fatalf("%s: %v", query, err)
 	}
 	return fmt.Sprint(v)
-}
-
-// pairs returns the rows of a query of two texts, as one text each.
-func (p *pythonChain) pairs(query string) map[string]string {
-	p.t.Helper()
-	rows, err := p.core.Query(context.Background(), query)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	all := map[string]string{}
-	var key, value string
-	if _, err := pgx.ForEachRow(rows, []any{&key, &value}, func() error { all[key] = value; return nil }); err != nil {
-		p.t.Fatal(err)
-	}
-	return all
 }
 
 // A core in Python, with nothing but inserts and selects in its own PostgreSQL, has deposits,
@@ -81,10 +64,6 @@ func TestCoreInPython(t *testing.T) {
 		t.Skip("kills processes: COUNTERSIGN_WHOLE=1 runs it")
 	}
 	dbtest.NotRaced(t, "what runs are processes of their own")
-	until := func(t *testing.T, what string, is func() bool) {
-		t.Helper()
-		waitUntil(t, what, func() string { return "" }, is)
-	}
 	if exec.Command("/usr/bin/python3", "-c", "import psycopg2").Run() != nil {
 		if os.Getenv("CI") == "true" {
 			t.Fatal("not installed: psycopg2")
@@ -94,20 +73,15 @@ func TestCoreInPython(t *testing.T) {
 	ctx, dir, coreURL, serviceURL := t.Context(), t.TempDir(), dbtest.Postgres(t), dbtest.Postgres(t)
 	core := must(pgx.Connect(ctx, coreURL))
 	t.Cleanup(func() { core.Close(context.Background()) })
-	tables := relay.DDL(true) + `
+	dbtest.Exec(t, coreURL, relay.DDL(true)+`
 CREATE TABLE booked (id text PRIMARY KEY, kind text NOT NULL, amount numeric NOT NULL);
 CREATE TABLE claimed (id text PRIMARY KEY);
-CREATE TABLE executed (id text PRIMARY KEY, amount text NOT NULL, tx_id text);`
-	if _, err := core.PgConn().Exec(ctx, tables).ReadAll(); err != nil {
-		t.Fatal(err)
-	}
+CREATE TABLE executed (id text PRIMARY KEY, amount text NOT NULL, tx_id text);`)
 	p := &pythonChain{chain: newChain(t, dir, []string{serviceURL, serviceURL}, []string{""}), core: core,
 		ended: make(chan error, 1)}
 	service, gateway := p.services[0].service, p.gateways[0].gateway
-	if _, err := service.CreateMerchant(ctx, client.NewMerchant{ID: "far", Key: &client.KeySpec{Bits: 1024},
-		MerchantSettings: client.MerchantSettings{NotifyURL: "http://127.0.0.1:1/n", WithdrawURL: "http://127.0.0.1:1/w"}}); err != nil {
-		t.Fatal(err)
-	}
+	must(service.CreateMerchant(ctx, client.NewMerchant{ID: "far", Key: &client.KeySpec{Bits: 1024},
+		MerchantSettings: client.MerchantSettings{NotifyURL: "http://127.0.0.1:1/n", WithdrawURL: "http://127.0.0.1:1/w"}}))
 	victims := slices.Concat(p.services, p.gateways)
 	for i := range 2 {
 		relay := &node{name: fmt.Sprint("relay ", i), args: []string{"relay", "--from", coreURL, "--decisions",
@@ -119,18 +93,13 @@ CREATE TABLE executed (id text PRIMARY KEY, amount text NOT NULL, tx_id text);`
 		if n%20 == 0 {
 			continue
 		}
-		amount, err := countersign.ParseAmount(fmt.Sprintf("%d.50", n))
-		if err == nil {
-			_, err = gateway.AddOrder(ctx, client.NewOrder{CallBackID: strconv.Itoa(n), TenantUserID: "u", Address: "TJRabPrwbZy45sbavfcjinPJC18kjpRTv8", ChainName: "TRON", Symbol: "USDT", Amount: amount})
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(gateway.AddOrder(ctx, client.NewOrder{CallBackID: strconv.Itoa(n), TenantUserID: "u", Address: "TJRabPrwbZy45sbavfcjinPJC18kjpRTv8", ChainName: "TRON", Symbol: "USDT",
+			Amount: must(countersign.ParseAmount(fmt.Sprintf("%d.50", n)))}))
 	}
 	p.startCore(coreURL, rows)
 	for n := range kills {
 		// Spread over the work, by what is booked and not by time.
-		until(t, "the core books", func() bool {
+		p.until("the core books", func() bool {
 			select {
 			case err := <-p.ended:
 				if p.ended <- err; err != nil {
@@ -156,7 +125,7 @@ CREATE TABLE executed (id text PRIMARY KEY, amount text NOT NULL, tx_id text);`
 	if err := <-p.ended; err != nil {
 		t.Fatalf("the core: %v\n%s", err, &p.log)
 	}
-	until(t, "everything is carried", func() bool { return p.one(`SELECT count(*) FROM countersign_outbox WHERE refused IS NULL`) == "0" })
+	p.until("everything is carried", func() bool { return p.one(`SELECT count(*) FROM countersign_outbox WHERE refused IS NULL`) == "0" })
 	if got := p.one(`SELECT COALESCE(string_agg(kind || ' ' || problem::text, '; '), '') FROM countersign_outbox`); got != "" {
 		t.Errorf("refused: %s", got)
 	}
@@ -164,8 +133,12 @@ CREATE TABLE executed (id text PRIMARY KEY, amount text NOT NULL, tx_id text);`
 	// same waits until another ledger has as many entries as the core's, and compares them.
 	same := func(what, query string, theirs func() map[string]string) (n int) {
 		t.Helper()
-		ours, got := p.pairs(query), map[string]string{}
-		until(t, what, func() bool {
+		ours, got := map[string]string{}, map[string]string{}
+		for _, row := range dbtest.Query(t, coreURL, query) {
+			key, value, _ := strings.Cut(row, "|")
+			ours[key] = value
+		}
+		p.until(what, func() bool {
 			got = theirs()
 			return len(got) >= len(ours)
 		})

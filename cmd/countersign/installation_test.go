@@ -172,7 +172,7 @@ func (c *installation) leave(to string) {
 	c.t.Helper()
 	for end, d := range c.daemons {
 		if status := d.stop(c.t); status != 0 {
-			c.t.Fatalf("status %d: %s", status, d.failures())
+			c.t.Fatalf("status %d: %s", status, d.output)
 		}
 		// psql of another release does not know all of its own commands and settings.
 		c.bash(`mkdir -p "$(dirname "$1")"; tar -czf "$1.tgz" -C "$2" .

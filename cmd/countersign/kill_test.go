@@ -26,7 +26,7 @@ func TestKill(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newChain(t, t.TempDir(), []string{url(t)}, []string{url(t)})
-			stop := c.load()
+			end := c.load()
 			for i := range kills {
 				n := []*node{c.services[0], c.services[0], c.gateways[0]}[i%3]
 				acks := n.acks.Load()
@@ -36,9 +36,7 @@ func TestKill(t *testing.T) {
 				n.start(t)
 			}
 			c.work()
-			stop()
-			c.check()
-			c.stop()
+			end()
 		})
 	}
 }
@@ -68,7 +66,7 @@ func TestFailover(t *testing.T) {
 			service := pair.URL(pair.Standby.Addr, line.addr) // the standby first: nobody may take it for the primary
 			gateway := strings.Replace(service, "/postgres?", "/shop?", 1)
 			c := newChain(t, t.TempDir(), []string{service, service}, []string{gateway, gateway})
-			stop := c.load()
+			end := c.load()
 			c.work()
 			c.parted.Store(true)
 			fail(pair, line)
@@ -79,9 +77,7 @@ func TestFailover(t *testing.T) {
 			t.Logf("every node works %v after the promotion", time.Since(promoted).Round(100*time.Millisecond))
 			c.parted.Store(false)
 			c.work()
-			stop()
-			c.check()
-			c.stop()
+			end()
 		})
 	}
 }
@@ -112,7 +108,7 @@ func TestNodes(t *testing.T) {
 	t.Parallel()
 	lines, urls := proxied(t, dbtest.Postgres(t), 4)
 	c := newChain(t, t.TempDir(), urls, []string{""})
-	stop := c.load()
+	end := c.load()
 	c.work()
 	faults, victims := rand.Perm(len(nodeFaults)), rand.Perm(len(c.services))
 	for ; len(faults) > 0; faults, victims = faults[2:], append(victims[2:], victims[:2]...) {
@@ -131,9 +127,7 @@ func TestNodes(t *testing.T) {
 		}
 		c.work()
 	}
-	stop()
-	c.check()
-	c.stop()
+	end()
 }
 
 // proxied returns n lines to a database in a socket of its own, and their URLs.

@@ -212,9 +212,7 @@ func TestPgBouncer(t *testing.T) {
 	t.Parallel()
 	url := dbtest.PgBouncer(t, dbtest.Postgres(t), 100)
 	c := newChain(t, t.TempDir(), []string{url, url}, []string{""})
-	stop := c.load()
+	end := c.load()
 	c.work()
-	stop()
-	c.check()
-	c.stop()
+	end()
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -111,13 +112,7 @@ func checkLines(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 2 || neg {
 		ts.Fatalf("usage: lines FILE N")
 	}
-	n := 0
-	for _, c := range ts.ReadFile(args[0]) {
-		if c == '\n' {
-			n++
-		}
-	}
-	if got := string(rune('0' + n)); got != args[1] {
+	if n := strings.Count(ts.ReadFile(args[0]), "\n"); fmt.Sprint(n) != args[1] {
 		ts.Fatalf("%s has %d lines, want %s", args[0], n, args[1])
 	}
 }

@@ -80,7 +80,7 @@ func TestRoles(t *testing.T) {
 			t.Errorf("rekey beside a daemon: %v\n%s", err, out)
 		}
 		if status := c.daemons[end].stop(t); status != 0 {
-			t.Errorf("status %d: %s", status, c.daemons[end].failures())
+			t.Errorf("status %d: %s", status, c.daemons[end].output)
 		}
 		rows := slices.Concat(c.at(end), owner[end][4:])
 		if out, err := rekeyProcess(rows...).CombinedOutput(); err == nil || !strings.Contains(string(out), "needs the role that owns the tables") {

@@ -12,8 +12,7 @@ import (
 
 func page(t *testing.T, name string) string {
 	t.Helper()
-	text := must(os.ReadFile(filepath.Join("../..", name)))
-	return string(text)
+	return string(must(os.ReadFile(filepath.Join("../..", name))))
 }
 
 // TestFilesOfDataDirectory: the operator finds each file that a daemon makes in docs/operator/backup.md, with

@@ -58,14 +58,9 @@ var readyLine = regexp.MustCompile(`msg=(?:serving|carrying) (.*)`)
 func startDaemon(t *testing.T, args ...string) *process {
 	t.Helper()
 	d := &process{cmd: exec.Command("countersign", args...), output: &lockedBuffer{}, exited: make(chan error, 1), urls: map[string]string{}}
-	stderr, err := d.cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	stderr := must(d.cmd.StderrPipe())
 	d.cmd.Stdout = d.output
-	if err := d.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, d.cmd.Start())
 	ready := make(chan string, 1)
 	go func() {
 		lines := bufio.NewScanner(io.TeeReader(stderr, d.output))
@@ -124,24 +119,10 @@ func (d *process) kill() {
 	}
 }
 
-// failures returns what it logged as errors, for tests that say more than that it
-// failed.
-func (d *process) failures() string {
-	var found strings.Builder
-	for line := range strings.Lines(d.output.String()) {
-		if strings.Contains(line, "level=ERROR") {
-			found.WriteString(line)
-		}
-	}
-	return found.String()
-}
-
 // stop ends the process as an operator would and gives its exit status.
 func (d *process) stop(t *testing.T) int {
 	t.Helper()
-	if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, d.cmd.Process.Signal(syscall.SIGTERM))
 	select {
 	case err := <-d.exited:
 		d.exited <- err

@@ -2,8 +2,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -92,49 +90,9 @@ func runScript(t *testing.T, dir, text string, env ...string) string {
 	return out.String()
 }
 
-func logsOf(dir string) string {
-	var text strings.Builder
-	logs, err := filepath.Glob(filepath.Join(dir, "*.log"))
-	if err != nil {
-		return err.Error()
+func logsOf(dir string) (text string) {
+	for _, path := range must(filepath.Glob(filepath.Join(dir, "*.log"))) {
+		text += "\n" + filepath.Base(path) + ":\n" + string(must(os.ReadFile(path)))
 	}
-	for _, path := range logs {
-		b, err := os.ReadFile(path)
-		text.WriteString("\n" + filepath.Base(path) + ":\n")
-		if err != nil {
-			text.WriteString(err.Error())
-		}
-		text.Write(b)
-	}
-	return text.String()
-}
-
-// copyTree copies what a fresh checkout has. What git ignores stays behind: the session of
-// README.md may have been typed here before. Without git all files are copied.
-func copyTree(from, to string) error {
-	script := `git -c safe.directory=* ls-files --cached --others --exclude-standard 2>/dev/null || find . -type f`
-	list := exec.Command("sh", "-c", script)
-	list.Dir = from
-	names, err := list.Output()
-	if err != nil {
-		return err
-	}
-	for name := range strings.Lines(string(names)) {
-		name = strings.TrimSuffix(name, "\n")
-		data, err := os.ReadFile(filepath.Join(from, name))
-		if errors.Is(err, fs.ErrNotExist) { // deleted and not committed yet
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		at := filepath.Join(to, name)
-		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(at, data, 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
+	return text
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -111,26 +110,17 @@ func theService(t *testing.T) *sharedService {
 // the file before the defaults.
 func TestSettings(t *testing.T) {
 	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
-	file := filepath.Join(t.TempDir(), "settings.toml")
-	write := func(text string) {
-		t.Helper()
-		ok(t, os.WriteFile(file, []byte(text), 0o600))
-	}
+	file := secretFile(t, "[serve]\nchange-approvals = 12\n")
 	// Too many approvals fail the start and are named, which shows what was taken without a server.
-	out := func(args ...string) string {
+	takes := func(want string, args ...string) {
 		t.Helper()
 		_, _, errOut := shell(t, "", append([]string{"--config", file, "serve", "--data", t.TempDir()}, args...)...)
-		return errOut
+		if !strings.Contains(errOut, "--change-approvals is "+want) {
+			t.Errorf("want %s: %s", want, errOut)
+		}
 	}
-	write("[serve]\nchange-approvals = 12\n")
-	if got := out(); !strings.Contains(got, "--change-approvals is 12") {
-		t.Errorf("from the file: %s", got)
-	}
+	takes("12")
 	t.Setenv("COUNTERSIGN_CHANGE_APPROVALS", "13")
-	if got := out(); !strings.Contains(got, "--change-approvals is 13") {
-		t.Errorf("the environment before the file: %s", got)
-	}
-	if got := out("--change-approvals", "14"); !strings.Contains(got, "--change-approvals is 14") {
-		t.Errorf("a flag before the environment: %s", got)
-	}
+	takes("13")
+	takes("14", "--change-approvals", "14")
 }

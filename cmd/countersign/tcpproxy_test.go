@@ -32,10 +32,7 @@ const (
 // newProxy leads to the targets in turn, TCP addresses or paths of sockets. It passes over those that nobody listens at.
 func newProxy(t *testing.T, network string, targets ...string) *tcpProxy {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := must(net.Listen("tcp", "127.0.0.1:0"))
 	p := &tcpProxy{addr: ln.Addr().String(), network: network, targets: targets, ln: ln, conns: map[net.Conn]bool{}}
 	p.change = sync.NewCond(&p.mu)
 	go p.accept()

@@ -82,11 +82,8 @@ func refusalOf(key countersign.APIKey, message string) http.HandlerFunc {
 // start runs m and gives where it listens. key is the merchant's part of the pair, own the service's.
 func (m *wrongMerchant) start(t *testing.T, key, own *envelope.Key) (url string) {
 	t.Helper()
-	honest, err := countersigntest.MakeMerchant(countersigntest.MerchantConfig{Key: key, APIKey: shopAPIKey, Orders: countersigntest.SampleOrders,
-		Fault: func(int, countersign.Callback) countersigntest.MerchantFault { return m.fault }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	honest := must(countersigntest.MakeMerchant(countersigntest.MerchantConfig{Key: key, APIKey: shopAPIKey, Orders: countersigntest.SampleOrders,
+		Fault: func(int, countersign.Callback) countersigntest.MerchantFault { return m.fault }}))
 	t.Cleanup(honest.Close)
 	handler := http.Handler(honest)
 	switch {
@@ -142,7 +139,7 @@ func TestWrongMerchants(t *testing.T) {
 			MerchantSecrets:  client.MerchantSecrets{APIKey: client.Secret(shopAPIKey.Reveal())}}))
 		if m.typ == countersign.TypeRequestWithdraw {
 			ids[m.name] = must(admin.CreateWithdrawal(ctx, client.NewWithdrawal{Merchant: m.name, CallBackID: w.CallBackID, TenantUserID: w.TenantUserID,
-				Details: &client.Details{Address: order.Address, ChainName: order.ChainName, Symbol: order.Symbol, Amount: order.Amount}})).Callback
+				Details: &order})).Callback
 			continue
 		}
 		ids[m.name] = must(admin.AddDeposits(ctx, client.NewDeposit{Merchant: m.name, TrackingID: d.TrackingID, TenantUserID: d.TenantUserID, TxID: d.TxID,
@@ -150,25 +147,20 @@ func TestWrongMerchants(t *testing.T) {
 	}
 	tokenFile := filepath.Join(dir, "first.token")
 	ok(t, os.WriteFile(tokenFile, []byte(token), 0o600))
-	await := func(what string, ok func() (bool, error)) {
-		t.Helper()
-		waitUntil(t, what, log.String, func() bool { return must(ok()) })
-	}
 	page := signedIn(t, service.URL(), token)
 	for _, m := range wrongMerchants {
 		var shown client.Attempt
-		await(m.name+": "+m.facts, func() (bool, error) {
-			cb, err := admin.Callback(ctx, ids[m.name])
-			for _, a := range cb.Attempts { // on a slow machine another may have timed out
+		waitUntil(t, m.name+": "+m.facts, log.String, func() bool {
+			for _, a := range must(admin.Callback(ctx, ids[m.name])).Attempts { // on a slow machine another may have timed out
 				if a.Facts != nil && strings.Contains(a.Facts.Text(), m.facts) {
 					shown = a
-					return true, err
+					return true
 				}
 				if a.Reason == m.reason {
 					t.Fatalf("%s: %+v", m.name, a.Facts)
 				}
 			}
-			return false, err
+			return false
 		})
 		if shown.Reason != m.reason {
 			t.Errorf("%s: reason %s", m.name, shown.Reason)
@@ -183,13 +175,13 @@ func TestWrongMerchants(t *testing.T) {
 			}
 		}
 		line := ""
-		await(m.name+": its line of the log", func() (bool, error) {
+		waitUntil(t, m.name+": its line of the log", log.String, func() bool {
 			for l := range strings.Lines(log.String()) {
 				if strings.Contains(l, "msg=attempt") && strings.Contains(l, "merchant="+m.name+" ") && strings.Contains(l, "reason="+string(m.reason)) {
 					line = l
 				}
 			}
-			return line != "", nil
+			return line != ""
 		})
 		for _, want := range append(m.logged, "level=INFO") {
 			if !strings.Contains(line, want) {
