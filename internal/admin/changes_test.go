@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"slices"
@@ -34,26 +35,9 @@ func (h *harness) holder(id, secret string) person {
 	return person{c, id, secret}
 }
 
-// failer is a test, or one round of a property.
-type failer interface {
-	Helper()
-	Fatal(...any)
-}
+var ok = dbtest.OK
 
-func must[T any](v T, err error) func(failer) T {
-	return func(t failer) T {
-		t.Helper()
-		ok(t, err)
-		return v
-	}
-}
-
-func ok(t failer, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+func must[T any](v T, err error) func(dbtest.Failer) T { return dbtest.Must(v, err) }
 
 // What could move money waits for another person, who sees what it was and would be, and
 // no secret. What could not changes at once.
@@ -191,8 +175,8 @@ func TestStaleChanges(t *testing.T) {
 				t.Errorf("%+v", c)
 			}
 		}
-		if s := must(bob.Task(ctx, second))(t); !strings.HasPrefix(s.MayNot, why) {
-			t.Errorf("of a stale change an approver is told %q", s.MayNot)
+		if s := must(bob.Task(ctx, second))(t); !strings.HasPrefix(s.MayNot, why) || !slices.Equal(s.May, []string{"decline"}) {
+			t.Errorf("of a stale change an approver is told %q, and may %q", s.MayNot, s.May)
 		}
 		dbtest.Fails(bob.ApproveTask(ctx, second, ""))(t, client.ErrConflict, "the change is stale: "+why)
 		if c := must(bob.Task(ctx, second))(t); c.State != client.TaskStale || c.Decided == 0 || !strings.HasPrefix(c.Why, why) {
@@ -237,7 +221,6 @@ func TestTokensAreChanges(t *testing.T) {
 		h.merchant("acme")
 		admin, alice := h.person(client.RoleAdmin, ""), h.person(client.RoleOperator, "")
 		first := must(admin.CreateToken(ctx, client.NewToken{Name: "bob", Role: client.RoleApprover}))(t)
-		secrets.add("token", first.Secret.Reveal())
 		if first.Task != "" {
 			t.Fatalf("the first approver waits: %+v", first.Task)
 		}
@@ -245,7 +228,6 @@ func TestTokensAreChanges(t *testing.T) {
 		make := func(by person, role client.Role, merchants ...string) (person, string) {
 			t.Helper()
 			made := must(by.CreateToken(ctx, client.NewToken{Name: "made", Role: role, Merchants: merchants}))(t)
-			secrets.add("token", made.Secret.Reveal())
 			c := must(changeOf(by, ctx, made.Task))(t)
 			if c.After["role"] != string(role) {
 				t.Fatalf("%+v", c)
@@ -308,4 +290,43 @@ func TestTokensAreChanges(t *testing.T) {
 		must(erin.ApproveTask(ctx, must(admin.RevokeToken(ctx, bob.id))(t), ""))(t)
 		dbtest.Fails(erin.ApproveTask(ctx, must(admin.RevokeToken(ctx, erin.id))(t), ""))(t, client.ErrConflict, "revoke those that are bound first")
 	})
+}
+
+func releaseTask(id string) string { return client.TaskID(client.TaskRelease, id) }
+
+// changed is what a change would do, member by member, and who proposed it.
+type changed struct {
+	client.Task
+	Before, After map[string]string
+	ProposedBy    string
+}
+
+// changeOf returns the change that a task is about.
+func changeOf(c interface {
+	Task(context.Context, string) (client.Task, error)
+}, ctx context.Context, id string) (changed, error) {
+	task, err := c.Task(ctx, id)
+	out := changed{task, map[string]string{}, map[string]string{}, ""}
+	for _, m := range task.Content {
+		if m.Name == "proposed by" {
+			out.ProposedBy = m.Value
+			continue
+		}
+		out.After[m.Name], out.Before[m.Name] = m.Value, m.Beside
+	}
+	return out, err
+}
+
+// changesIn returns the changes in some states that a person sees.
+func changesIn(t *testing.T, p interface {
+	Tasks(context.Context, client.TaskFilter, client.PageOptions) (client.List[client.Task], error)
+}, states ...client.TaskState) (list []client.Task) {
+	t.Helper()
+	for _, s := range states {
+		for task, err := range client.All(t.Context(), p.Tasks, client.TaskFilter{Kind: client.TaskChange, State: s}) {
+			ok(t, err)
+			list = append(list, task)
+		}
+	}
+	return list
 }

@@ -11,26 +11,14 @@ import (
 	"countersign/client"
 	"countersign/internal/api"
 	"countersign/internal/db"
+	"countersign/internal/lab/dbtest"
 	"countersign/internal/outbox"
 )
 
-// A token of the API opens no way into the private network that the service was not
-// started with.
-func TestAllowPrivateNeedsTheFlag(t *testing.T) {
-	h := sqlite(t)
-	h.merchant("acme")
-	yes, in := true, newMerchant("local")
-	in.AllowPrivate = &yes
-	h.raw(client.RoleAdmin, post, "/v1/merchants", api.TypeJSON, string(encode(t, in))).Names(t, 422, "body.allowPrivate")
-	h.raw(client.RoleAdmin, patch, "/v1/merchants/acme", api.TypeJSON, `{"allowPrivate":true}`).Names(t, 422, "body.allowPrivate")
-	h.raw(client.RoleAdmin, patch, "/v1/merchants/acme", api.TypeJSON, `{"allowPrivate":true,"notifyUrl":"https://127.0.0.1/n"}`).Names(t, 422, "body.allowPrivate")
-	if m, err := h.store.Merchant(t.Context(), "acme"); err != nil || m.Private() {
-		t.Errorf("%+v, %v", m.MerchantSettings, err)
-	}
-	h.raw(client.RoleAdmin, patch, "/v1/merchants/acme", api.TypeJSON, `{"allowPrivate":false}`)
-	// With the flag, the allowance cannot be taken away from under a URL that needs it.
-	h = sqlite(t, func(c *Config) { c.DefaultAllowPrivate = true })
-	in = newMerchant("local")
+// TestAllowPrivate: where the service was started so, the allowance cannot be taken away from under a URL that needs it.
+func TestAllowPrivate(t *testing.T) {
+	h := sqlite(t, func(c *Config) { c.DefaultAllowPrivate = true })
+	in := newMerchant("local")
 	in.NotifyURL = "https://127.0.0.1/n"
 	m, err := h.client(client.RoleAdmin).CreateMerchant(t.Context(), in)
 	if err != nil || !m.Private() {
@@ -42,7 +30,7 @@ func TestAllowPrivateNeedsTheFlag(t *testing.T) {
 // TestStoreFails: a database fails before the work, after it, or by a bug: the answer does not say why, the log does,
 // and where only the answer of the commit was lost, the same again says so.
 func TestStoreFails(t *testing.T) {
-	var log syncBuffer
+	var log dbtest.Log
 	var fault func(do func() ([]client.Accepted, error)) ([]client.Accepted, error)
 	h := sqlite(t, func(c *Config) {
 		c.ingest = func(ctx context.Context, list []outbox.NewCallback, quota outbox.Quota, now db.Millis) ([]client.Accepted, error) {

@@ -1,9 +1,7 @@
 package admin
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -12,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -34,7 +33,7 @@ import (
 // everything is the log of the whole suite, and secrets what must not be in
 // it, nor in any answer that is not made to show it.
 var (
-	everything syncBuffer
+	everything dbtest.Log
 	secrets    secretList
 )
 
@@ -56,54 +55,29 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
-
-type secretList struct {
-	mu   sync.Mutex
-	list map[string]string // secret to its name
-}
+// secretList has the name of each secret.
+type secretList struct{ sync.Map }
 
 func (l *secretList) add(name, secret string) {
 	if len(secret) < 8 {
 		panic("a secret too short to be looked for: " + name)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.list == nil {
-		l.list = map[string]string{}
-	}
 	// Key material is looked for by a stretch of it, whatever wraps its lines.
 	if len(secret) > 200 {
 		secret = secret[100:140]
 	}
-	l.list[secret] = name
+	l.Store(secret, name)
 }
 
 // in names a secret that text holds.
-func (l *secretList) in(text string) string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for s, name := range l.list {
-		if strings.Contains(text, s) {
-			return name
+func (l *secretList) in(text string) (name string) {
+	l.Range(func(secret, of any) bool {
+		if strings.Contains(text, secret.(string)) {
+			name = of.(string)
 		}
-	}
-	return ""
+		return name == ""
+	})
+	return name
 }
 
 // answered is every "METHOD /path status" that the suite saw and held against
@@ -144,7 +118,6 @@ type harness struct {
 	control *api.Changes
 	server  *Server
 	url     string
-	dbURL   string
 	tokens  map[client.Role]string
 	mu      sync.Mutex
 	clock   time.Time
@@ -155,16 +128,12 @@ type setup func(*Config)
 func newHarness(t testing.TB, url string, opts ...setup) *harness {
 	t.Helper()
 	var master [32]byte
-	d, err := db.Open(t.Context(), db.Config{URL: url, Keys: db.NewMasterKey(master)}, outbox.End())
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must(db.Open(t.Context(), db.Config{URL: url, Keys: db.NewMasterKey(master)}, outbox.End()))(t)
 	t.Cleanup(func() { _ = d.Close() })
-	h := &harness{t: t, dbURL: url, store: outbox.New(d), kept: api.NewTokens(d), clock: time.UnixMilli(1_750_000_000_000), tokens: map[client.Role]string{}}
+	h := &harness{t: t, store: outbox.New(d), kept: api.NewTokens(d), clock: time.UnixMilli(1_750_000_000_000), tokens: map[client.Role]string{}}
 	log := slog.New(slog.NewTextHandler(&everything, nil))
 	trail := must(journal.Open(t.Context(), journal.Config{DB: d, End: "service", Now: h.now, Log: log}))(t)
-	changes := must(api.NewChanges(api.ChangesConfig{DB: d, Now: h.now}))(t)
-	h.control = changes
+	h.control = must(api.NewChanges(api.ChangesConfig{DB: d, Now: h.now}))(t)
 	c := Config{
 		Process: api.Process{Audit: trail, Now: h.now, Log: log,
 			TestAlarm: func(context.Context) (client.AlarmTest, error) {
@@ -172,7 +141,7 @@ func newHarness(t testing.TB, url string, opts ...setup) *harness {
 			},
 			Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "countersign_up 1\n") })},
 		Outbox:  h.store,
-		Changes: changes,
+		Changes: h.control,
 		CheckURL: func(raw string, allowPrivate bool) error {
 			if strings.Contains(raw, "127.0.0.1") && !allowPrivate {
 				return errors.New("the address is not public")
@@ -186,9 +155,7 @@ func newHarness(t testing.TB, url string, opts ...setup) *harness {
 	for _, o := range opts {
 		o(&c)
 	}
-	if h.server, err = New(c); err != nil {
-		t.Fatal(err)
-	}
+	h.server = must(New(c))(t)
 	for _, rt := range h.server.Endpoints() {
 		if slices.Contains(elsewhere, rt.ID) {
 			continue
@@ -219,13 +186,7 @@ func (h *harness) keep(k api.Token) string {
 
 // end is the service as the suite of both ends sees it.
 func (h *harness) end() endtest.End {
-	return endtest.End{API: h.server.API, Keep: h.keep, Pass: func() { h.pass(2 * time.Second) },
-		Ask: func(secret, method, path, contentType, body string) endtest.Answer {
-			return h.as(secret, method, path, contentType, body)
-		},
-		Revoke: func(id string) {
-			ok(h.t, h.kept.Revoke(h.t.Context(), id, 5, nil))
-		}}
+	return endtest.End{API: h.server.API, URL: h.url, Tokens: h.kept, Keep: h.keep, Pass: func() { h.pass(2 * time.Second) }}
 }
 
 func sqlite(t testing.TB, opts ...setup) *harness {
@@ -244,29 +205,32 @@ func (h *harness) pass(d time.Duration) {
 	h.clock = h.clock.Add(d)
 }
 
+// shown finds the secrets in an answer of shows.
+var shown = regexp.MustCompile(`"(token|permit|publicKey|responsePublicKey|apiKey|callbackApiKey)":"([^"]+)"`)
+
 // shows lists the operations whose answers hold a secret on purpose.
 var shows = []string{"createMerchant", "stageRotation", "createToken", "releaseWithdrawal", "releaseWithdrawals"}
 
 // checked holds every answer against the document, and looks for secrets in it.
 func (h *harness) checked(next http.Handler) http.Handler {
-	seen := endtest.Fits(h.t, h.server.API, next, func(rt *api.Endpoint, r *http.Request, status int, body string) {
-		what := fmt.Sprintf("%s %d", rt.Pattern(), status)
-		if !slices.Contains(shows, rt.ID) || status >= 400 {
-			if leaked := secrets.in(body); leaked != "" {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		before := h.records(r)
+		endtest.Fits(h.t, h.server.API, next, func(rt *api.Endpoint, status int, body string) {
+			what := fmt.Sprintf("%s %d", rt.Pattern(), status)
+			if slices.Contains(shows, rt.ID) && status < 400 {
+				for _, m := range shown.FindAllStringSubmatch(body, -1) {
+					secrets.add(m[1], m[2])
+				}
+			} else if leaked := secrets.in(body); leaked != "" {
 				h.t.Errorf("%s shows a secret: %s", what, leaked)
 			}
-		}
-		answered.Store(what, true)
-		if before, ok := r.Context().Value(recordsBefore{}).(int64); ok && h.records(r) > before && status < 300 {
-			answered.Store(rt.Pattern()+recorded, true)
-		}
-	})
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		seen.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), recordsBefore{}, h.records(r))))
+			answered.Store(what, true)
+			if h.records(r) > before && status < 300 {
+				answered.Store(rt.Pattern()+recorded, true)
+			}
+		}).ServeHTTP(w, r)
 	})
 }
-
-type recordsBefore struct{}
 
 // records is how many records the audit log has, before and after a call that may
 // change something.
@@ -291,8 +255,7 @@ func (h *harness) client(role client.Role) *client.Service {
 	return h.holder("", h.tokens[role]).Service
 }
 
-// raw makes a call without the client. body is a string, bytes, a reader or a
-// value to be written as JSON.
+// raw makes a call without the client (endtest.Call).
 func (h *harness) raw(role client.Role, method, path, contentType string, body any) endtest.Answer {
 	h.t.Helper()
 	return h.as(h.tokens[role], method, path, contentType, body)
@@ -301,28 +264,7 @@ func (h *harness) raw(role client.Role, method, path, contentType string, body a
 // as is raw with the secret of a token; empty: without one.
 func (h *harness) as(secret, method, path, contentType string, body any) endtest.Answer {
 	h.t.Helper()
-	var r io.Reader
-	switch b := body.(type) {
-	case nil:
-	case string:
-		r = strings.NewReader(b)
-	case io.Reader:
-		r = b
-	default:
-		text := must(json.Marshal(b))(h.t)
-		r = bytes.NewReader(text)
-	}
-	req := must(http.NewRequestWithContext(h.t.Context(), method, h.url+path, r))(h.t)
-	if secret != "" {
-		req.Header.Set("Authorization", "Bearer "+secret)
-	}
-	if contentType != "" {
-		req.Header.Set("Content-Type", contentType)
-	}
-	resp := must(http.DefaultClient.Do(req))(h.t)
-	defer func() { _ = resp.Body.Close() }()
-	b := must(io.ReadAll(resp.Body))(h.t)
-	return endtest.Answer{Status: resp.StatusCode, Header: resp.Header, Body: string(b)}
+	return endtest.Call(h.t, secret, method, h.url+path, contentType, body)
 }
 
 func (h *harness) postJSON(path string, body any) endtest.Answer {
@@ -331,7 +273,7 @@ func (h *harness) postJSON(path string, body any) endtest.Answer {
 }
 
 // pages reads a list to its end, in pages of two.
-func pages[T any](t failer, read func(client.PageOptions) (page []T, next *string, err error)) (all []T) {
+func pages[T any](t testing.TB, read func(client.PageOptions) (page []T, next *string, err error)) (all []T) {
 	t.Helper()
 	for o := (client.PageOptions{Limit: 2}); ; {
 		page, next, err := read(o)
@@ -348,31 +290,16 @@ type counts struct{ merchants, callbacks, withdrawals, tokens, alarms int }
 
 func (h *harness) counts() (c counts) {
 	h.t.Helper()
-	ctx := context.Background()
-	ms, err1 := h.store.Merchants(ctx, nil, "", 1000)
-	cs, _, err2 := h.store.Callbacks(ctx, nil, client.CallbackFilter{}, 1000, "")
-	ws, _, err3 := h.store.Withdrawals(ctx, nil, client.WithdrawalFilter{}, 1000, "")
-	ts, err4 := h.kept.List(ctx)
-	as, err5 := endtest.Alarms(ctx, h.store)
-	ok(h.t, errors.Join(err1, err2, err3, err4, err5))
-	return counts{len(ms), len(cs), len(ws), len(ts), len(as)}
+	for table, n := range map[string]*int{"merchants": &c.merchants, "callbacks": &c.callbacks, "withdrawals": &c.withdrawals, "tokens": &c.tokens, "alarms": &c.alarms} {
+		must(db.One(context.Background(), h.store, "SELECT COUNT(*) FROM "+table, nil, n))(h.t)
+	}
+	return c
 }
 
 // merchant makes a merchant with little work: its key is shared by the suite.
 func (h *harness) merchant(id string) client.CreatedMerchant {
 	h.t.Helper()
-	m := must(h.client(client.RoleAdmin).CreateMerchant(h.t.Context(), newMerchant(id)))(h.t)
-	h.remember(m)
-	return m
-}
-
-func (h *harness) remember(m client.CreatedMerchant) {
-	for name, secret := range map[string]string{"apiKey": m.APIKey.Reveal(), "callback API key": m.CallbackAPIKey.Reveal(),
-		"public key": m.PublicKey, "response public key": m.ResponsePublicKey} {
-		if secret != "" {
-			secrets.add(name, secret)
-		}
-	}
+	return must(h.client(client.RoleAdmin).CreateMerchant(h.t.Context(), newMerchant(id)))(h.t)
 }
 
 // testKey is one pair for all tests, since pairs are slow to make.

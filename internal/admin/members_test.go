@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"encoding/json"
 	"maps"
 	"strings"
 	"testing"
@@ -13,13 +12,7 @@ import (
 )
 
 // asMembers returns v as members that a test can spoil.
-func asMembers(t testing.TB, v any) map[string]any {
-	t.Helper()
-	b := must(json.Marshal(v))(t)
-	var m map[string]any
-	ok(t, json.Unmarshal(b, &m))
-	return m
-}
+func asMembers(t testing.TB, v any) map[string]any { return endtest.AsAny(t, v).(map[string]any) }
 
 // signingPublic is the public part of some signing key.
 var signingPublic = envelope.GenerateSigningKey().PublicBase64()
@@ -59,9 +52,7 @@ func TestEveryWrongMember(t *testing.T) {
 		"resendCallbacks":    map[string]any{"filter": map[string]any{"merchant": "acme", "type": 1, "state": "refused", "trackingId": "t", "txId": "x", "callBackId": "c", "tenantUserId": "u", "address": "T", "since": "2030-01-01T00:00:00Z", "until": "2031-01-01T00:00:00Z"}, "dryRun": true},
 	}
 	e, before := h.end(), h.counts()
-	e.Path = func(rt *api.Endpoint) string {
-		return strings.Replace(rt.Path, "{id}", idFor(rt, "acme", withdrawal.ID, callback.ID), 1)
-	}
+	e.Path = pathTo(map[string]string{"merchants": "acme", "withdrawals": withdrawal.ID, "callbacks": callback.ID, "tasks": releaseTask(withdrawal.ID), "tokens": "tok_none"})
 	endtest.WrongMembers(t, e, h.tokens[client.RoleAdmin], good, "addDeposits", "createWithdrawal", "releaseWithdrawals", "reportOutcomes")
 	endtest.WrongQueries(t, e, h.tokens[client.RoleAdmin])
 	if after := h.counts(); after != before {
@@ -69,18 +60,12 @@ func TestEveryWrongMember(t *testing.T) {
 	}
 }
 
-func idFor(rt *api.Endpoint, merchant, withdrawal, callback string) string {
-	switch {
-	case strings.HasPrefix(rt.Path, "/v1/merchants"):
-		return merchant
-	case strings.HasPrefix(rt.Path, "/v1/withdrawals"):
-		return withdrawal
-	case strings.HasPrefix(rt.Path, "/v1/callbacks"):
-		return callback
-	case strings.HasPrefix(rt.Path, "/v1/tasks"):
-		return "release." + withdrawal
+// pathTo returns paths of endpoints with the ids of things, by their collections.
+func pathTo(ids map[string]string) func(*api.Endpoint) string {
+	return func(rt *api.Endpoint) string {
+		collection, _, _ := strings.Cut(strings.TrimPrefix(rt.Path, "/v1/"), "/")
+		return strings.NewReplacer("{id}", ids[collection], "{seq}", "1").Replace(rt.Path)
 	}
-	return "tok_none"
 }
 
 func fullMerchant(id string) map[string]any {
@@ -134,9 +119,13 @@ func TestWrongByMeaning(t *testing.T) {
 		status       int
 		location     string
 	}{
-		"same URLs":               {post, "/v1/merchants", merchant(with("withdrawUrl", "https://other.example/notify")), 422, "body.withdrawUrl"},
-		"same URLs, other text":   {post, "/v1/merchants", merchant(with("withdrawUrl", "https://OTHER.example:443/a/../notify/")), 422, "body.withdrawUrl"},
-		"URL refused":             {post, "/v1/merchants", merchant(with("notifyUrl", "ftp://x.example/")), 422, "body.notifyUrl"},
+		"same URLs":             {post, "/v1/merchants", merchant(with("withdrawUrl", "https://other.example/notify")), 422, "body.withdrawUrl"},
+		"same URLs, other text": {post, "/v1/merchants", merchant(with("withdrawUrl", "https://OTHER.example:443/a/../notify/")), 422, "body.withdrawUrl"},
+		"URL refused":           {post, "/v1/merchants", merchant(with("notifyUrl", "ftp://x.example/")), 422, "body.notifyUrl"},
+		// No token opens a way into the private network that the service was not started with.
+		"made private":            {post, "/v1/merchants", merchant(with("allowPrivate", true)), 422, "body.allowPrivate"},
+		"patched private":         {patch, "/v1/merchants/acme", map[string]any{"allowPrivate": true}, 422, "body.allowPrivate"},
+		"patched private, URL":    {patch, "/v1/merchants/acme", map[string]any{"allowPrivate": true, "notifyUrl": "https://127.0.0.1/n"}, 422, "body.allowPrivate"},
 		"private URL":             {post, "/v1/merchants", merchant(with("withdrawUrl", "https://127.0.0.1/")), 422, "body.withdrawUrl"},
 		"codes upside down":       {post, "/v1/merchants", merchant(with("finalCodes", []any{map[string]any{"from": 5, "to": 4}})), 422, "body.finalCodes[0].to"},
 		"delay too long":          {post, "/v1/merchants", merchant(schedule(map[string]any{"delays": []any{"1s", "169h"}})), 422, "body.retryNotify.delays[1]"},
@@ -243,7 +232,7 @@ func TestBodiesThatAreNone(t *testing.T) {
 	h := sqlite(t, func(c *Config) { c.MaxBody = 4096 })
 	h.merchant("acme")
 	before := h.counts()
-	good := string(encode(t, newDeposit("acme", 1)))
+	good := endtest.Encode(t, newDeposit("acme", 1))
 	for name, c := range map[string]struct {
 		contentType, body string
 		status            int
@@ -279,9 +268,4 @@ func TestBodiesThatAreNone(t *testing.T) {
 	if a := big.postJSON("/v1/deposits", list[:maxBatch]); a.Status != 202 || strings.Count(a.Body, `"id"`) != maxBatch {
 		t.Errorf("a batch of %d: %d", maxBatch, a.Status)
 	}
-}
-
-func encode(t testing.TB, v any) []byte {
-	t.Helper()
-	return must(json.Marshal(v))(t)
 }

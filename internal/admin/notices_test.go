@@ -11,14 +11,8 @@ import (
 // says returns what the callback called id tells the merchant.
 func (h *harness) says(id string) countersign.Callback {
 	h.t.Helper()
-	kept, err := h.store.Callback(h.t.Context(), id)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	b, _, err := countersign.Bind(kept.Payload, [6]byte{1})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	b, _, err := countersign.Bind(must(h.store.Callback(h.t.Context(), id))(h.t).Payload, [6]byte{1})
+	ok(h.t, err)
 	return must(countersign.ParseCallback(b, countersign.ParseOptions{Lenient: true}))(h.t)
 }
 
@@ -89,7 +83,6 @@ func TestWaiting(t *testing.T) {
 		h.decide(w.ID, countersign.DecisionConfirmed)
 		refused("confirmed")
 		permit := must(c.ReleaseWithdrawal(ctx, w.ID, "core-1"))(t)
-		secrets.add("permit", permit.Permit.Reveal())
 		told := map[string]bool{}
 		for _, what := range []client.WaitingFor{"funds", "fees", "funds", "funds"} {
 			got := must(c.ReportWaiting(ctx, w.ID, what))(t)

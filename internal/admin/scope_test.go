@@ -9,7 +9,9 @@ import (
 
 	"countersign"
 	"countersign/client"
+	"countersign/internal/api"
 	"countersign/internal/lab/dbtest"
+	"countersign/internal/lab/endtest"
 )
 
 // bound returns a client whose token is bound to merchants.
@@ -124,7 +126,6 @@ func TestBadTokensAreNotMade(t *testing.T) {
 		t.Errorf("%+v, was %+v", after, before)
 	}
 	made := must(bound.CreateToken(ctx, client.NewToken{Name: "n", Role: "core", Merchants: []string{"a"}, Expires: client.TimeOf(h.now().Add(time.Hour))}))(t)
-	secrets.add("token", made.Secret.Reveal())
 	list, err := client.Get[client.List[client.Token]](ctx, bound, "/v1/tokens")
 	if err != nil || len(list.Items) != 2 || list.Items[1].ID != made.ID && list.Items[0].ID != made.ID {
 		t.Errorf("it lists %+v, %v", list.Items, err)
@@ -205,7 +206,6 @@ func TestMerchantsOwnToken(t *testing.T) {
 			t.Errorf("a merchant's token for all merchants: %v", err)
 		}
 		made := must(admin.CreateToken(ctx, client.NewToken{Name: "mine", Role: client.RoleMerchant, Merchants: []string{"mine"}}))(t)
-		secrets.add("token", made.Secret.Reveal())
 		own := must(client.NewService(client.Config{URL: h.url, Token: made.Secret}))(t)
 		sent := must(client.Post[client.Accepted](ctx, own, client.Path("merchants", "mine", "test"), nil))(t)
 		cb, err := own.Callback(ctx, sent.ID)
@@ -228,14 +228,9 @@ func TestMerchantsOwnToken(t *testing.T) {
 		if err != nil || len(theirs.Items) != 1 {
 			t.Fatal(theirs, err)
 		}
-		_, sending := client.Post[client.Accepted](ctx, own, client.Path("merchants", "theirs", "test"), nil)
-		_, reading := own.Callback(ctx, theirs.Items[0].ID)
-		_, resending := own.ResendCallback(ctx, theirs.Items[0].ID, client.ResendOne{})
-		for what, err := range map[string]error{"send to": sending, "read": reading, "resend": resending} {
-			if !errors.Is(err, client.ErrNotFound) {
-				t.Errorf("%s another merchant's: %v; want that there is none", what, err)
-			}
-		}
+		dbtest.Fails(client.Post[client.Accepted](ctx, own, client.Path("merchants", "theirs", "test"), nil))(t, client.ErrNotFound)
+		dbtest.Fails(own.Callback(ctx, theirs.Items[0].ID))(t, client.ErrNotFound)
+		dbtest.Fails(own.ResendCallback(ctx, theirs.Items[0].ID, client.ResendOne{}))(t, client.ErrNotFound)
 		for i := 2; ; i++ {
 			_, err := client.Post[client.Accepted](ctx, own, client.Path("merchants", "mine", "test"), nil)
 			if err == nil && i < testsAnHour {
@@ -248,4 +243,40 @@ func TestMerchantsOwnToken(t *testing.T) {
 			break
 		}
 	})
+}
+
+// TestDepositsPerHour: whoever steals such a token invents that many deposits an hour and no more; an array is taken
+// whole or not at all.
+func TestDepositsPerHour(t *testing.T) {
+	h := sqlite(t)
+	h.merchant("acme")
+	ctx, admin := t.Context(), h.client(client.RoleAdmin)
+	for _, role := range []client.Role{client.RoleCore, client.RoleAdmin} {
+		dbtest.Fails(admin.CreateToken(ctx, client.NewToken{Name: "x", Role: role, Hourly: 1}))(t, client.ErrInvalid, "")
+	}
+	made := must(admin.CreateToken(ctx, client.NewToken{Name: "ingest", Role: client.RoleIngest, Hourly: 4}))(t)
+	if list, err := client.Get[client.List[client.Token]](ctx, admin, "/v1/tokens"); err != nil || made.Hourly != 4 || list.Items[len(list.Items)-1].Hourly != 4 {
+		t.Errorf("%+v, %+v, %v", made, list, err)
+	}
+	send := func(want int, ns ...int) endtest.Answer {
+		t.Helper()
+		var list []client.NewDeposit
+		for _, n := range ns {
+			list = append(list, newDeposit("acme", n))
+		}
+		a := h.as(made.Secret.Reveal(), post, "/v1/deposits", api.TypeJSON, list)
+		if a.Status != want {
+			t.Fatalf("deposits %v: %d %s, want %d", ns, a.Status, a.Body, want)
+		}
+		return a
+	}
+	send(202, 0, 1)
+	a, end := send(429, 2, 3, 4), h.now().UTC().Truncate(time.Hour).Add(time.Hour)
+	if says := "2 are left until " + end.Format(time.RFC3339); !strings.Contains(a.Body, says) || a.Header.Get("Retry-After") == "" {
+		t.Errorf("%v %s, want %q", a.Header, a.Body, says)
+	}
+	send(202, 1, 2, 3) // one of them is there already
+	send(429, 9)
+	h.pass(end.Sub(h.now()))
+	send(202, 9)
 }

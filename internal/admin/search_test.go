@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -10,21 +9,9 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
+	"countersign/internal/lab/endtest"
 	"countersign/internal/outbox"
 )
-
-// searched returns what a search finds: kind, id and what matched of each.
-func searched(t *testing.T, by *client.Service, text string) (list []string) {
-	t.Helper()
-	r, err := client.Get[client.List[client.Found]](t.Context(), by, "/v1/search", struct{ Q string }{text})
-	if err != nil {
-		t.Fatalf("%q: %v", text, err)
-	}
-	for _, f := range r.Items {
-		list = append(list, fmt.Sprint(f.Kind, " ", f.ID, " ", f.Matched))
-	}
-	return list
-}
 
 // TestSearch: one text finds whatever has it, each thing once and at most 50; a bound token finds what is its
 // merchants' and nothing else, behind the many of others too.
@@ -52,11 +39,11 @@ func TestSearch(t *testing.T) {
 			"user-7": {of + " tenantUserId", cb + " tenantUserId"}, "11111111-0000-8000-8000-00000000000F": {"callback " + failed.ID + " requestUUID"},
 			"nothing": nil, "%": nil, "'; DROP TABLE merchants; --": nil, ".": nil, "/": nil, "-1": nil, " ": nil, strings.Repeat("x", 1024): nil, strings.Repeat("9", 80): nil,
 		} {
-			if got := searched(t, admin, text); !slices.Equal(got, want) {
+			if got := endtest.Searched(t, admin, text); !slices.Equal(got, want) {
 				t.Errorf("%q finds %q, want %q", text, got, want)
 			}
 			want = slices.DeleteFunc(slices.Clone(want), func(found string) bool { return strings.Contains(found, " b") }) // ids begin with the merchant's
-			if got := searched(t, bound, text); !slices.Equal(got, want) {
+			if got := endtest.Searched(t, bound, text); !slices.Equal(got, want) {
 				t.Errorf("%q finds %q for a bound token, want %q", text, got, want)
 			}
 		}
@@ -71,7 +58,7 @@ func TestSearch(t *testing.T) {
 			others = append(others, newDeposit("b", i+2))
 		}
 		must(core.AddDeposits(ctx, others...))(t)
-		if all, own := searched(t, admin, "user-7"), searched(t, bound, "user-7"); len(all) != client.MostFound || len(own) != 1 {
+		if all, own := endtest.Searched(t, admin, "user-7"), endtest.Searched(t, bound, "user-7"); len(all) != client.MostFound || len(own) != 1 {
 			t.Errorf("found %d, and for a bound token %q", len(all), own)
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"countersign"
@@ -20,7 +21,7 @@ func TestLongestReleases(t *testing.T) {
 	for i := range list {
 		list[i] = client.WithdrawalOutcome{Merchant: "acme", CallBackID: fmt.Sprint(long, i), Outcome: client.Outcome{Permit: "p", Executed: &client.Executed{TxID: long, FromAddress: long}}}
 	}
-	h.raw(client.RoleCore, post, "/v1/withdrawals/outcome", api.TypeJSON, string(encode(t, list))).Names(t, 422, "body")
+	h.raw(client.RoleCore, post, "/v1/withdrawals/outcome", api.TypeJSON, list).Names(t, 422, "body")
 	done, err := h.client(client.RoleCore).ReportOutcomes(t.Context(), list[:maxBatch]...)
 	if err != nil || len(done) != maxBatch || done[maxBatch-1].Error == nil {
 		t.Errorf("%d results, %v", len(done), err)
@@ -67,7 +68,6 @@ func TestReleasesAndOutcomes(t *testing.T) {
 			}
 			for i, r := range list {
 				if is := r.Issued; is != nil {
-					secrets.add("permit", is.Permit.Reveal())
 					if is.Withdrawal.CallBackID != claims[i].CallBackID || is.Duplicate != (round == 1) || round == 1 && is.Permit != permits[i] || is.Details.Address != "TTarget" {
 						t.Errorf("round %d, item %d: %+v", round, i, is)
 					}
@@ -122,6 +122,52 @@ func TestReleasesAndOutcomes(t *testing.T) {
 		list, done := must(bound.ReleaseWithdrawals(ctx, claims[0], claims[8], claims[1]))(t), must(bound.ReportOutcomes(ctx, ends[0], ends[8]))(t)
 		if list[0].Error.Status != 404 || list[0].Error.Detail != list[1].Error.Detail || list[2].Error.Status != 409 || done[0].Error.Status != 404 || done[0].Error.Detail != done[1].Error.Detail {
 			t.Errorf("a bound token: %+v, %+v", list, done)
+		}
+	})
+}
+
+// An array of withdrawals is taken whole or not at all, in its order, on each database; the same
+// again gives the same, also from several callers at once.
+func TestManyWithdrawals(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, h *harness) {
+		h.merchant("acme")
+		h.merchant("other")
+		c, ctx := h.client(client.RoleCore), t.Context()
+		var list []client.NewWithdrawal
+		for i := range 250 {
+			list = append(list, newWithdrawal([]string{"acme", "other"}[i%2], i))
+		}
+		list = append(list, list[249]) // twice in one request: the second is the first
+		bad := slices.Clone(list)
+		bad[123].Details = &client.Details{Address: "T", ChainName: "TRON", Symbol: "USDT"}
+		h.postJSON("/v1/withdrawals", bad[100:]).Names(t, 422, "body[23].details.amount")
+		bad[123] = list[123]
+		bad[124].Merchant = "nobody"
+		h.postJSON("/v1/withdrawals", bad).Names(t, 422, "body[124].merchant")
+		bad[124] = list[124]
+		bad[250].TenantUserID = "another"
+		h.postJSON("/v1/withdrawals", bad).Names(t, 409, "body[250].callBackId")
+		if n := h.counts(); n.withdrawals != 0 || n.callbacks != 0 {
+			t.Fatalf("refused, and there are %+v", n)
+		}
+		var callers sync.WaitGroup
+		for range 4 {
+			callers.Go(func() {
+				made, err := c.CreateWithdrawals(ctx, list...)
+				if err != nil || len(made) != len(list) || !made[250].Duplicate || made[249].ID != made[250].ID {
+					t.Errorf("%d are taken: %v", len(made), err)
+					return
+				}
+				for i, m := range made {
+					if m.CallBackID != list[i].CallBackID || m.Merchant != list[i].Merchant || m.State != client.WithdrawalAwaiting || m.Ordered == nil {
+						t.Errorf("%d is %+v", i, m)
+					}
+				}
+			})
+		}
+		callers.Wait()
+		if n := h.counts(); n.withdrawals != 250 || n.callbacks != 250 {
+			t.Errorf("there are %+v, want 250 of each", n)
 		}
 	})
 }

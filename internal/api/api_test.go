@@ -149,26 +149,8 @@ func TestRevokedBeforeTheBody(t *testing.T) {
 	}
 }
 
-// A wrong token is looked up each time and is not cached.
-func TestGuessesFillNothing(t *testing.T) {
-	e := newEnd(t)
-	for range 3 {
-		if err := e.ask(tokenPrefix + RandomText(32)); !errors.Is(err, errToken) {
-			t.Fatalf("a wrong token: %v", err)
-		}
-	}
-	if e.tokens.asked != 3 || len(e.API.tokens.known) != 0 {
-		t.Errorf("%d look-ups, %d cached tokens", e.tokens.asked, len(e.API.tokens.known))
-	}
-	e.tokens.fails = errors.New("disk says no")
-	if err := e.ask(tokenPrefix + RandomText(32)); !errors.Is(err, e.tokens.fails) || e.ProblemOf(err).Status != 500 {
-		t.Errorf("a store that fails: %v, want a 500", err)
-	}
-}
-
-// TestGuessesAreThrottled: an address that guesses tokens is refused without a look at
-// the database, and a caller from there with a valid token, which
-// this node has not seen before, gets through.
+// TestGuessesAreThrottled: a guess is looked up and not cached. An address that guesses tokens is refused without a look
+// at the database, and a caller from there with a valid token, which this node has not seen before, gets through.
 func TestGuessesAreThrottled(t *testing.T) {
 	e := newEnd(t, Route{Method: "GET", Path: "/a", ID: "a", Roles: Roles{"viewer", "operator"}, Status: 204, Handler: Handle(func(*Call, None, None) (None, error) { return None{}, nil })})
 	_, secret := e.tokens.add("viewer")
@@ -186,6 +168,9 @@ func TestGuessesAreThrottled(t *testing.T) {
 		}
 	}
 	asked := e.tokens.asked
+	if asked != guessesAtOnce || len(e.API.tokens.known) != 0 {
+		t.Errorf("%d look-ups, %d cached tokens", asked, len(e.API.tokens.known))
+	}
 	for range 1000 {
 		if w := from("[2001:db8::1]:2", wrong()); w.Code != 429 || w.Header().Get("Retry-After") != "1" {
 			t.Fatalf("one guess more: %d, Retry-After %q", w.Code, w.Header().Get("Retry-After"))
@@ -224,6 +209,10 @@ func TestGuessesAreThrottled(t *testing.T) {
 	if w := from("10.0.0.1:1", secret); w.Code != 204 {
 		t.Errorf("the valid token then: %d", w.Code)
 	}
+	e.tokens.fails = errors.New("disk says no")
+	if e.at = e.at.Add(time.Minute); from("192.0.2.9:1", wrong()).Code != 500 {
+		t.Error("a guess is answered where the database fails")
+	}
 }
 
 // A reader that waits is answered when something comes and when the end stops, and is turned away once its token has
@@ -251,4 +240,67 @@ func TestFollowEnds(t *testing.T) {
 		e.tokens.revoke(id, 0)
 		ask(200, 0, e.Stop)
 	})
+}
+
+// TestReadsAreBounded: one token makes some reads at once and its others wait,
+// then get a clear answer; another token reads meanwhile. Calls that change something
+// do not wait for reads.
+func TestReadsAreBounded(t *testing.T) {
+	begun, end := make(chan struct{}, maxTokenReads+1), make(chan struct{})
+	e := newEnd(t, Route{Method: "GET", Path: "/list", ID: "list", Roles: Roles{"viewer", "operator"}, Status: 204, Handler: Handle(func(c *Call, _ None, _ None) (None, error) {
+		if _, bounded := c.R.Context().Deadline(); !bounded {
+			t.Error("a read has no bound in time")
+		}
+		begun <- struct{}{}
+		<-end
+		return None{}, nil
+	})}, Route{Method: "POST", Path: "/act", ID: "act", Roles: Roles{"viewer", "operator"}, Status: 204, Handler: Handle(func(*Call, None, None) (None, error) { return None{}, nil })})
+	e.patience = time.Millisecond
+	_, greedy := e.tokens.add("viewer")
+	_, modest := e.tokens.add("viewer")
+	var reads sync.WaitGroup
+	read := func(secret string) {
+		reads.Go(func() {
+			if status := e.call("GET", "/list", secret); status != 204 {
+				t.Errorf("a read answers %d", status)
+			}
+		})
+		<-begun
+	}
+	for range maxTokenReads {
+		read(greedy)
+	}
+	if status := e.call("GET", "/list", greedy); status != 503 {
+		t.Errorf("one read more of the token answers %d, want 503", status)
+	}
+	read(modest)
+	if status := e.call("POST", "/act", greedy); status != 204 {
+		t.Errorf("a call that changes something answers %d", status)
+	}
+	close(end)
+	reads.Wait()
+	if status := e.call("GET", "/list", greedy); status != 204 {
+		t.Errorf("a read afterwards answers %d", status)
+	}
+}
+
+// TestMalformedQuery: a filter that is malformed is refused by its name. Before, it was
+// left out, and everything was listed.
+func TestMalformedQuery(t *testing.T) {
+	type filter struct {
+		Merchant string `query:"merchant"`
+	}
+	e := newEnd(t, Route{Method: "GET", Path: "/act", ID: "act", Roles: Open, Status: 200,
+		Handler: Handle(func(_ *Call, q filter, _ None) (string, error) { return q.Merchant, nil })})
+	for query, want := range map[string]int{
+		"merchant=sh%op": 400, "merchant=o1;x": 400, "merchant=o1;x=2": 400, "merchant=a&merch%ant=b": 400, "merchant=%": 400,
+		"merchant=sh%25op": 200, "merchant=o1%3Bx": 200, "": 200, "&merchant=a&": 200, "shop=a": 422,
+	} {
+		r, w := httptest.NewRequest("GET", "/act", nil), httptest.NewRecorder()
+		r.URL.RawQuery = query
+		e.Mux().ServeHTTP(w, r)
+		if w.Code != want || want == http.StatusBadRequest && !strings.Contains(w.Body.String(), `"query.merch`) {
+			t.Errorf("%s: %d %s", query, w.Code, w.Body)
+		}
+	}
 }

@@ -201,10 +201,7 @@ func TestTaskList(t *testing.T) {
 	read := func(f client.TaskFilter, limit int) (got []string) {
 		t.Helper()
 		for q := (taskQuery{TaskFilter: f, Limit: limit}); ; {
-			page, err := tasks.list(call(client.RoleAdmin), q, None{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			page := must(tasks.list(call(client.RoleAdmin), q, None{}))(t)
 			for _, x := range page.Items {
 				got = append(got, x.ID)
 			}

@@ -19,6 +19,7 @@ import (
 	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/internal/console"
+	"countersign/internal/lab/dbtest"
 )
 
 // evil is text that tries to be markup, code, a template and another direction of writing. It leaves the element #evil
@@ -130,7 +131,7 @@ func (s *serviceScene) hostile() (pages map[string]int, token client.Secret) {
 	key = addMerchant(t, admin, "liar", client.MerchantSettings{Name: long, NotifyURL: server.URL + "/n", WithdrawURL: server.URL + "/w"}).APIKey
 	in.Merchant = "liar"
 	answered := must(admin.CreateWithdrawal(ctx, in))(t)
-	await(t, "the liar has answered", func() bool {
+	dbtest.Until(t, "the liar has answered", func() bool {
 		question, err := admin.Callback(ctx, answered.Callback)
 		return err == nil && len(question.Attempts) > 0
 	})
@@ -307,7 +308,7 @@ func actAtService(t *testing.T, b *tab, s *serviceScene) {
 	b.do(chromedp.SetValue(chromedp.CSS("#merchant"), "made"), chromedp.SendKeys(chromedp.CSS("#txId"), "0xlater\r"))
 	b.await(`(a => !!a && a.href.includes("0xlater") && !document.querySelector(".htmx-request, .htmx-swapping, .htmx-settling"))(document.querySelector("a[href^='/console/resend']"))`)
 	to := get[string](b, `document.querySelector("a[href^='/console/resend']").getAttribute("href")`)
-	await(t, "it matches, which it does while no attempt is due or under way", func() bool {
+	dbtest.Until(t, "it matches, which it does while no attempt is due or under way", func() bool {
 		b.open(to)
 		return strings.Contains(b.page(), "1 callback matches.")
 	})

@@ -231,11 +231,8 @@ func (b *tab) signIn(token client.Secret) *tab {
 func (b *tab) size(width int64) {
 	b.t.Helper()
 	scheme := map[bool]string{true: "dark", false: "light"}[width == phone]
-	_, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}))(b.t)
 	b.do(chromedp.EmulateViewport(width, 900))
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"countersign"
 	"countersign/client"
+	"countersign/internal/lab/dbtest"
 )
 
 type inner struct {
@@ -44,10 +45,7 @@ func TestColumns(t *testing.T) {
 	if !slices.Equal(cols, want) {
 		t.Fatalf("columns %q, want %q", cols, want)
 	}
-	a, err := countersign.ParseAmount("123456789012345678901.987654321098765432")
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := dbtest.Must(countersign.ParseAmount("123456789012345678901.987654321098765432"))(t)
 	rows := [][]string{cols}
 	for _, e := range []entry{
 		{ID: "a,\"b\"\nc", Embedded: Embedded{"ü"}, At: 1, Inner: &inner{Amount: a, Note: "=1+1"}, N: -1, Labels: map[string]string{"k": "=v"}, List: []string{"x", "y"}, On: true, hidden: "h", Out: "o"},

@@ -191,7 +191,7 @@ func newServiceScene(t *testing.T) *serviceScene {
 				Details: &client.Details{Address: "TTarget", ChainName: "TRON", Symbol: "USDT", Amount: amount(t, sum)}}))(t)
 		}
 	}
-	await(t, "the withdrawals are decided", func() bool {
+	dbtest.Until(t, "the withdrawals are decided", func() bool {
 		list, err := s.admin.Withdrawals(ctx, client.WithdrawalFilter{Merchant: "shop", State: client.WithdrawalAwaiting}, client.PageOptions{})
 		alarms, err2 := s.admin.Alarms(ctx, client.AlarmFilter{State: client.AlarmOpen}, client.PageOptions{})
 		return err == nil && err2 == nil && len(list.Items) == 0 && len(alarms.Items) > 0
@@ -252,8 +252,10 @@ func TestOfferedByService(t *testing.T) {
 				s.token(nil, "the approver", client.RoleApprover)
 			}
 			for id, by := range map[string]*client.Service{"shop": s.admin, "away": other, "idle": mine} {
-				if _, err := by.UpdateMerchant(t.Context(), id, client.MerchantPatch{MerchantSettings: client.MerchantSettings{NotifyURL: "http://127.0.0.1:1/changed"}}); err != nil && !errors.Is(err, client.ErrForbidden) {
-					t.Fatal(err)
+				for _, to := range []string{"one", "two"} { // once one is approved, the other is stale
+					if _, err := by.UpdateMerchant(t.Context(), id, client.MerchantPatch{MerchantSettings: client.MerchantSettings{NotifyURL: "http://127.0.0.1:1/" + to}}); err != nil && !errors.Is(err, client.ErrForbidden) {
+						t.Fatal(err)
+					}
 				}
 			}
 			// Revoking me ends the session.
@@ -353,7 +355,7 @@ func offered(t *testing.T, pressed map[string]bool, offers []string) {
 func TestWhatFails(t *testing.T) {
 	s := newServiceScene(t)
 	b := newSite(t, s.base).signIn(s.first)
-	await(t, "the first exchange has failed", func() bool {
+	dbtest.Until(t, "the first exchange has failed", func() bool {
 		m, err := s.admin.Merchant(t.Context(), "away")
 		return err == nil && m.Health != nil && m.Health.LastFailure != nil
 	})

@@ -15,6 +15,7 @@ import (
 	"countersign/client"
 	"countersign/internal/daemon"
 	"countersign/internal/journal"
+	"countersign/internal/lab/dbtest"
 )
 
 // TestGatewayProvider: a person signs in to the gateway's console. To approve an order and to credit a
@@ -192,7 +193,7 @@ func TestProviderClaims(t *testing.T) {
 		},
 	} {
 		p := newPeer(t)
-		var log lockedBuffer
+		var log dbtest.Log
 		base, _ := node(t, func(cfg *daemon.ServiceConfig) {
 			cfg.OIDC = p.oidc("desk=operator")
 			cfg.OIDC.Claim, cfg.Log = claim, slog.New(slog.NewTextHandler(&log, nil))

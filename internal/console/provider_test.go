@@ -180,6 +180,7 @@ func TestProviderAgain(t *testing.T) {
 // TestProviderAttacks: what is not the provider's answer to this browser's sign-in signs nobody in.
 func TestProviderAttacks(t *testing.T) {
 	p := newPeer(t, "desk")
+	p.named = true
 	base, admin, clock := people(t, p, "desk=operator")
 	none := func(what string, s *site, path string, status int) {
 		t.Helper()
@@ -198,6 +199,7 @@ func TestProviderAttacks(t *testing.T) {
 	none("another state", s, with(s.atPeer("/"), "state", "mine"), 422)
 	none("no state", s, with(s.atPeer("/"), "state", ""), 422)
 	none("of another issuer", s, with(s.atPeer("/"), "iss", "https://evil.example"), 401)
+	none("of no issuer", s, with(s.atPeer("/"), "iss", ""), 401)
 	none("another code", s, with(s.atPeer("/"), "code", "mine"), 401)
 	none("an error", s, with(s.atPeer("/"), "error", "<script>"), 401)
 	victim := newSite(t, base)
@@ -306,7 +308,7 @@ func TestNodes(t *testing.T) {
 		bases, token = append(bases, base), cmp.Or(token, first)
 	}
 	admin := serviceAPI(t, bases[0], token)
-	await(t, "both nodes are listed", func() bool {
+	dbtest.Until(t, "both nodes are listed", func() bool {
 		list, err := client.Get[client.List[client.Node]](t.Context(), serviceAPI(t, bases[1], token), "/v1/nodes")
 		return err == nil && len(list.Items) == 2 && list.Items[0].Name == "node-1" && !list.Items[0].Self && list.Items[1].Self && !list.Items[1].Silent
 	})
@@ -315,7 +317,7 @@ func TestNodes(t *testing.T) {
 	b.base = bases[1]                                                                    // a balancer leads the browser to the other node: cookies know no ports
 	b.get("/console/now").is(200, "node-1", `node-2</bdi> <span class="hint">this one,`) // on the other node
 	must(admin.RevokeToken(t.Context(), made.ID))(t)
-	await(t, "the session ends with its token", func() bool { return b.get("/console/").status != 200 })
+	dbtest.Until(t, "the session ends with its token", func() bool { return b.get("/console/").status != 200 })
 	if len(b.cookies()) > 0 {
 		t.Errorf("a cookie is left: %v", b.cookies())
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"countersign/internal/demo"
+	"countersign/internal/lab/dbtest"
 )
 
 // TestScreenshots makes the pictures of README.md, of the demo, in the directory that COUNTERSIGN_README names:
@@ -20,11 +21,11 @@ func TestScreenshots(t *testing.T) {
 		t.Skip("COUNTERSIGN_README is not set")
 	}
 	browser := chromium(t)
-	var out lockedBuffer
+	var out dbtest.Log
 	d := demo.New(demo.Config{Dir: filepath.Join(t.TempDir(), "data"), Bits: 1024, Stay: true, Out: &out})
 	run(t, func(context.Context) error { return nil }, d.Run)
 	var links []string
-	await(t, "the demo prints its links", func() bool {
+	dbtest.Until(t, "the demo prints its links", func() bool {
 		links = regexp.MustCompile(`http://[0-9.:]+/console/link/\w+`).FindAllString(out.String(), -1)
 		return len(links) == 2
 	})

@@ -20,6 +20,7 @@ import (
 	"countersign/internal/console"
 	"countersign/internal/daemon"
 	"countersign/internal/db"
+	"countersign/internal/lab/dbtest"
 	"countersign/internal/web"
 )
 
@@ -144,22 +145,9 @@ func addMerchant(t testing.TB, admin *client.Service, id string, with client.Mer
 	return must(admin.CreateMerchant(t.Context(), client.NewMerchant{ID: id, Key: &client.KeySpec{Bits: 1024}, MerchantSettings: with}))(t)
 }
 
-func must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
+var ok = dbtest.OK
 
-func ok(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+func must[T any](v T, err error) func(dbtest.Failer) T { return dbtest.Must(v, err) }
 
 func amount(t testing.TB, s string) countersign.Amount {
 	t.Helper()
@@ -169,16 +157,6 @@ func amount(t testing.TB, s string) countersign.Amount {
 func deposit(t testing.TB, merchant, id string) client.NewDeposit {
 	return client.NewDeposit{Merchant: merchant, TrackingID: id, TenantUserID: "user-7", TxID: "0x" + id, ChainName: "TRON", Symbol: "USDT",
 		Amount: amount(t, "7.400000000000000001"), FromAddress: "TFrom", ToAddress: "TTo", TxIndex: -1}
-}
-
-// await waits until something holds.
-func await(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !holds(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s: not in %v", what, patience)
-		}
-	}
 }
 
 // noSealer seals nothing.

@@ -28,18 +28,6 @@ func watch(t *testing.T, d *DB) <-chan error {
 	return result
 }
 
-// eventually waits for what must come, as long as the whole test run may take.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	end, ok := t.Deadline()
-	for !is() {
-		if ok && time.Until(end) < 10*time.Second {
-			t.Fatal("in vain: " + what)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-}
-
 // TestFullDisk: writes say that the disk is full, Ready says so as long as it is, and
 // all is well when there is room.
 func TestFullDisk(t *testing.T) {
@@ -64,9 +52,9 @@ func TestFullDisk(t *testing.T) {
 	if !errors.Is(err, ErrFull) {
 		t.Fatalf("the write says %v, want %v", err, ErrFull)
 	}
-	eventually(t, "the small write fails too", func() bool { return errors.Is(ready(), ErrFull) })
+	dbtest.Until(t, "the small write fails too", func() bool { return errors.Is(ready(), ErrFull) })
 	ok(t, os.Remove(ballast))
-	eventually(t, "Ready is well again", func() bool { return ready() == nil })
+	dbtest.Until(t, "Ready is well again", func() bool { return ready() == nil })
 	if err := write(); err != nil {
 		t.Errorf("with room: %v", err)
 	}
@@ -115,9 +103,9 @@ func TestServerRefusesWrites(t *testing.T) {
 	for code, want := range map[string]error{"53100": ErrFull, "42501": ErrUnavailable} {
 		dbtest.Exec(t, url, `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '`+code+`'; END $$;
 			CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON meta FOR EACH ROW EXECUTE FUNCTION refuse()`)
-		eventually(t, "not ready after "+code, func() bool { return errors.Is(d.Ready(ctx), want) })
+		dbtest.Until(t, "not ready after "+code, func() bool { return errors.Is(d.Ready(ctx), want) })
 		dbtest.Exec(t, url, `DROP TRIGGER refuse ON meta; DROP FUNCTION refuse()`)
-		eventually(t, "ready again", func() bool { return d.Ready(ctx) == nil })
+		dbtest.Until(t, "ready again", func() bool { return d.Ready(ctx) == nil })
 	}
 }
 

@@ -121,14 +121,7 @@ func TestAddressWithoutTrackingID(t *testing.T) {
 		r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { c.TakeAddresses = take })
 		change := countersigntest.Notice(countersign.TypeAddress, 1).(*countersign.AddressChange)
 		for range 2 {
-			body, _, err := r.service.Body(change)
-			if err != nil {
-				t.Fatal(err)
-			}
-			result := r.service.Post(t.Context(), r.to, merchant.DefaultNotifyPath, body)
-			if resp, err := countersign.ParseResponse(result.Raw); err != nil || resp.ErrCode != countersign.CodeAccepted {
-				t.Fatalf("errCode %d, %v", resp.ErrCode, err)
-			}
+			r.posts(merchant.DefaultNotifyPath, r.body(change), countersign.CodeAccepted)
 		}
 		list := r.addresses(change.TenantUserID)
 		if take {

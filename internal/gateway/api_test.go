@@ -3,9 +3,7 @@ package gateway
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -37,23 +35,10 @@ func newUser(t testing.TB, url string, token client.Secret) user {
 	return user{c, url, token}
 }
 
-// anonymous is the user without a token.
-func (u user) anonymous(t *testing.T) user { return newUser(t, u.url, "") }
-
 // send makes a request with plain net/http and the user's own token.
-func (u user) send(t testing.TB, method, path, contentType, body string) (int, string, http.Header) {
+func (u user) send(t testing.TB, method, path, contentType, body string) endtest.Answer {
 	t.Helper()
-	req := must(http.NewRequestWithContext(t.Context(), method, u.url+path, strings.NewReader(body)))(t)
-	if u.token != "" {
-		req.Header.Set("Authorization", "Bearer "+u.token.Reveal())
-	}
-	if contentType != "" {
-		req.Header.Set("Content-Type", contentType)
-	}
-	resp := must(http.DefaultClient.Do(req))(t)
-	defer resp.Body.Close()
-	b := must(io.ReadAll(resp.Body))(t)
-	return resp.StatusCode, string(b), resp.Header
+	return endtest.Call(t, u.token.Reveal(), method, u.url+path, contentType, body)
 }
 
 const goodOrder = `{"callBackId":"c1","tenantUserId":"7","address":"TX","chainName":"TRON","symbol":"USDT","amount":"2.50"}`
@@ -92,6 +77,7 @@ func TestWrongRequests(t *testing.T) {
 		{"GET", "/v1/deposits/SECRET", "", 404, ""},
 		{"POST", "/v1/tasks/deposit.1/approve", "", 404, ""},
 		{"PUT", "/v1/cursors/a", `{"deposits":1}`, 409, "body.deposits"},
+		{"POST", "/v1/tokens", `{"name":"x","role":"viewer","merchants":["SECRET"]}`, 422, "body.merchants"}, // a gateway has one merchant
 		{"PUT", "/v1/cursors/" + strings.Repeat("a", 101), `{}`, 422, "path.name"},
 	}
 	for _, member := range []string{"callBackId", "tenantUserId", "address", "chainName", "symbol", "amount"} {
@@ -100,21 +86,16 @@ func TestWrongRequests(t *testing.T) {
 		}
 	}
 	for _, a := range attempts {
-		status, body, header := r.client.send(t, a.method, a.path, "application/json", a.body)
-		var p client.Problem
-		if err := json.Unmarshal([]byte(body), &p); err != nil || header.Get("Content-Type") != "application/problem+json" {
-			t.Errorf("%s %s %.80s: no problem details: %s", a.method, a.path, a.body, body)
-			continue
-		}
-		at := ""
+		got, at := r.client.send(t, a.method, a.path, api.TypeJSON, a.body), ""
+		p := got.Problem()
 		if len(p.Faults) > 0 {
 			at = p.Faults[0].Location
 		}
-		if status != a.status || p.Status != a.status || !strings.HasPrefix(at, a.location) || a.location == "" && at != "" {
-			t.Errorf("%s %s %.100s: %d %s", a.method, a.path, a.body, status, body)
+		if got.Status != a.status || p.Status != a.status || !strings.HasPrefix(at, a.location) || a.location == "" && at != "" {
+			t.Errorf("%s %s %.100s: %d %s", a.method, a.path, a.body, got.Status, got.Body)
 		}
-		if strings.Contains(body, "SECRET") {
-			t.Errorf("%s %s: the answer repeats the value: %s", a.method, a.path, body)
+		if strings.Contains(got.Body, "SECRET") {
+			t.Errorf("%s %s: the answer repeats the value: %s", a.method, a.path, got.Body)
 		}
 	}
 	if s, err := r.client.Stats(t.Context()); err != nil || len(s.Orders) != 0 {
@@ -128,24 +109,23 @@ func TestAddOrderAgain(t *testing.T) {
 		full := strings.TrimSuffix(goodOrder, "}") + `,"expiresAt":"2031-01-01T00:00:00Z","labels":{"a":"1","b":"2"}}`
 		same := strings.NewReplacer("2.50", "2.5", `"a":"1","b":"2"`, `"b":"2","a":"1"`).Replace(full)
 		for i, body := range []string{full, full, same} {
-			status, answer, _ := r.client.send(t, "POST", "/v1/orders", "application/json", body)
+			a := r.client.send(t, "POST", "/v1/orders", api.TypeJSON, body)
 			var o client.AddedOrder
-			if err := json.Unmarshal([]byte(answer), &o); err != nil || o.Duplicate != (i > 0) || status != []int{201, 200, 200}[i] || o.State != "open" {
-				t.Fatalf("%d: %d %s", i, status, answer)
+			if err := json.Unmarshal([]byte(a.Body), &o); err != nil || o.Duplicate != (i > 0) || a.Status != []int{201, 200, 200}[i] || o.State != "open" {
+				t.Fatalf("%d: %d %s", i, a.Status, a.Body)
 			}
 		}
 		for member, change := range map[string][2]string{
 			"tenantUserId": {`"7"`, `"8"`}, "address": {"TX", "TY"}, "chainName": {"TRON", "ETH"}, "symbol": {"USDT", "USDC"},
 			"amount": {"2.50", "2.51"}, "expiresAt": {"2031", "2032"}, "labels.a": {`"1"`, `"3"`}, "labels.b": {`,"b":"2"`, ``}, "labels.c": {`"a"`, `"c":"0","a"`},
 		} {
-			status, answer, _ := r.client.send(t, "POST", "/v1/orders", "application/json", strings.Replace(full, change[0], change[1], 1))
-			if status != 409 || !strings.Contains(answer, "body.callBackId") || !strings.Contains(answer, "another "+member) ||
-				!strings.Contains(answer, "is known, and ") {
-				t.Errorf("%s: %d %s", member, status, answer)
+			a := r.client.send(t, "POST", "/v1/orders", api.TypeJSON, strings.Replace(full, change[0], change[1], 1))
+			if a.Names(t, 409, "body.callBackId"); !strings.Contains(a.Body, "another "+member) || !strings.Contains(a.Body, "is known, and ") {
+				t.Errorf("%s: %s", member, a.Body)
 			}
 		}
-		if status, answer, _ := r.client.send(t, "GET", "/v1/orders/c1", "", ""); status != 200 || !strings.Contains(answer, `"amount":"2.50"`) {
-			t.Errorf("the order: %d %s", status, answer)
+		if a := r.client.send(t, "GET", "/v1/orders/c1", "", ""); a.Status != 200 || !strings.Contains(a.Body, `"amount":"2.50"`) {
+			t.Errorf("the order: %d %s", a.Status, a.Body)
 		}
 	})
 }
@@ -155,31 +135,21 @@ func TestAccess(t *testing.T) {
 	endtest.Access(t, r.end(), nil, nil, append(client.ValuesAt[client.Role](client.AtGateway), client.RoleCore)...) // core: of a service
 }
 
-// A gateway has one merchant, so nothing is bound to any.
-func TestTokensAreNotBound(t *testing.T) {
-	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), nil)
-	_, err := r.client.CreateToken(t.Context(), client.NewToken{Name: "x", Role: client.RoleViewer, Merchants: []string{"shop"}})
-	if !errors.Is(err, client.ErrInvalid) || !strings.Contains(err.Error(), "body.merchants must be left out") {
-		t.Errorf("%v", err)
-	}
-}
-
 // TestProbes: who reaches one listener alone learns there that the process runs, also while it learns.
 func TestProbes(t *testing.T) {
 	for _, learning := range []bool{false, true} {
 		r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { c.Learn = learning })
-		c := r.client.anonymous(t)
 		answers := func(want map[string]int) {
 			t.Helper()
 			for path, want := range want {
-				if status, body, _ := c.send(t, "GET", path, "", ""); status != want {
-					t.Errorf("%s: %d %s", path, status, body)
+				if a := endtest.Call(t, "", "GET", r.client.url+path, "", nil); a.Status != want {
+					t.Errorf("%s: %d %s", path, a.Status, a.Body)
 				}
 			}
 			for _, method := range []string{http.MethodGet, http.MethodHead} {
 				w := httptest.NewRecorder()
 				r.Callbacks().ServeHTTP(w, httptest.NewRequest(method, "/healthz", nil))
-				if w.Code != 200 || w.Body.Len() > 0 || r.log.Len() > 0 {
+				if w.Code != 200 || w.Body.Len() > 0 || r.log.String() != "" {
 					t.Errorf("callbacks, %s: %d %q, logged %q", method, w.Code, w.Body, r.log)
 				}
 			}
@@ -192,20 +162,7 @@ func TestProbes(t *testing.T) {
 
 // end is the gateway as the suite of both ends sees it. Its paths name what is not there.
 func (r *rig) end() endtest.End {
-	tokens := api.NewTokens(r.db)
-	return endtest.End{API: r.base, Pass: func() { r.clock.advance(2 * time.Second) },
-		Ask: func(secret, method, path, contentType, body string) endtest.Answer {
-			status, text, header := newUser(r.t, r.client.url, client.Secret(secret)).send(r.t, method, path, contentType, body)
-			return endtest.Answer{Status: status, Header: header, Body: text}
-		},
-		Keep: func(k api.Token) string {
-			secret, hash := api.MintToken()
-			ok(r.t, tokens.Create(r.t.Context(), k, hash))
-			return secret.Reveal()
-		},
-		Revoke: func(id string) {
-			ok(r.t, tokens.Revoke(r.t.Context(), id, 5, nil))
-		},
+	return endtest.End{API: r.base, URL: r.client.url, Tokens: api.NewTokens(r.db), Keep: r.keep, Pass: func() { r.clock.advance(2 * time.Second) },
 		Path: func(rt *api.Endpoint) string { return regexp.MustCompile(`\{\w+\}`).ReplaceAllString(rt.Path, "77") }}
 }
 
@@ -254,14 +211,7 @@ func TestSearch(t *testing.T) {
 			{"1", []string{"refused 1 id", "address 1 id", "deposit 1 id"}}, {"01", nil}, {"+1", nil},
 			{"nothing", nil}, {"%", nil}, {"' OR 1=1 --", nil}, {strings.Repeat("ü", 512), nil}, {"99999999999999999999", nil},
 		} {
-			found, err := client.Get[client.List[client.Found]](ctx, r.client, "/v1/search", struct{ Q string }{c.text})
-			if err != nil {
-				t.Fatalf("%q: %v", c.text, err)
-			}
-			var got []string
-			for _, f := range found.Items {
-				got = append(got, fmt.Sprint(f.Kind, " ", f.ID, " ", f.Matched))
-			}
+			got := endtest.Searched(t, r.client, c.text)
 			if want := c.want; !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {
 				t.Errorf("%q finds %q, want %q", c.text, got, want)
 			}
@@ -286,7 +236,7 @@ func TestConformance(t *testing.T) {
 			server := httptest.NewServer(r.Callbacks())
 			defer server.Close()
 			o := newOrder(1)
-			checker, err := conformance.New(conformance.Config{
+			checker := must(conformance.New(conformance.Config{
 				NotifyURL: server.URL + merchant.DefaultNotifyPath, WithdrawURL: server.URL + merchant.DefaultWithdrawPath,
 				Key: testPair(), APIKey: service.APIKey(), CallbackAPIKey: service.CallbackAPIKey(), Unbound: unbound,
 				Order: &o,
@@ -298,10 +248,7 @@ func TestConformance(t *testing.T) {
 					}
 					return credits, nil
 				},
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))(t)
 			summary, err := checker.Run(t.Context(), func(res conformance.Result) {
 				if res.Ending == conformance.Fail {
 					t.Errorf("%s: %s", res.Name, res.Problem)

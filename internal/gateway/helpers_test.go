@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"iter"
@@ -54,8 +53,7 @@ type rig struct {
 	db      *db.DB
 	service *countersigntest.Service
 	clock   *clock
-	log     *bytes.Buffer
-	refused *refusedRequests
+	log     *dbtest.Log
 	to      countersigntest.Endpoint // the callbacks, without a network
 	client  user                     // an operator
 	app     user                     // the merchant's application
@@ -72,18 +70,6 @@ func newClock() *clock {
 
 func (c *clock) now() time.Time          { return time.UnixMilli(c.at.Load()).UTC() }
 func (c *clock) advance(d time.Duration) { c.at.Add(d.Milliseconds()) }
-
-// lockedWriter lets many goroutines log into one buffer.
-type lockedWriter struct {
-	mu sync.Mutex
-	w  *bytes.Buffer
-}
-
-func (l *lockedWriter) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.w.Write(p)
-}
 
 func newService(t testing.TB, c countersigntest.ServiceConfig) *countersigntest.Service {
 	t.Helper()
@@ -125,9 +111,9 @@ func eachRigOf(t *testing.T, service countersigntest.ServiceConfig, change func(
 // newRigOn is newRig on a database that is open: one more node, or one after the other.
 func newRigOn(t testing.TB, d *db.DB, service *countersigntest.Service, change func(*Config)) *rig {
 	t.Helper()
-	r := &rig{t: t, db: d, service: service, clock: newClock(), log: &bytes.Buffer{}, refused: &refusedRequests{n: map[client.RefusalReason]int64{}}}
-	c := Config{Process: api.Process{Now: r.clock.now, Log: slog.New(slog.NewTextHandler(&lockedWriter{w: r.log}, &slog.HandlerOptions{Level: slog.LevelDebug}))},
-		DB: r.db, Callbacks: service.MerchantConfig(), Observer: r.refused}
+	r := &rig{t: t, db: d, service: service, clock: newClock(), log: &dbtest.Log{}}
+	c := Config{Process: api.Process{Now: r.clock.now, Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))},
+		DB: r.db, Callbacks: service.MerchantConfig()}
 	var err error
 	if c.Audit, err = journal.Open(t.Context(), journal.Config{DB: r.db, End: "merchant", Now: r.clock.now, Log: c.Log}); err != nil {
 		t.Fatal(err)
@@ -155,9 +141,15 @@ func (r *rig) withRole(url string, role client.Role) user {
 // withToken returns a user with a token.
 func (r *rig) withToken(url string, k api.Token) user {
 	r.t.Helper()
+	return newUser(r.t, url, client.Secret(r.keep(k)))
+}
+
+// keep keeps a token and returns its secret.
+func (r *rig) keep(k api.Token) string {
+	r.t.Helper()
 	secret, hash := api.MintToken()
 	ok(r.t, api.NewTokens(r.db).Create(r.t.Context(), k, hash))
-	return newUser(r.t, url, secret)
+	return secret.Reveal()
 }
 
 // deliver lets the service tell cb and gives the errCode of the response.
@@ -290,19 +282,6 @@ func (r *rig) allDeposits() (all []client.DepositEntry) {
 	}
 }
 
-func must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
+var ok = dbtest.OK
 
-func ok(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+func must[T any](v T, err error) func(dbtest.Failer) T { return dbtest.Must(v, err) }

@@ -24,7 +24,7 @@ import (
 // came without the API key teaches nothing. With the right settings afterwards the same bodies are
 // taken, and parts of them joined are not.
 func TestLearn(t *testing.T) {
-	eachRigOf(t, countersigntest.ServiceConfig{Unbound: true}, func(c *Config) { c.Learn = true }, func(t *testing.T, r *rig) {
+	eachUnbound(t, func(c *Config) { c.Learn = true }, func(t *testing.T, r *rig) {
 		bodies := [][]byte{r.body(countersigntest.Deposit(1)), r.body(countersigntest.Deposit(2))}
 		for _, body := range slices.Concat(bodies, bodies) {
 			if resp := must(countersign.ParseResponse(r.service.Post(t.Context(), r.to, "/odd", body).Raw))(t); resp.ErrCode != countersign.CodeInternal || !r.service.APIKey().Equal(resp.APIKey) {
@@ -80,9 +80,7 @@ func plaintext(t testing.TB, bound bool) string {
 	if err == nil && bound {
 		b, _, err = countersign.Bind(b, [6]byte{1})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	if !bound {
 		b = bytes.Replace(b, []byte(countersign.UnboundUUID), []byte("7c0f1b52-9f0e-4a53-9d4b-4a1c2b7d9e10"), 1)
 	}
@@ -108,9 +106,7 @@ func TestFits(t *testing.T) {
 	other := CallbackReader{Key: countersigntest.NewService(t).MerchantKey(), Field: "data"}
 	bound, unbound := plaintext(t, true), plaintext(t, false)
 	lenient, _, err := countersign.Bind([]byte(strings.Replace(unbound, `"60001"`, `60001`, 1)), [6]byte{2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	right, oaep := sealed(t, bound), seal(t, testPair().Public(), envelope.OAEP, bound)
 	const note = "sealed blocks in standard Base64, with + and / and padding, and nothing else"
 	for name, c := range map[string]struct {
@@ -324,11 +320,8 @@ func FuzzRead(f *testing.F) {
 func TestShower(t *testing.T) {
 	s := countersigntest.NewService(t)
 	fault := countersigntest.NoMerchantFault
-	m, err := countersigntest.MakeMerchant(countersigntest.MerchantConfig{Key: s.MerchantKey(), APIKey: s.APIKey(), CallbackAPIKey: s.CallbackAPIKey(),
-		Fault: func(int, countersign.Callback) countersigntest.MerchantFault { return fault }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must(countersigntest.MakeMerchant(countersigntest.MerchantConfig{Key: s.MerchantKey(), APIKey: s.APIKey(), CallbackAPIKey: s.CallbackAPIKey(),
+		Fault: func(int, countersign.Callback) countersigntest.MerchantFault { return fault }}))(t)
 	var out bytes.Buffer
 	server := httptest.NewServer(&Shower{CallbackReader: CallbackReader{Key: s.MerchantKey()}, Next: m, Out: &out})
 	to := countersigntest.ToURLs(server.URL+merchant.DefaultNotifyPath, server.URL+merchant.DefaultWithdrawPath, nil)

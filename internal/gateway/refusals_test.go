@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/internal/book"
-	"countersign/internal/web"
 	"countersign/merchant"
 )
 
@@ -171,29 +169,15 @@ func TestFloods(t *testing.T) {
 	r.wantNumbers(3*requests, 1)
 }
 
-// refusedRequests counts refused requests by reason.
-type refusedRequests struct {
-	mu sync.Mutex
-	n  map[client.RefusalReason]int64
-}
-
-func (c *refusedRequests) Observe(o merchant.Observation) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if o.Reason.Refusal() {
-		c.n[client.RefusalReason(o.Reason)]++
-	}
-}
-
-func (c *refusedRequests) Forwarded(web.PostResult, time.Duration) {}
-
 // wantRefused wants these numbers of refused requests, and their alarms to be raised.
 func (r *rig) wantRefused(want map[client.RefusalReason]int64) {
 	r.t.Helper()
 	ok(r.t, r.refusals.raise(r.t.Context()))
-	r.refused.mu.Lock()
-	defer r.refused.mu.Unlock()
-	if !maps.Equal(r.refused.n, want) {
-		r.t.Fatalf("refused are %v, want %v", r.refused.n, want)
+	got := map[client.RefusalReason]int64{}
+	for _, x := range all(r.t, client.All(r.t.Context(), r.client.Refused, client.RefusedFilter{})) {
+		got[x.Reason] += x.Number
+	}
+	if !maps.Equal(got, want) {
+		r.t.Fatalf("refused are %v, want %v", got, want)
 	}
 }

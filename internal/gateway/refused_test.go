@@ -2,9 +2,7 @@ package gateway
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -12,22 +10,9 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
+	"countersign/internal/lab/dbtest"
 	"countersign/merchant"
 )
-
-// wantProblem wants an answer of the API with a status and a text in its detail.
-func wantProblem(t *testing.T, err error, status int, texts ...string) {
-	t.Helper()
-	var p *client.Problem
-	if !errors.As(err, &p) || p.Status != status {
-		t.Fatalf("%v, want %d", err, status)
-	}
-	for _, text := range texts {
-		if !strings.Contains(p.Error(), text) {
-			t.Errorf("%q is not in %v", text, p)
-		}
-	}
-}
 
 // allRefused returns all refused callbacks, of which there must be n, the newest first.
 func (r *rig) allRefused(n int) (list []client.RefusedCallback) {
@@ -67,10 +52,8 @@ func TestRetryRefused(t *testing.T) {
 		if err != nil || seen.Body != "" || seen.Explanation != "" || seen.Reason != kept.Reason {
 			t.Errorf("a viewer: %+v, %v", seen, err)
 		}
-		_, err = viewer.RetryRefused(ctx, kept.ID, "")
-		wantProblem(t, err, http.StatusForbidden)
-		_, err = strict.client.RetryRefused(ctx, kept.ID, "")
-		wantProblem(t, err, http.StatusConflict, "refused again: not_bound", "requestUUID")
+		dbtest.Fails(viewer.RetryRefused(ctx, kept.ID, ""))(t, client.ErrForbidden)
+		dbtest.Fails(strict.client.RetryRefused(ctx, kept.ID, ""))(t, client.ErrConflict, "refused again: not_bound", "requestUUID")
 		strict.allRefused(1)
 
 		lax := newRigOn(t, strict.db, strict.service, nil)
@@ -99,8 +82,7 @@ func TestRetryRefused(t *testing.T) {
 		if err != nil || strings.Count(string(asJSON(t, records)), "refused.decided") != 1 {
 			t.Errorf("%s, %v", asJSON(t, records), err)
 		}
-		_, err = lax.client.DismissRefused(ctx, kept.ID, "")
-		wantProblem(t, err, http.StatusConflict, "taken")
+		dbtest.Fails(lax.client.DismissRefused(ctx, kept.ID, ""))(t, client.ErrConflict, "taken")
 
 		// A process that dies between the booking and its note leaves the callback open. The next retry books nothing.
 		strict.deliver(countersigntest.Deposit(2))
@@ -124,9 +106,7 @@ func TestRetryQuestion(t *testing.T) {
 	strict := newRig(t, dialects[0].url(t), service, func(c *Config) { c.Callbacks.Profile.Binding = merchant.BindingRequired })
 	strict.deliver(countersigntest.Withdrawal(1))
 	plaintext, _, err := service.Plaintext(countersigntest.Withdrawal(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	body := must(service.Seal(plaintext))(t)
 	service.Post(t.Context(), strict.to, merchant.DefaultNotifyPath, body)
 	list := strict.allRefused(2)
@@ -134,8 +114,7 @@ func TestRetryQuestion(t *testing.T) {
 	lax := newRigOn(t, strict.db, service, nil)
 	lax.order(1)
 	for _, x := range list {
-		_, err := lax.client.RetryRefused(t.Context(), x.ID, "")
-		wantProblem(t, err, http.StatusConflict, "nothing is confirmed")
+		dbtest.Fails(lax.client.RetryRefused(t.Context(), x.ID, ""))(t, client.ErrConflict, "nothing is confirmed")
 	}
 	lax.state(1, client.OrderOpen)
 	if x, err := lax.client.DismissRefused(t.Context(), list[0].ID, "seen"); err != nil || x.State != client.RefusedDismissed || x.Note != "seen" {
@@ -161,8 +140,7 @@ func TestOtherContentNamed(t *testing.T) {
 		if fmt.Sprint(x.Facts) != fmt.Sprint(want) || x.Inbox != 1 || strings.Contains(x.Message, "order") {
 			t.Errorf("%+v", x)
 		}
-		_, err := r.client.RetryRefused(t.Context(), x.ID, "")
-		wantProblem(t, err, http.StatusConflict, "other_content", "12.5")
+		dbtest.Fails(r.client.RetryRefused(t.Context(), x.ID, ""))(t, client.ErrConflict, "other_content", "12.5")
 		if got := r.allDeposits(); len(got) != 1 {
 			t.Errorf("%+v", got)
 		}

@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 
 	"countersign/client"
 	"countersign/countersigntest"
+	"countersign/internal/lab/dbtest"
 	"countersign/internal/policy"
 )
 
@@ -137,8 +137,7 @@ func TestTasks(t *testing.T) {
 			}
 		}
 		for _, wrong := range []string{"deposit", "deposit.", "deposit.x", "deposit.0", "none.1", "order.none", "release.a.b"} {
-			_, err := approver.Task(ctx, wrong)
-			wantProblem(t, err, http.StatusNotFound)
+			dbtest.Fails(approver.Task(ctx, wrong))(t, client.ErrNotFound)
 		}
 		// Notes are in the log too. Those about an order with a slash are found as well.
 		o := newOrder(3)
@@ -149,8 +148,7 @@ func TestTasks(t *testing.T) {
 				t.Errorf("%+v, %v", task, err)
 			}
 		}
-		_, err := approver.NoteTask(ctx, "deposit.9", "x")
-		wantProblem(t, err, http.StatusNotFound)
+		dbtest.Fails(approver.NoteTask(ctx, "deposit.9", "x"))(t, client.ErrNotFound)
 		if r.records(`"order.noted"`) != 1 || r.records(`"deposit.noted"`) != 1 || r.records("seen on the chain") != 2 {
 			t.Error("the audit log has other notes")
 		}

@@ -51,56 +51,51 @@ func newChecker(t *testing.T) *checker {
 // TestVerifying: a deposit is in the feed only after the check has said yes, and
 // nothing but a complete and right answer is one.
 func TestVerifying(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			c := newChecker(t)
-			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), func(g *Config) {
-				g.Verify = Verifying{URL: c.URL, Secret: testSecret, For: time.Hour}
-			})
-			c.now = r.clock.now
-			feed := func(want int) {
-				t.Helper()
-				if list := must(r.client.Deposits(t.Context(), client.FeedOptions{}))(t); len(list.Items) != want {
-					t.Errorf("%d deposits in the feed, want %d", len(list.Items), want)
-				}
+	c := newChecker(t)
+	eachRig(t, func(g *Config) { g.Verify = Verifying{URL: c.URL, Secret: testSecret, For: time.Hour} }, func(t *testing.T, r *rig) {
+		c.now = r.clock.now
+		feed := func(want int) {
+			t.Helper()
+			if list := must(r.client.Deposits(t.Context(), client.FeedOptions{}))(t); len(list.Items) != want {
+				t.Errorf("%d deposits in the feed, want %d", len(list.Items), want)
 			}
-			deposit := countersigntest.Deposit(1)
-			says := func(status int, answer string, want countersign.ErrCode) {
-				t.Helper()
-				c.status.Store(int64(status))
-				c.answer.Store(answer)
-				if code := r.deliver(deposit); code != want {
-					t.Errorf("status %d and %.60q: errCode %d, want %d", status, answer, code, want)
-				}
+		}
+		deposit := countersigntest.Deposit(1)
+		says := func(status int, answer string, want countersign.ErrCode) {
+			t.Helper()
+			c.status.Store(int64(status))
+			c.answer.Store(answer)
+			if code := r.deliver(deposit); code != want {
+				t.Errorf("status %d and %.60q: errCode %d, want %d", status, answer, code, want)
 			}
-			for _, answer := range []string{`{"verdict":"not_yet"}`, `{"verdict":"not_yet","reason":"3 of 12 confirmations"}`, ``, `yes`, `"yes"`, `{}`,
-				`{"verdict":true}`, `{"verdict":"YES"}`, `{"Verdict":"yes"}`, `{"verdict":"no","verdict":"yes"}`, `{"verdict":"yes","verdict":"yes"}`,
-				`{"verdict":"yes","amount":"1"}`, `{"verdict":"yes","reason":7}`, `{"verdict":"yes"}{}`, `{"verdict":"yes"`, `[{"verdict":"yes"}]`,
-				`{"verdict":"yes"}` + strings.Repeat(" ", verifyLimit)} {
-				says(http.StatusOK, answer, countersign.CodeNotKnownYet)
-			}
-			for _, status := range []int{201, 204, 302, 307, 401, 404, 500, 503} {
-				says(status, `{"verdict":"yes"}`, countersign.CodeNotKnownYet)
-			}
-			feed(0)
-			says(http.StatusOK, `{"verdict":"no","reason":"no\u001b such\nlog"}`, countersign.CodeRefusedPolicy)
-			feed(0)
-			r.clock.advance(time.Hour)
-			says(http.StatusOK, `{"verdict":"not_yet"}`, countersign.CodeRefusedPolicy)
-			r.wantRefused(map[client.RefusalReason]int64{"disproved": 1, "unverified": 1})
-			r.wantAlarms(client.AlarmDepositRefused, client.AlarmDepositRefused) // disproved, and unverified
-			asked := c.asked.Load()
-			says(http.StatusOK, `{"verdict":"yes"}`, 0)
-			says(http.StatusOK, `{"verdict":"no"}`, 0) // a repetition is not asked about
-			if got := c.asked.Load() - asked; got != 1 {
-				t.Errorf("asked %d times, want once", got)
-			}
-			feed(1)
-			if log := r.log.String(); strings.Contains(log, c.URL) || strings.Contains(log, string(testSecret)) || strings.Contains(log, "\x1b") {
-				t.Error("the log holds the URL, the secret or a control character")
-			}
-		})
-	}
+		}
+		for _, answer := range []string{`{"verdict":"not_yet"}`, `{"verdict":"not_yet","reason":"3 of 12 confirmations"}`, ``, `yes`, `"yes"`, `{}`,
+			`{"verdict":true}`, `{"verdict":"YES"}`, `{"Verdict":"yes"}`, `{"verdict":"no","verdict":"yes"}`, `{"verdict":"yes","verdict":"yes"}`,
+			`{"verdict":"yes","amount":"1"}`, `{"verdict":"yes","reason":7}`, `{"verdict":"yes"}{}`, `{"verdict":"yes"`, `[{"verdict":"yes"}]`,
+			`{"verdict":"yes"}` + strings.Repeat(" ", verifyLimit)} {
+			says(http.StatusOK, answer, countersign.CodeNotKnownYet)
+		}
+		for _, status := range []int{201, 204, 302, 307, 401, 404, 500, 503} {
+			says(status, `{"verdict":"yes"}`, countersign.CodeNotKnownYet)
+		}
+		feed(0)
+		says(http.StatusOK, `{"verdict":"no","reason":"no\u001b such\nlog"}`, countersign.CodeRefusedPolicy)
+		feed(0)
+		r.clock.advance(time.Hour)
+		says(http.StatusOK, `{"verdict":"not_yet"}`, countersign.CodeRefusedPolicy)
+		r.wantRefused(map[client.RefusalReason]int64{"disproved": 1, "unverified": 1})
+		r.wantAlarms(client.AlarmDepositRefused, client.AlarmDepositRefused) // disproved, and unverified
+		asked := c.asked.Load()
+		says(http.StatusOK, `{"verdict":"yes"}`, 0)
+		says(http.StatusOK, `{"verdict":"no"}`, 0) // a repetition is not asked about
+		if got := c.asked.Load() - asked; got != 1 {
+			t.Errorf("asked %d times, want once", got)
+		}
+		feed(1)
+		if log := r.log.String(); strings.Contains(log, c.URL) || strings.Contains(log, string(testSecret)) || strings.Contains(log, "\x1b") {
+			t.Error("the log holds the URL, the secret or a control character")
+		}
+	})
 }
 
 // TestVerifyingAway: a check that cannot be reached, or hangs, holds deposits.

@@ -349,25 +349,10 @@ func TestHoldWaits(t *testing.T) {
 	})
 }
 
-// until waits for is, as long as the test run may take.
+// until waits for is (dbtest.Until).
 func (r *rig) until(what string, is func() bool) {
 	r.t.Helper()
-	for end, ok := r.deadline(); !is(); time.Sleep(time.Millisecond) {
-		if ok && time.Now().After(end) {
-			r.t.Errorf("in vain: %s\n%s", what, r.log)
-			return
-		}
-	}
-}
-
-// deadline is shortly before the end of the test run.
-func (r *rig) deadline() (time.Time, bool) {
-	t, ok := r.t.(*testing.T)
-	if !ok {
-		return time.Time{}, false
-	}
-	end, ok := t.Deadline()
-	return end.Add(-10 * time.Second), ok
+	dbtest.Until(r.t, what, is, r.log)
 }
 
 // TestTwoWorkOnOneQuestion: a lease on a question may end while it is worked on. Whoever decides, at how many nodes at

@@ -1,4 +1,4 @@
-// Package dbtest gives tests a fresh database of either kind.
+// Package dbtest gives tests a fresh database of either kind, and what tests of every package need.
 package dbtest
 
 import (
@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -200,11 +201,11 @@ func Copy(t testing.TB, url string) string {
 	return postgres(t, c.Database, false)
 }
 
-// Fails wants the error of a call, which says a part.
-func Fails[T any](_ T, err error) func(t testing.TB, is error, says string) {
-	return func(t testing.TB, is error, says string) {
+// Fails wants the error of a call, which says these parts.
+func Fails[T any](_ T, err error) func(t testing.TB, is error, says ...string) {
+	return func(t testing.TB, is error, says ...string) {
 		t.Helper()
-		if !errors.Is(err, is) || !strings.Contains(err.Error(), says) {
+		if !errors.Is(err, is) || slices.ContainsFunc(says, func(part string) bool { return !strings.Contains(err.Error(), part) }) {
 			t.Errorf("%v, want %v that says %q", err, is, says)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"countersign/client"
 	"countersign/internal/api"
+	"countersign/internal/lab/dbtest"
 )
 
 // rule says of an operation who may call it.
@@ -25,11 +26,7 @@ type rule struct {
 // rules reads testdata/operations.golden, which Document compares with the routes, so that nobody changes who may do
 // what by accident.
 func rules(t *testing.T, elsewhere map[int]string) map[string]rule {
-	text, err := os.ReadFile(filepath.Join("testdata", "operations.golden"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]rule{}
+	text, all := dbtest.Must(os.ReadFile(filepath.Join("testdata", "operations.golden")))(t), map[string]rule{}
 	for line := range strings.Lines(string(text)) {
 		f := strings.Fields(line)
 		of := rule{roles: strings.FieldsFunc(strings.TrimPrefix(f[3], "roles="), func(r rune) bool { return r == '+' })}
@@ -68,7 +65,7 @@ func Access(t *testing.T, e End, elsewhere map[int]string, bodies map[string]str
 				continue
 			}
 			if tokens[what] = e.Keep(k); what == "revoked" {
-				e.Revoke(k.ID)
+				dbtest.OK(t, e.Tokens.Revoke(t.Context(), k.ID, 5, nil))
 			}
 		}
 		if role == "" {
@@ -90,7 +87,7 @@ func Access(t *testing.T, e End, elsewhere map[int]string, bodies map[string]str
 			}
 			for what, secret := range tokens {
 				e.Pass()
-				access(t, rt, rule, role, what, e.Ask(secret, rt.Method, e.Path(rt), contentType, body))
+				access(t, rt, rule, role, what, e.ask(t, secret, rt.Method, e.Path(rt), contentType, body))
 			}
 		}
 	}
@@ -100,7 +97,7 @@ func Access(t *testing.T, e End, elsewhere map[int]string, bodies map[string]str
 // approver.
 func self(t *testing.T, e End, all map[string]rule, role client.Role, what, secret string) {
 	var is client.Self
-	a := e.Ask(secret, http.MethodGet, "/v1/tokens/self", "", "")
+	a := e.ask(t, secret, http.MethodGet, "/v1/tokens/self", "", "")
 	if err := json.Unmarshal([]byte(a.Body), &is); err != nil || is.Role != role || is.Name != what || strings.Contains(a.Body, secret) {
 		t.Errorf("%s, %s: %d %s", role, what, a.Status, a.Body)
 	}

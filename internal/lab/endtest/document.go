@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"os"
@@ -19,18 +20,18 @@ import (
 
 	"countersign/client"
 	"countersign/internal/api"
+	"countersign/internal/lab/dbtest"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
 // End is the API of one end, with a database behind it.
 type End struct {
-	API *api.API
-	// Ask makes a call with the secret of a token; empty: without one.
-	Ask func(secret, method, path, contentType, body string) Answer
-	// Keep keeps a token and returns its secret; Revoke ends it.
-	Keep   func(api.Token) string
-	Revoke func(id string)
+	API    *api.API
+	URL    string
+	Tokens *api.Tokens
+	// Keep keeps a token and returns its secret.
+	Keep func(api.Token) string
 	// Pass lets so much time pass that no rate is exceeded.
 	Pass func()
 	// Path returns the path at which an endpoint is called.
@@ -44,6 +45,39 @@ type Answer struct {
 	Body   string
 }
 
+// Call makes a call with the secret of a token; empty: without one. body is a text, a reader or a value to be written as
+// JSON.
+func Call(t testing.TB, secret, method, url, contentType string, body any) Answer {
+	t.Helper()
+	var r io.Reader
+	switch b := body.(type) {
+	case nil:
+	case string:
+		r = strings.NewReader(b)
+	case io.Reader:
+		r = b
+	default:
+		r = strings.NewReader(Encode(t, b))
+	}
+	req := dbtest.Must(http.NewRequestWithContext(t.Context(), method, url, r))(t)
+	if secret != "" {
+		req.Header.Set("Authorization", "Bearer "+secret)
+	}
+	if contentType != "" {
+		req.Header.Set("Content-Type", contentType)
+	}
+	resp := dbtest.Must(http.DefaultClient.Do(req))(t)
+	defer func() { _ = resp.Body.Close() }()
+	b := dbtest.Must(io.ReadAll(resp.Body))(t)
+	return Answer{Status: resp.StatusCode, Header: resp.Header, Body: string(b)}
+}
+
+// ask is Call at a path of the end.
+func (e End) ask(t testing.TB, secret, method, path, contentType, body string) Answer {
+	t.Helper()
+	return Call(t, secret, method, e.URL+path, contentType, body)
+}
+
 // Problem returns the problem in a, zero for none.
 func (a Answer) Problem() (p client.Problem) {
 	if a.Header.Get("Content-Type") == "application/problem+json" {
@@ -52,24 +86,33 @@ func (a Answer) Problem() (p client.Problem) {
 	return p
 }
 
-// names reports whether a refuses with 422 and names location.
-func (a Answer) names(location string) bool {
-	return a.Status == http.StatusUnprocessableEntity &&
+// names reports whether a refuses with this status and names location.
+func (a Answer) names(status int, location string) bool {
+	return a.Status == status &&
 		slices.ContainsFunc(a.Problem().Faults, func(f client.Fault) bool { return f.Location == location && f.Message != "" })
 }
 
 // Names fails unless a refuses with this status and names location.
 func (a Answer) Names(t testing.TB, status int, location string) {
 	t.Helper()
-	if a.Status != status || !slices.ContainsFunc(a.Problem().Faults, func(f client.Fault) bool { return f.Location == location && f.Message != "" }) {
+	if !a.names(status, location) {
 		t.Errorf("status %d, want %d that names %s: %s", a.Status, status, location, a.Body)
 	}
+}
+
+// Searched returns what a search finds: kind, id and what matched of each.
+func Searched(t testing.TB, by client.API, text string) (list []string) {
+	t.Helper()
+	for _, f := range dbtest.Must(client.Get[client.List[client.Found]](t.Context(), by, "/v1/search", struct{ Q string }{text}))(t).Items {
+		list = append(list, fmt.Sprint(f.Kind, " ", f.ID, " ", f.Matched))
+	}
+	return list
 }
 
 // Document compares the document with the mux and with
 // testdata/operations.golden, so that operations change only on purpose.
 func Document(t *testing.T, e End) {
-	a := e.Ask("", http.MethodGet, "/openapi.json", "", "")
+	a := e.ask(t, "", http.MethodGet, "/openapi.json", "", "")
 	var doc struct {
 		OpenAPI string
 		Paths   map[string]map[string]struct {
@@ -90,10 +133,7 @@ func Document(t *testing.T, e End) {
 		for method, op := range operations {
 			pattern := strings.ToUpper(method) + " " + path
 			documented[pattern] = op.OperationID
-			r, err := http.NewRequest(strings.ToUpper(method), regexp.MustCompile(`{\w+}`).ReplaceAllString(path, "some"), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := dbtest.Must(http.NewRequest(strings.ToUpper(method), regexp.MustCompile(`{\w+}`).ReplaceAllString(path, "some"), nil))(t)
 			if _, got := e.API.Mux().Handler(r); got != pattern {
 				t.Errorf("%s is in the document; the mux gives it to %q", pattern, got)
 			}
@@ -128,9 +168,7 @@ func Document(t *testing.T, e End) {
 		}
 	}
 	var whole any
-	if err := json.Unmarshal([]byte(a.Body), &whole); err != nil {
-		t.Fatal(err)
-	}
+	dbtest.OK(t, json.Unmarshal([]byte(a.Body), &whole))
 	undescribed(t, "the document", whole)
 	slices.Sort(golden)
 	checkGolden(t, filepath.Join("testdata", "operations.golden"), golden)
@@ -175,14 +213,9 @@ func undescribed(t *testing.T, where string, v any) {
 
 func checkGolden(t *testing.T, path string, got []string) {
 	if *update {
-		if err := os.WriteFile(path, []byte(strings.Join(got, "\n")+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		dbtest.OK(t, os.WriteFile(path, []byte(strings.Join(got, "\n")+"\n"), 0o644))
 	}
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := dbtest.Must(os.ReadFile(path))(t)
 	want := strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
 	for _, line := range got {
 		if !slices.Contains(want, line) {
@@ -198,7 +231,7 @@ func checkGolden(t *testing.T, path string, got []string) {
 
 // Fits returns next and compares each answer with the document: status, media type and body, by huma's validator, which
 // is not the one that the server uses. seen gets each answer.
-func Fits(t testing.TB, a *api.API, next http.Handler, seen func(rt *api.Endpoint, r *http.Request, status int, body string)) http.Handler {
+func Fits(t testing.TB, a *api.API, next http.Handler, seen func(rt *api.Endpoint, status int, body string)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		kept := &tee{ResponseWriter: w}
 		next.ServeHTTP(kept, r)
@@ -212,7 +245,7 @@ func Fits(t testing.TB, a *api.API, next http.Handler, seen func(rt *api.Endpoin
 			t.Errorf("%s %d does not fit the document: %s\n%.500s", pattern, kept.status, problem, kept.body.String())
 		}
 		if seen != nil {
-			seen(rt, r, kept.status, kept.body.String())
+			seen(rt, kept.status, kept.body.String())
 		}
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"countersign/internal/api"
+	"countersign/internal/lab/dbtest"
 )
 
 // common are good bodies of operations that both ends have.
@@ -45,20 +46,20 @@ func WrongMembers(t *testing.T, e End, secret string, good map[string]any, many 
 			t.Errorf("no body is known for %s", rt.ID)
 		}
 		if ok {
-			if cases = spoil(t, e.API.Registry(), rt.Body(), asAny(t, body), "body"); len(cases) < 5 {
+			if cases = spoil(t, e.API.Registry(), rt.Body(), AsAny(t, body), "body"); len(cases) < 5 {
 				t.Errorf("%s: only %d wrong bodies", rt.ID, len(cases))
 			}
 		}
 		if slices.Contains(many, rt.ID) {
 			for _, c := range cases[:len(cases):len(cases)] {
 				if rest, of := strings.CutPrefix(c.location, "body."); of {
-					cases = append(cases, spoiled{"in an array: " + c.name, "[" + encode(t, body) + "," + c.body + "]", "body[1]." + rest})
+					cases = append(cases, spoiled{"in an array: " + c.name, "[" + Encode(t, body) + "," + c.body + "]", "body[1]." + rest})
 				}
 			}
 		}
 		for _, c := range cases {
 			e.Pass()
-			if a := e.Ask(secret, rt.Method, e.Path(rt), api.TypeJSON, c.body); !a.names(c.location) || strings.Contains(a.Body, marker) {
+			if a := e.ask(t, secret, rt.Method, e.Path(rt), api.TypeJSON, c.body); !a.names(422, c.location) || strings.Contains(a.Body, marker) {
 				t.Errorf("%s, %s %s: not refused for it, or with its value: %d %s\n%.500s", rt.ID, c.location, c.name, a.Status, a.Body, c.body)
 			}
 		}
@@ -88,7 +89,7 @@ func WrongQueries(t *testing.T, e End, secret string) {
 		for _, c := range cases {
 			e.Pass()
 			query := c[0] + "=" + strings.ReplaceAll(url.QueryEscape(c[1]), "%26"+c[0]+"%3D", "&"+c[0]+"=")
-			if a := e.Ask(secret, rt.Method, e.Path(rt)+"?"+query, "", ""); !a.names("query."+c[0]) || strings.Contains(a.Body, marker) {
+			if a := e.ask(t, secret, rt.Method, e.Path(rt)+"?"+query, "", ""); !a.names(422, "query."+c[0]) || strings.Contains(a.Body, marker) {
 				t.Errorf("%s?%.100s: not refused for it, or with its value: %d %s", rt.ID, query, a.Status, a.Body)
 			}
 		}
@@ -128,22 +129,17 @@ func wrongTexts(s *huma.Schema) []string {
 // marker is in each text that is not a valid value of its member.
 const marker = "no such välue"
 
-// asAny returns v as JSON has it.
-func asAny(t testing.TB, v any) (out any) {
+// AsAny returns v as JSON has it.
+func AsAny(t testing.TB, v any) (out any) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(encode(t, v)), &out); err != nil {
-		t.Fatal(err)
-	}
+	dbtest.OK(t, json.Unmarshal([]byte(Encode(t, v)), &out))
 	return out
 }
 
-func encode(t testing.TB, v any) string {
+// Encode returns v in JSON.
+func Encode(t testing.TB, v any) string {
 	t.Helper()
-	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
+	return string(dbtest.Must(json.Marshal(v))(t))
 }
 
 // spoiled is one body that a schema refuses, and the member it is refused for.
@@ -165,7 +161,7 @@ func spoil(t testing.TB, reg huma.Registry, s *huma.Schema, good any, location s
 		}
 	}
 	var out []spoiled
-	as := func(name string, v any) { out = append(out, spoiled{name, encode(t, v), location}) }
+	as := func(name string, v any) { out = append(out, spoiled{name, Encode(t, v), location}) }
 	switch s.Type {
 	case huma.TypeObject:
 		as("array", []any{})
@@ -177,7 +173,7 @@ func spoil(t testing.TB, reg huma.Registry, s *huma.Schema, good any, location s
 			var parts []string
 			for k, v := range members {
 				if k != name {
-					parts = append(parts, fmt.Sprintf("%q:%s", k, encode(t, v)))
+					parts = append(parts, fmt.Sprintf("%q:%s", k, Encode(t, v)))
 				}
 			}
 			if raw != "" {
@@ -198,7 +194,7 @@ func spoil(t testing.TB, reg huma.Registry, s *huma.Schema, good any, location s
 				continue
 			}
 			upper := strings.ToUpper(name)
-			text := encode(t, value)
+			text := Encode(t, value)
 			out = append(out, spoiled{"other case", render(name, fmt.Sprintf("%q:%s", upper, text)), location + "." + upper},
 				spoiled{"twice", render(name, fmt.Sprintf("%q:%s,%q:%s", name, text, name, text)), at})
 			if !nullable(reg, prop) {
