@@ -44,7 +44,6 @@ var suite = []struct {
 	{"withdrawals/many, all or nothing", testBatchAllOrNothing},
 	{"stops/answers decide nothing", testStopped},
 	{"stops/freeze", testFreeze},
-	{"stops/in order", testStopsAreInOrder},
 	{"alarms/exhausted", testExhaustedAlarm},
 	{"alarms/health", testHealth},
 	{"alarms/overdue", testOverdueAlarm},

@@ -162,13 +162,11 @@ func testFreeze(t *testing.T, s *Outbox) {
 	}
 }
 
-// testStopsAreInOrder: a freeze waits for a decision that is being made, and a decision
+// TestStopsAreInOrder: a freeze waits for a decision that is being made, and a decision
 // that begins after it waits for the freeze.
-func testStopsAreInOrder(t *testing.T, s *Outbox) {
-	if !s.Dialect().ConcurrentWriters {
-		t.Skip("one writer")
-	}
-	other := another(t, s)
+func TestStopsAreInOrder(t *testing.T) {
+	url := endtest.Postgres(End())(t) // SQLite has one writer
+	s, other := openAt(t, url), openAt(t, url)
 	looked, goOn, frozen := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	end := sync.OnceFunc(func() { close(goOn) })
 	defer end()
