@@ -42,8 +42,7 @@ func newRig(t *testing.T, change func(*Config, *rig)) *rig {
 	if change != nil {
 		change(&c, r)
 	}
-	d, err := New(c)
-	must(err)
+	d := must(New(c))
 	d.post = r.honest
 	r.d = d
 	return r
@@ -89,8 +88,7 @@ func TestEveryTypeIsSent(t *testing.T) {
 			&countersign.WithdrawalNotice{Type: 6, Head: head, CallBackID: "c"},
 			&countersign.WithdrawalNotice{Type: 7, Head: head, CallBackID: "c"},
 		} {
-			payload, err := cb.Marshal()
-			must(err)
+			payload := must(cb.Marshal())
 			ids = append(ids, r.add(outbox.NewCallback{Merchant: "m1", Type: cb.CallbackType(), EventID: fmt.Sprint(i), Payload: payload,
 				Deadline: db.Never}))
 		}

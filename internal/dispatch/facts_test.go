@@ -46,8 +46,7 @@ func TestPageHasNoKeys(t *testing.T) {
 // alone: each attempt makes a record.
 func TestLongMessageIsCut(t *testing.T) {
 	code := int64(0)
-	body, err := countersign.Response{APIKey: "secret-key", Data: "AAAA", Message: "it is secret-key" + strings.Repeat(" and more", 7000)}.Marshal()
-	must(err)
+	body := must(countersign.Response{APIKey: "secret-key", Data: "AAAA", Message: "it is secret-key" + strings.Repeat(" and more", 7000)}.Marshal())
 	set := &keySet{apiKey: "secret-key", sealKey: testPair(), openKey: testPair()}
 	m := &merchant{urls: [2]*url.URL{{}, {}}, keys: keys{keySet: *set}}
 	e := (&attempt{m: m, asked: set}).exchange(set, Response{Status: 200, Body: body}, nil, Verdict{ErrCode: &code})

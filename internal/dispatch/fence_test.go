@@ -87,8 +87,7 @@ func TestFencedConnection(t *testing.T) {
 			return countedConn{c, &writes, &closes}, err
 		})
 		tr := &transport{public: rt, private: rt}
-		u, err := url.Parse(s.URL)
-		must(err)
+		u := must(url.Parse(s.URL))
 		post := func(late bool) (r Response, wrote int64) {
 			before := writes.Load()
 			r = tr.post(t.Context(), request{url: u, contentType: "application/x-www-form-urlencoded", body: []byte("sealed"),

@@ -43,11 +43,8 @@ func TestSplicedAnswerDoesNotConfirm(t *testing.T) {
 	const thief = "0x7e1ef7e1ef7e1ef7e1ef7e1ef7e1ef7e1ef7e1e0"
 	seal := func(plaintext string) []byte {
 		t.Helper()
-		body, err := envelope.Seal(pair.Public(), envelope.PKCS1v15, []byte(plaintext))
-		must(err)
-		sealed, err := base64.StdEncoding.DecodeString(string(body))
-		must(err)
-		return sealed
+		body := must(envelope.Seal(pair.Public(), envelope.PKCS1v15, []byte(plaintext)))
+		return must(base64.StdEncoding.DecodeString(string(body)))
 	}
 	stolen := seal(write("cb-2", thief, otherUUID))
 	asked := seal(write("cb-1", testDetails().Address, testUUID))

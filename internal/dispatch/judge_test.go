@@ -350,8 +350,7 @@ func TestJudgeNotices(t *testing.T) {
 	} {
 		a := c.sent.Accept(countersign.Details{}).(countersign.NoticeAnswer)
 		c.change(&a)
-		plaintext, err := a.Marshal()
-		must(err)
+		plaintext := must(a.Marshal())
 		v := Judge(Question{APIKeys: []countersign.APIKey{testKey}, Sent: c.sent}, answers(string(plaintext)), openPlain)
 		if (v.Result == client.AttemptAccepted) != (c.alarm == "") || v.Alarm != c.alarm || v.Decision != "" {
 			t.Errorf("%s: %+v", plaintext, v)

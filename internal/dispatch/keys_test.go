@@ -20,9 +20,9 @@ import (
 // older one has ended, and nothing has noted it yet.
 func rotating(r *rig, active bool, overlap time.Duration, fresh outbox.MerchantKeys) {
 	r.change(func(m *outbox.Merchant) {
-		must(m.Stage(fresh))
+		ok(m.Stage(fresh))
 		if active {
-			must(m.Activate(overlap))
+			ok(m.Activate(overlap))
 		}
 	})
 }

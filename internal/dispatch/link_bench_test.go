@@ -40,17 +40,14 @@ func benchmarkLinkCost(b *testing.B, bits int) {
 		if signs {
 			c.Sign, c.ServiceSigner, c.PublicURL = own, service.Public(), "http://"+server.Listener.Addr().String()
 		}
-		h, err := lib.New(c)
-		must(err)
-		server.Config.Handler = h
+		server.Config.Handler = must(lib.New(c))
 		server.Start()
 		defer server.Close()
 		row := testStoreMerchant(id, pair, server.URL)
 		if row.Concurrency = 64; signs {
 			row.AnswerKey = own.PublicBase64()
 		}
-		_, err = s.CreateMerchant(b.Context(), row, now())
-		must(err)
+		must(s.CreateMerchant(b.Context(), row, now()))
 	}
 	const n = 1000
 	total := 0
@@ -60,8 +57,7 @@ func benchmarkLinkCost(b *testing.B, bits int) {
 			batch[i] = depositPayload(total + i)
 			batch[i].Merchant = merchant
 		}
-		_, err := s.Ingest(b.Context(), batch, now())
-		must(err)
+		must(s.Ingest(b.Context(), batch, now()))
 		total += n
 		before := processorTime()
 		drain(b, s, n, service)
@@ -89,7 +85,7 @@ func benchmarkLinkCost(b *testing.B, bits int) {
 // processorTime returns how much processor time this process has used, which other processes do not change.
 func processorTime() time.Duration {
 	var u syscall.Rusage
-	must(syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	ok(syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
@@ -98,9 +94,8 @@ func drain(b *testing.B, s *outbox.Outbox, n int64, key *envelope.SigningKey) {
 	ctx, cancel := context.WithCancel(b.Context())
 	o := &acceptedObserver{none: cancel}
 	o.left.Store(n)
-	d, err := New(Config{Outbox: s, Node: "bench", TargetRules: TargetRules{AllowHTTP: true}, Observer: o, Sign: key})
-	must(err)
-	must(d.Run(ctx))
+	d := must(New(Config{Outbox: s, Node: "bench", TargetRules: TargetRules{AllowHTTP: true}, Observer: o, Sign: key}))
+	ok(d.Run(ctx))
 }
 
 // acceptedObserver calls none when no accepted callback is left to come.

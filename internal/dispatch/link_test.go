@@ -16,7 +16,7 @@ func TestJudgeSigned(t *testing.T) {
 	merchant, service, stranger := envelope.GenerateSigningKey(), envelope.GenerateSigningKey(), envelope.GenerateSigningKey()
 	asked := func() http.Header {
 		h := http.Header{"Content-Type": {"text/plain"}}
-		must(service.SignRequest(envelope.LinkRequest{Method: "POST", URL: "https://shop.example/w", Header: h, Body: []byte("body")}, []byte("plain"), time.UnixMilli(int64(deadline)-2000)))
+		ok(service.SignRequest(envelope.LinkRequest{Method: "POST", URL: "https://shop.example/w", Header: h, Body: []byte("body")}, []byte("plain"), time.UnixMilli(int64(deadline)-2000)))
 		return h
 	}
 	right := rightWithdrawal
@@ -28,7 +28,7 @@ func TestJudgeSigned(t *testing.T) {
 		if plain != "" {
 			opened = []byte(plain)
 		}
-		must(by.SignResponse(envelope.LinkResponse{Status: r.Status, Header: r.Header, Body: r.Body, Request: to}, opened, at))
+		ok(by.SignResponse(envelope.LinkResponse{Status: r.Status, Header: r.Header, Body: r.Body, Request: to}, opened, at))
 		return r
 	}
 	now := time.UnixMilli(int64(deadline) - 1000)

@@ -25,8 +25,7 @@ import (
 // exchange posts to a server on loopback, within a time, and returns the response and what Judge says of it.
 func exchange(t *testing.T, to string, roots *x509.CertPool, within time.Duration) (Response, Verdict) {
 	t.Helper()
-	u, err := url.Parse(to)
-	must(err)
+	u := must(url.Parse(to))
 	tr := newTransport(TargetRules{AllowHTTP: true}, roots, nil, 8)
 	defer tr.close()
 	ctx, cancel := context.WithTimeout(t.Context(), within)
@@ -40,8 +39,7 @@ func exchange(t *testing.T, to string, roots *x509.CertPool, within time.Duratio
 // serveRaw runs a server that hands its raw connections to f, once the request is read.
 func serveRaw(t *testing.T, f func(net.Conn)) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(err)
+	l := must(net.Listen("tcp", "127.0.0.1:0"))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -194,8 +192,7 @@ func TestTargetsThatAreNotReached(t *testing.T) {
 	defer secure.Close()
 	plain := httptest.NewServer(http.NotFoundHandler())
 	defer plain.Close()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(err)
+	l := must(net.Listen("tcp", "127.0.0.1:0"))
 	closed := l.Addr().String()
 	l.Close()
 	roots := x509.NewCertPool()

@@ -35,8 +35,7 @@ func zeros(n int) string { return base64.StdEncoding.EncodeToString(make([]byte,
 
 // garbage opens under k, and not to an answer.
 func garbage(k *envelope.Key) string {
-	sealed, err := envelope.Seal(k.Public(), envelope.PKCS1v15, []byte("\x17garbage\xff"))
-	must(err)
+	sealed := must(envelope.Seal(k.Public(), envelope.PKCS1v15, []byte("\x17garbage\xff")))
 	return string(sealed)
 }
 
@@ -86,7 +85,7 @@ func TestFewAnswersAreOpenedBeforeThePause(t *testing.T) {
 				for n := range nodes {
 					d, err := New(Config{Outbox: &someOf{store: r.store, left: [2]int{perNode / 2, perNode / 2}},
 						Node: fmt.Sprint("node-", n), Log: slog.New(slog.NewTextHandler(io.Discard, nil)), RSA: cores, Observer: count})
-					must(err)
+					ok(err)
 					d.post = post
 					running.Go(func() {
 						if err := d.Run(ctx); err != nil {

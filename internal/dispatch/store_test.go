@@ -33,18 +33,21 @@ var errFault = errors.New("the database is away")
 
 func newStore(t testing.TB, known ...outbox.Merchant) *store {
 	t.Helper()
-	d, err := db.Open(t.Context(), db.Config{URL: endtest.SQLite(outbox.End())(t), Keys: db.NewMasterKey([32]byte{1})}, outbox.End())
-	must(err)
+	d := must(db.Open(t.Context(), db.Config{URL: endtest.SQLite(outbox.End())(t), Keys: db.NewMasterKey([32]byte{1})}, outbox.End()))
 	t.Cleanup(func() { d.Close() })
 	s := &store{Outbox: outbox.New(d), fault: func(string, bool) bool { return false }}
 	for _, m := range known {
-		_, err := s.CreateMerchant(t.Context(), m, now())
-		must(err)
+		must(s.CreateMerchant(t.Context(), m, now()))
 	}
 	return s
 }
 
-func must(err error) {
+func must[T any](v T, err error) T {
+	ok(err)
+	return v
+}
+
+func ok(err error) {
 	if err != nil {
 		panic(err)
 	}
@@ -70,8 +73,7 @@ func lies[T any](s *store, method string, do func() (T, error)) (got T, err erro
 }
 
 func (s *store) add(n outbox.NewCallback) string {
-	done, err := s.Ingest(context.Background(), []outbox.NewCallback{n}, now())
-	must(err)
+	done := must(s.Ingest(context.Background(), []outbox.NewCallback{n}, now()))
 	return done[0].ID
 }
 
@@ -86,41 +88,32 @@ func (s *store) addWithdrawal(merchant string, n int, within time.Duration, orde
 	if w.Merchant, w.Deadline = merchant, db.MillisOf(time.Now().Add(within)); !ordered {
 		w.Details = nil
 	}
-	made, err := s.CreateWithdrawals(context.Background(), []outbox.NewWithdrawal{w}, now())
-	must(err)
+	made := must(s.CreateWithdrawals(context.Background(), []outbox.NewWithdrawal{w}, now()))
 	return made[0].Withdrawal.ID
 }
 
 // change changes the merchant m1.
 func (s *store) change(change func(*outbox.Merchant)) {
-	must(s.Write(context.Background(), func(ctx context.Context, t *db.Tx) error {
+	ok(s.Write(context.Background(), func(ctx context.Context, t *db.Tx) error {
 		_, err := s.ChangeMerchant(ctx, t, "m1", now(), func(m *outbox.Merchant) error { change(m); return nil })
 		return err
 	}))
 }
 
 func (s *store) merchantM1() outbox.Merchant {
-	m, err := s.Outbox.Merchant(context.Background(), "m1")
-	must(err)
-	return m
+	return must(s.Outbox.Merchant(context.Background(), "m1"))
 }
 
 func (s *store) callback(id string) outbox.Callback {
-	c, err := s.Callback(context.Background(), id)
-	must(err)
-	return c
+	return must(s.Callback(context.Background(), id))
 }
 
 func (s *store) withdrawal(id string) outbox.Withdrawal {
-	w, err := s.Withdrawal(context.Background(), id)
-	must(err)
-	return w
+	return must(s.Withdrawal(context.Background(), id))
 }
 
 func (s *store) attemptsOf(id string) []outbox.Attempt {
-	list, err := s.Attempts(context.Background(), id)
-	must(err)
-	return list
+	return must(s.Attempts(context.Background(), id))
 }
 
 func (s *store) Claim(ctx context.Context, r outbox.ClaimRequest) ([]outbox.Claimed, error) {

@@ -46,8 +46,7 @@ func postTo(list ...countersigntest.MerchantConfig) poster {
 	for _, c := range list {
 		c.APIKey = cmp.Or(c.APIKey, testKey)
 		c.Orders = func(string) (countersign.Details, bool) { return testDetails(), true }
-		m, err := countersigntest.MakeMerchant(c)
-		must(err)
+		m := must(countersigntest.MakeMerchant(c))
 		merchants = append(merchants, m)
 	}
 	return func(ctx context.Context, q request) (r Response) {
@@ -82,8 +81,7 @@ func depositPayload(n int) outbox.NewCallback {
 	d.RequestUUID = countersign.UnboundUUID
 	d.TrackingID = fmt.Sprintf("track-%06d", n)
 	d.TxID = fmt.Sprintf("8d1b2c3f4a5e60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5%08d", n)
-	payload, err := d.Marshal()
-	must(err)
+	payload := must(d.Marshal())
 	return outbox.NewCallback{Type: countersign.TypeDeposited, EventID: d.TrackingID, TrackingID: d.TrackingID, TxID: d.TxID,
 		Payload: payload, Deadline: db.Never}
 }
@@ -92,8 +90,7 @@ func withdrawalPayload(n int) outbox.NewWithdrawal {
 	w := &countersign.WithdrawalRequest{
 		Head: countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: fmt.Sprintf("w-track-%d", n), TenantUserID: "user-1"}, CallBackID: fmt.Sprintf("cb-%d", n),
 	}
-	payload, err := w.Marshal()
-	must(err)
+	payload := must(w.Marshal())
 	d := testDetails()
 	return outbox.NewWithdrawal{CallBackID: w.CallBackID, TenantUserID: w.TenantUserID, TrackingID: w.TrackingID, Details: &d, Payload: payload}
 }
