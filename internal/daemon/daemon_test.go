@@ -241,12 +241,7 @@ func TestRefusedStarts(t *testing.T) {
 	shop("forward URL", ours, func(c *GatewayConfig) { c.Forward = gateway.Forwarding{URL: "ftp://app", Secret: testSecret} })
 }
 
-func ok(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var ok = dbtest.OK
 
 func must[T any](v T, err error) T {
 	if err != nil {

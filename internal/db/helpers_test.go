@@ -38,20 +38,9 @@ func openAt(t testing.TB, url string) *DB {
 	return d
 }
 
-func must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		ok(t, err)
-		return v
-	}
-}
+func must[T any](v T, err error) func(dbtest.Failer) T { return dbtest.Must(v, err) }
 
-func ok(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var ok = dbtest.OK
 
 // exec runs a statement of the test's own.
 func exec(t testing.TB, d *DB, text string, args ...any) int64 {

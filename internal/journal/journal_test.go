@@ -27,20 +27,9 @@ var testKeys = db.NewMasterKey([32]byte{7})
 
 func eachDialect(t *testing.T, f func(t *testing.T, url string)) { endtest.Each(t, outbox.End(), f) }
 
-func must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		ok(t, err)
-		return v
-	}
-}
+func must[T any](v T, err error) func(dbtest.Failer) T { return dbtest.Must(v, err) }
 
-func ok(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var ok = dbtest.OK
 
 var at = time.UnixMilli(1_750_000_000_000)
 

@@ -66,20 +66,9 @@ var testPair = sync.OnceValue(func() *envelope.Key {
 	return k
 })
 
-func must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		ok(t, err)
-		return v
-	}
-}
+func must[T any](v T, err error) func(dbtest.Failer) T { return dbtest.Must(v, err) }
 
-func ok(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var ok = dbtest.OK
 
 func newMerchant(id string) Merchant {
 	return Merchant{

@@ -33,20 +33,9 @@ var testKeys = db.NewMasterKey([32]byte{7})
 // start is the time of all steps; each takes a little longer.
 const start db.Millis = 1_795_000_000_000
 
-func must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		ok(t, err)
-		return v
-	}
-}
+func must[T any](v T, err error) func(dbtest.Failer) T { return dbtest.Must(v, err) }
 
-func ok(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var ok = dbtest.OK
 
 // place is a database that can be put back to an earlier state.
 type place struct {

@@ -110,22 +110,7 @@ func (c *core) refused() string {
 	return c.one(`SELECT count(*) FROM countersign_outbox WHERE refused IS NOT NULL`)
 }
 
-// until waits for what must come, as long as the run of tests may take.
-func until(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	end := time.Now().Add(time.Minute)
-	if d, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
-		if at, has := d.Deadline(); has {
-			end = at.Add(-5 * time.Second)
-		}
-	}
-	for !is() {
-		if time.Now().After(end) {
-			t.Fatalf("in vain: %s", what)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-}
+var until = dbtest.Until
 
 // service is a service with its API, and a place before it that can fail.
 type service struct {
@@ -225,20 +210,9 @@ func clientOf(t testing.TB, url, token string) *client.Service {
 	return must(client.NewService(client.Config{URL: url, Token: client.Secret(token), HTTPClient: &http.Client{Transport: &http.Transport{}}}))(t)
 }
 
-func must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		ok(t, err)
-		return v
-	}
-}
+func must[T any](v T, err error) func(dbtest.Failer) T { return dbtest.Must(v, err) }
 
-func ok(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var ok = dbtest.OK
 
 // told returns the trackingIds of a merchant's deposits and withdrawals in the order in which
 // the service took them. That a withdrawal ended is no row of the core's.
@@ -257,22 +231,7 @@ func (s *service) told(merchant string) []string {
 }
 
 // log collects what a relay logs.
-type log struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *log) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
+type log = dbtest.Log
 
 // running is a relay in this process.
 type running struct {
