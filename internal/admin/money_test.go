@@ -17,8 +17,7 @@ import (
 
 // onEachDatabase runs f on SQLite and, where it is installed, on PostgreSQL.
 func onEachDatabase(t *testing.T, f func(t *testing.T, h *harness)) {
-	t.Run("sqlite", func(t *testing.T) { f(t, sqlite(t)) })
-	t.Run("postgres", func(t *testing.T) { f(t, newHarness(t, endtest.Postgres(outbox.End())(t))) })
+	endtest.Each(t, outbox.End(), func(t *testing.T, url string) { f(t, newHarness(t, url)) })
 }
 
 // TestResend: a refused callback is sent again, and a pending one before it is due: one, all that match, or all of a

@@ -103,9 +103,7 @@ func eachUnbound(t *testing.T, change func(*Config), test func(t *testing.T, r *
 }
 
 func eachRigOf(t *testing.T, service countersigntest.ServiceConfig, change func(*Config), test func(t *testing.T, r *rig)) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) { test(t, newRig(t, d.url(t), newService(t, service), change)) })
-	}
+	endtest.Each(t, book.End(), func(t *testing.T, url string) { test(t, newRig(t, url, newService(t, service), change)) })
 }
 
 // newRigOn is newRig on a database that is open: one more node, or one after the other.

@@ -18,29 +18,26 @@ import (
 // TestRefusalsAlarm: spliced, broken and contradictory callbacks raise alarms that
 // name them. One row of each kind counts those that repeat.
 func TestRefusalsAlarm(t *testing.T) {
-	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			for unbound, splice := range map[bool]client.RefusalReason{true: "spliced", false: "binding_broken"} {
-				r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{Unbound: unbound, UUIDFirst: true}), nil)
-				first, second, other := r.body(countersigntest.Deposit(1)), r.body(countersigntest.Deposit(2)), *countersigntest.Deposit(1)
-				for _, honest := range [][]byte{first, second} {
-					r.posts(merchant.DefaultNotifyPath, honest, countersign.CodeAccepted)
-				}
-				other.TenantUserID = "another"
-				for range 2 {
-					r.posts(merchant.DefaultNotifyPath, r.splice(first, second, 2), countersign.CodeMalformed)
-					r.answers(&other, countersign.CodeDetailsDiffer)
-				}
-				r.wantRefused(map[client.RefusalReason]int64{splice: 2, "other_content": 2})
-				r.wantAlarms(client.AlarmDepositRefused, client.AlarmDepositRefused, client.AlarmRequestSuspect)
-				list := must(r.client.Alarms(t.Context(), client.AlarmFilter{}, client.PageOptions{}))(t)
-				a := list.Items[0]
-				causes := []string{other.TrackingID + " (other_content)", other.TrackingID + " (" + string(splice) + ")"}
-				if !slices.Equal(slices.Sorted(slices.Values(a.Examples)), slices.Sorted(slices.Values(causes))) || a.Text == "" {
-					t.Errorf("%+v", a)
-				}
-				r.wantNumbers(2, 2, 4)
+	for unbound, splice := range map[bool]client.RefusalReason{true: "spliced", false: "binding_broken"} {
+		eachRigOf(t, countersigntest.ServiceConfig{Unbound: unbound, UUIDFirst: true}, nil, func(t *testing.T, r *rig) {
+			first, second, other := r.body(countersigntest.Deposit(1)), r.body(countersigntest.Deposit(2)), *countersigntest.Deposit(1)
+			for _, honest := range [][]byte{first, second} {
+				r.posts(merchant.DefaultNotifyPath, honest, countersign.CodeAccepted)
 			}
+			other.TenantUserID = "another"
+			for range 2 {
+				r.posts(merchant.DefaultNotifyPath, r.splice(first, second, 2), countersign.CodeMalformed)
+				r.answers(&other, countersign.CodeDetailsDiffer)
+			}
+			r.wantRefused(map[client.RefusalReason]int64{splice: 2, "other_content": 2})
+			r.wantAlarms(client.AlarmDepositRefused, client.AlarmDepositRefused, client.AlarmRequestSuspect)
+			list := must(r.client.Alarms(t.Context(), client.AlarmFilter{}, client.PageOptions{}))(t)
+			a := list.Items[0]
+			causes := []string{other.TrackingID + " (other_content)", other.TrackingID + " (" + string(splice) + ")"}
+			if !slices.Equal(slices.Sorted(slices.Values(a.Examples)), slices.Sorted(slices.Values(causes))) || a.Text == "" {
+				t.Errorf("%+v", a)
+			}
+			r.wantNumbers(2, 2, 4)
 		})
 	}
 }
