@@ -120,10 +120,7 @@ func TestContainerPage(t *testing.T) {
 	}
 	dir := t.TempDir()
 	run(t, "..", "sh", "-c", strings.Replace(line(`RUN (CGO_ENABLED=0 go build .*)`), "/out/countersign", filepath.Join(dir, "countersign"), 1))
-	var page []string
-	for _, block := range regexp.MustCompile("(?s)```sh not run: needs Docker[^\n]*\n(.*?)```").FindAllStringSubmatch(read(t, "../docs/operator/README.md"), -1) {
-		page = append(page, block[1])
-	}
+	page := notRun(t, "Docker")
 	if len(page) != 2 || strings.Count(page[0]+page[1], "docker run ") != 2 {
 		t.Fatalf("docs/operator/README.md has other containers: %q", page)
 	}

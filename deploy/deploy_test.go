@@ -53,6 +53,15 @@ func read(t *testing.T, path string) string {
 	return string(b)
 }
 
+// notRun returns the blocks of docs/operator/README.md that its own tests do not run, since they need what.
+func notRun(t *testing.T, what string) (blocks []string) {
+	t.Helper()
+	for _, m := range regexp.MustCompile("(?s)```sh not run: needs "+what+"[^\n]*\n(.*?)```").FindAllStringSubmatch(read(t, "../docs/operator/README.md"), -1) {
+		blocks = append(blocks, m[1])
+	}
+	return blocks
+}
+
 // TestAlerts: the rules are right, and each alert is raised by its cause.
 func TestAlerts(t *testing.T) {
 	tool(t, "promtool")

@@ -122,22 +122,20 @@ func textOf(x ast.Expr) (text string, whole bool) {
 func fieldsOf(args []ast.Expr, more bool) (names []string, open bool) {
 	open = more
 	for i := 0; i < len(args); i++ {
-		if call, ok := args[i].(*ast.CallExpr); ok && len(call.Args) > 0 {
-			if f, isSlog := call.Fun.(*ast.SelectorExpr); isSlog {
-				if pkg, _ := f.X.(*ast.Ident); pkg != nil && pkg.Name == "slog" {
-					if name, ok := textOf(call.Args[0]); ok {
-						names = append(names, name)
-						continue
-					}
-				}
-			}
+		arg := args[i]
+		call, made := arg.(*ast.CallExpr)
+		if made && len(call.Args) > 0 { // as by slog.String
+			arg = call.Args[0]
 		}
-		if name, ok := textOf(args[i]); ok {
-			names = append(names, name)
-			i++ // its value
+		name, is := textOf(arg)
+		if !is {
+			open = true
 			continue
 		}
-		open = true
+		names = append(names, name)
+		if !made {
+			i++ // its value
+		}
 	}
 	return names, open
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 )
@@ -63,8 +62,7 @@ func TestPackage(t *testing.T) {
 	m := bootMachine(t, withRPM(t, cleanRoot(t)))
 	root := fmt.Sprintf("/proc/%d/root", m.pid)
 	run(t, dist, "bash", "-ec", `sha256sum -- * >SHA256SUMS; cp *.deb *.rpm SHA256SUMS "$1"`, "bash", root+"/root")
-	page := regexp.MustCompile("(?s)```sh not run: needs a Debian[^\n]*\n(.*?)```").FindStringSubmatch(read(t, "../docs/operator/README.md"))
-	install, start, _ := strings.Cut(page[1], "systemctl")
+	install, start, _ := strings.Cut(notRun(t, "a Debian")[0], "systemctl")
 	m.lives(packager{
 		first:   func() { m.run("cd /root\n" + install) },
 		again:   func() { m.run("dpkg -i /root/*.deb") },
@@ -118,22 +116,15 @@ func (m *machine) lives(p packager, start string) {
 	m.run(start)
 	m.ready(8080)
 	// The commands of the page, but for the files that the package installs.
-	page := regexp.MustCompile("(?s)```sh not run: needs systemd[^\n]*\n(.*?)```").FindAllStringSubmatch(read(t, "../docs/operator/README.md"), -1)
-	m.run(strings.ReplaceAll(page[1][1], "https://shop.example", "http://127.0.0.1:8090"))
-	m.run("systemctl enable --now countersign-gateway")
-	m.ready(8091)
-	for _, unit := range []string{"countersign-serve", "countersign-gateway"} {
-		m.run("systemd-analyze security --no-pager --threshold=15 " + unit)
-	}
+	m.addShop(notRun(t, "systemd")[1], "systemctl enable --now countersign-gateway")
 	if out := m.run("stat -c '%U %a' /var/lib/countersign/master.key /var/lib/countersign-gateway/master.key"); out != "countersign 600\ncountersign-gateway 600" {
 		t.Errorf("the master keys belong to\n%s", out)
 	}
-	m.run(`COUNTERSIGN_DATA=/var/lib/countersign countersign api addDeposits -d '{"merchant": "shop", "trackingId": "d-1", "tenantUserId": "7", "chainName": "ETH", "symbol": "WETH",
-		"amount": "7.4", "txId": "0xd1", "txIndex": 5, "fromAddress": "0xef1c", "toAddress": "0x7054", "riskLevelFrom": 44, "riskLevelTo": 40}'`)
+	m.deposit("d-1")
 	booked := func(when string) {
 		t.Helper()
 		m.until("the deposit is booked "+when, func() bool {
-			out, err := m.try("COUNTERSIGN_DATA=/var/lib/countersign-gateway countersign deposits list")
+			out, err := m.try(merchantsEnd + "deposits list")
 			return err == nil && strings.Contains(out, `"d-1"`)
 		})
 	}

@@ -159,6 +159,32 @@ func (m *machine) ready(port int) {
 	})
 }
 
+// Commands of root at each end.
+const (
+	servicesEnd  = "COUNTERSIGN_DATA=/var/lib/countersign countersign "
+	merchantsEnd = "COUNTERSIGN_DATA=/var/lib/countersign-gateway countersign "
+)
+
+// addShop adds the merchant, which is on this machine, as a page says, and starts its gateway. Both daemons are well
+// shut in.
+func (m *machine) addShop(add, start string) {
+	m.t.Helper()
+	m.run(strings.ReplaceAll(add, "https://shop.example", "http://127.0.0.1:8090"))
+	m.run(start)
+	m.ready(8091)
+	for _, unit := range []string{"countersign-serve", "countersign-gateway"} {
+		m.run("systemd-analyze security --no-pager --threshold=15 " + unit)
+	}
+}
+
+// deposit has a deposit taken, and waits until the merchant has accepted it.
+func (m *machine) deposit(id string) {
+	m.t.Helper()
+	m.run(servicesEnd + `api addDeposits -d '{"merchant": "shop", "trackingId": "` + id + `", "tenantUserId": "7", "chainName": "ETH", "symbol": "WETH",
+		"amount": "7.4", "txId": "0x` + id + `", "txIndex": 5, "fromAddress": "0xef1c", "toAddress": "0x7054", "riskLevelFrom": 44, "riskLevelTo": 40}'`)
+	m.until(id+" is accepted", func() bool { return strings.Contains(m.run(servicesEnd+"callbacks list state=accepted"), id) })
+}
+
 // TestUnitsRun installs both daemons as docs/operator/README.md says, under a live systemd, sends a
 // deposit and a withdrawal through, kills the service, replaces its master key and restores
 // a backup, all as root does.
@@ -166,7 +192,7 @@ func TestUnitsRun(t *testing.T) {
 	if os.Getenv("COUNTERSIGN_UNITS") == "" {
 		t.Skip("skipped: without COUNTERSIGN_UNITS=1 no systemd is started")
 	}
-	for _, name := range []string{"/lib/systemd/systemd", "unshare", "nsenter", "ss", "curl"} {
+	for _, name := range []string{"/lib/systemd/systemd", "unshare", "nsenter", "ss"} {
 		tool(t, name)
 	}
 	if os.Geteuid() != 0 {
@@ -174,10 +200,10 @@ func TestUnitsRun(t *testing.T) {
 	}
 	// The commands of the page. The first builds on this machine, and the second only copies what
 	// it built.
-	page := regexp.MustCompile("(?s)```sh not run: needs systemd[^\n]*\n(.*?)```").FindAllStringSubmatch(read(t, "../docs/operator/README.md"), -1)
-	build, rest, _ := strings.Cut(page[0][1], "install -m 0755 countersign /usr/local/bin/\n")
-	if !strings.Contains(build, " go build ") || strings.Count(build, "\n") != 1 || strings.Count(rest, "\n") != 3 || !strings.Contains(page[2][1], "countersign-gateway.service") {
-		t.Fatalf("docs/operator/README.md has other commands: %q, %q", page[0][1], page[2][1])
+	page := notRun(t, "systemd")
+	build, rest, _ := strings.Cut(page[0], "install -m 0755 countersign /usr/local/bin/\n")
+	if !strings.Contains(build, " go build ") || strings.Count(build, "\n") != 1 || strings.Count(rest, "\n") != 3 || !strings.Contains(page[2], "countersign-gateway.service") {
+		t.Fatalf("docs/operator/README.md has other commands: %q, %q", page[0], page[2])
 	}
 	binary := filepath.Join(t.TempDir(), "countersign")
 	run(t, "..", "sh", "-ec", strings.Replace(build, " -o countersign ", " -o "+binary+" ", 1))
@@ -190,12 +216,7 @@ func TestUnitsRun(t *testing.T) {
 	m.run("mkdir -p /etc/countersign; printf 'COUNTERSIGN_ALLOW_PRIVATE=true\\nCOUNTERSIGN_ALLOW_HTTP=true\\n' > /etc/countersign/serve.env")
 	m.run(rest)
 	m.ready(8080)
-	m.run(regexp.MustCompile(`https://shop\.example`).ReplaceAllString(page[1][1], "http://127.0.0.1:8090"))
-	m.run(page[2][1])
-	m.ready(8091)
-	for _, unit := range []string{"countersign-serve", "countersign-gateway"} {
-		m.run("systemd-analyze security --no-pager --threshold=15 " + unit)
-	}
+	m.addShop(page[1], page[2])
 	if out := m.run("cat /proc/sys/net/core/somaxconn; ss -ltnH sport = :8090"); !regexp.MustCompile(`^(\d+)\nLISTEN +0 +(\d+) `).MatchString(out) {
 		t.Errorf("the gateway listens as %q", out)
 	} else if f := strings.Fields(out); f[0] != f[3] {
@@ -203,22 +224,13 @@ func TestUnitsRun(t *testing.T) {
 	}
 
 	// A deposit, a withdrawal, and all that root does about them.
-	const post = `curl -sS --fail-with-body -H "Authorization: Bearer $(cat /var/lib/%s/admin.token)" -H 'Content-Type: application/json' http://127.0.0.1:%d/v1/%s -d '%s'`
-	deposit := func(id string) {
-		t.Helper()
-		m.run(fmt.Sprintf(post, "countersign", 8080, "deposits", `{"merchant": "shop", "trackingId": "`+id+`", "tenantUserId": "7", "chainName": "ETH", "symbol": "WETH",
-			"amount": "7.4", "txId": "0x`+id+`", "txIndex": 5, "fromAddress": "0xef1c", "toAddress": "0x7054", "riskLevelFrom": 44, "riskLevelTo": 40}`))
-		m.until(id+" is accepted", func() bool {
-			return strings.Contains(m.run("COUNTERSIGN_DATA=/var/lib/countersign countersign callbacks list state=accepted"), id)
-		})
-	}
-	deposit("first")
+	m.deposit("first")
 	const order = `"callBackId": "order", "tenantUserId": "7", `
 	const details = `"address": "TJ", "chainName": "TRON", "symbol": "USDT", "amount": "1.5"`
-	m.run(fmt.Sprintf(post, "countersign-gateway", 8091, "orders", "{"+order+details+"}"))
-	m.run(fmt.Sprintf(post, "countersign", 8080, "withdrawals", `{"merchant": "shop", `+order+`"details": {`+details+"}}"))
+	m.run(merchantsEnd + "api addOrder -d '{" + order + details + "}'")
+	m.run(servicesEnd + `api createWithdrawal -d '{"merchant": "shop", ` + order + `"details": {` + details + "}}'")
 	m.until("the withdrawal is confirmed", func() bool {
-		_, err := m.try("COUNTERSIGN_DATA=/var/lib/countersign countersign withdrawals release shop/order claim=a")
+		_, err := m.try(servicesEnd + "withdrawals release shop/order claim=a")
 		return err == nil
 	})
 	m.run("kill -9 $(systemctl show -p MainPID --value countersign-serve)")
@@ -226,18 +238,18 @@ func TestUnitsRun(t *testing.T) {
 	if n := m.run("systemctl show -p NRestarts --value countersign-serve"); n != "1" {
 		t.Errorf("it was started again %s times", n)
 	}
-	deposit("second")
+	m.deposit("second")
 	m.run("systemctl stop countersign-serve")
 	if how := m.run("systemctl show -p Result -p ExecMainStatus --value countersign-serve"); how != "success\n0" && how != "0\nsuccess" {
 		t.Errorf("it ended with %q", how)
 	}
-	m.run("COUNTERSIGN_DATA=/var/lib/countersign countersign rekey")
+	m.run(servicesEnd + "rekey")
 	m.run("systemctl start countersign-serve")
 	m.ready(8080)
-	m.run("COUNTERSIGN_DATA=/var/lib/countersign countersign backup --to /root/backup.db")
+	m.run(servicesEnd + "backup --to /root/backup.db")
 	m.run("systemctl stop countersign-serve")
-	m.run("COUNTERSIGN_DATA=/var/lib/countersign countersign restore --replace --from /root/backup.db")
+	m.run(servicesEnd + "restore --replace --from /root/backup.db")
 	m.run("systemctl start countersign-serve")
 	m.ready(8080)
-	deposit("third")
+	m.deposit("third")
 }
