@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"countersign/internal/strictjson"
+	"countersign/internal/web"
 )
 
 // detailNames are the members of an answer that say what is moved and where to.
@@ -66,7 +66,7 @@ func ValueSpans(plaintext []byte, names ...string) [][2]int {
 
 // wholeIn finds the block that holds all of a member: from the quote before its
 // name to the last byte of its value.
-func wholeIn(obj *strictjson.Object, name string, blocks []int) (block int, ok bool) {
+func wholeIn(obj *web.Object, name string, blocks []int) (block int, ok bool) {
 	m, found := obj.Find(name)
 	if !found {
 		return 0, false
@@ -134,7 +134,7 @@ type packing struct {
 
 // improve tries all orders in which the details in together share a block with callBackId, and the others share one
 // with requestUUID. It keeps the order with the fewest blocks, then the fewest bytes.
-func (p *packing) improve(obj *strictjson.Object, src string, together uint, chunk int) {
+func (p *packing) improve(obj *web.Object, src string, together uint, chunk int) {
 	raw := func(name string) string {
 		m, _ := obj.Find(name)
 		return src[m.From:m.End]

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"countersign/internal/strictjson"
+	"countersign/internal/web"
 )
 
 // Raw is one JSON value as text. The empty Raw is no value.
@@ -72,7 +72,7 @@ func (p presence) problem(v string) string {
 // once, in their canonical order. The same description reads and writes them, so
 // reading and writing cannot differ.
 type codec struct {
-	obj     *strictjson.Object // what to read; nil while writing
+	obj     *web.Object // what to read; nil while writing
 	lenient bool
 	answer  bool     // an answer: type and amount may be numbers or strings (PROTOCOL.md, R6)
 	asSent  *Members // of the message: see Head.AsSent; may be nil
@@ -98,7 +98,7 @@ func (c *codec) fail(name, problem string) {
 
 // keep notes that a lenient parse converted the member called name from raw.
 func (c *codec) keep(name, raw string) {
-	*c.asSent = append(*c.asSent, Member{name, Raw(strictjson.Compact(raw))})
+	*c.asSent = append(*c.asSent, Member{name, Raw(web.CompactJSON(raw))})
 }
 
 // sent returns the member called name as it was sent, or "" if that was its usual form.
@@ -158,7 +158,7 @@ func (c *codec) text(name string, v *string, p presence) {
 			c.fail(name, "is not a string")
 			return
 		}
-		text := strictjson.Text(raw)
+		text := web.JSONText(raw)
 		if problem := p.problem(text); problem != "" {
 			c.fail(name, problem)
 			return
@@ -272,7 +272,7 @@ func (c *codec) whole(name string, v *int64, lo, hi, unset int64, omit bool, p p
 // wholeOf reads a whole number from lo to hi.
 func (c *codec) wholeOf(raw string, lo, hi int64) (n int64, problem string) {
 	if raw[0] == '"' && c.lenient {
-		raw = strictjson.Text(raw)
+		raw = web.JSONText(raw)
 	}
 	n, ok := wholeNumber(raw)
 	switch {
@@ -331,7 +331,7 @@ func (c *codec) amount(name string, v *Amount, p presence) {
 // amountText returns the text of an amount, which raw holds as a string or a number.
 func amountText(raw string) string {
 	if raw[0] == '"' {
-		return strictjson.Text(raw)
+		return web.JSONText(raw)
 	}
 	return raw
 }
@@ -371,7 +371,7 @@ func (c *codec) raw(name string, v *Raw) {
 	if c.reading() {
 		c.describe(name)
 		if m, ok := c.obj.Find(name); ok {
-			*v = Raw(strictjson.Compact(c.obj.Raw(m)))
+			*v = Raw(web.CompactJSON(c.obj.Raw(m)))
 		}
 		return
 	}
@@ -379,12 +379,12 @@ func (c *codec) raw(name string, v *Raw) {
 	if *v == "" {
 		return
 	}
-	if !strictjson.ValidMember(string(*v)) {
+	if !web.ValidMember(string(*v)) {
 		c.fail(name, "is not one JSON value")
 		return
 	}
 	c.key(name)
-	c.out = append(c.out, strictjson.Compact(string(*v))...)
+	c.out = append(c.out, web.CompactJSON(string(*v))...)
 }
 
 // extra carries all members that are not described. later names the members that
@@ -398,11 +398,11 @@ func (c *codec) extra(v *Members, later ...string) {
 			if slices.Contains(known, m.Name) {
 				continue
 			}
-			if name, folded := strictjson.Folded(slices.Values(known), m.Name); folded {
+			if name, folded := web.Folded(slices.Values(known), m.Name); folded {
 				c.fail(m.Name, "differs from "+name+" by case alone")
 				return
 			}
-			*v = append(*v, Member{m.Name, Raw(strictjson.Compact(c.obj.Raw(m)))})
+			*v = append(*v, Member{m.Name, Raw(web.CompactJSON(c.obj.Raw(m)))})
 		}
 		slices.SortFunc(*v, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
 		return
@@ -410,17 +410,17 @@ func (c *codec) extra(v *Members, later ...string) {
 	sorted := slices.Clone(*v)
 	slices.SortFunc(sorted, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
 	for i, m := range sorted {
-		_, folded := strictjson.Folded(slices.Values(known), m.Name)
+		_, folded := web.Folded(slices.Values(known), m.Name)
 		switch {
 		case folded:
 			c.fail(m.Name, "is a member of the interface, not an unknown one")
 		case i > 0 && sorted[i-1].Name == m.Name:
 			c.fail(m.Name, "occurs twice")
-		case !utf8.ValidString(m.Name) || strings.IndexByte(m.Name, 0) >= 0 || !strictjson.ValidMember(string(m.Value)):
+		case !utf8.ValidString(m.Name) || strings.IndexByte(m.Name, 0) >= 0 || !web.ValidMember(string(m.Value)):
 			c.fail(m.Name, "is not a JSON member")
 		default:
 			c.key(m.Name)
-			c.out = append(c.out, strictjson.Compact(string(m.Value))...)
+			c.out = append(c.out, web.CompactJSON(string(m.Value))...)
 		}
 	}
 }

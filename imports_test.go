@@ -17,11 +17,10 @@ import (
 // each of them may import. ARCHITECTURE.md says why it is so. A package that
 // is not listed has no place in the house.
 var house = map[string]struct{ ours, others []string }{
-	"countersign":                     {ours: []string{"countersign/internal/strictjson"}},
-	"countersign/internal/strictjson": {},
-	"countersign/internal/web":        {},
+	"countersign":              {ours: []string{"countersign/internal/web"}},
+	"countersign/internal/web": {},
 	"countersign/envelope": {
-		ours:   []string{"countersign/internal/strictjson"},
+		ours:   []string{"countersign/internal/web"},
 		others: []string{"filippo.io/bigmod", "github.com/dunglas/httpsfv"},
 	},
 	"countersign/internal/db": {
@@ -45,8 +44,7 @@ var house = map[string]struct{ ours, others []string }{
 	},
 	"countersign/client": {ours: []string{"countersign", "countersign/envelope"}, others: []string{"golang.org/x/mod"}},
 	"countersign/internal/api": {
-		ours: []string{"countersign", "countersign/client", "countersign/internal/journal", "countersign/internal/web", "countersign/internal/db",
-			"countersign/internal/strictjson"},
+		ours:   []string{"countersign", "countersign/client", "countersign/internal/journal", "countersign/internal/web", "countersign/internal/db"},
 		others: []string{"github.com/coreos/go-oidc/v3", "github.com/danielgtaylor/huma/v2", "golang.org/x/oauth2", "golang.org/x/time"},
 	},
 	"countersign/internal/admin": {
@@ -68,13 +66,13 @@ var house = map[string]struct{ ours, others []string }{
 	},
 	"countersign/internal/gateway": {
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/internal/journal", "countersign/internal/web", "countersign/internal/book", "countersign/internal/api",
-			"countersign/internal/db", "countersign/internal/policy", "countersign/internal/strictjson"},
+			"countersign/internal/db", "countersign/internal/policy"},
 		others: []string{"github.com/BurntSushi/toml", "github.com/danielgtaylor/huma/v2", "golang.org/x/time"},
 	},
 	"countersign/internal/reconcile": {ours: []string{"countersign", "countersign/client", "countersign/internal/book", "countersign/internal/db", "countersign/internal/outbox",
-		"countersign/internal/strictjson"}},
+		"countersign/internal/web"}},
 	"countersign/internal/relay": {
-		ours:   []string{"countersign/client", "countersign/internal/db", "countersign/internal/strictjson"},
+		ours:   []string{"countersign/client", "countersign/internal/db", "countersign/internal/web"},
 		others: []string{"github.com/jackc/pgx/v5", "github.com/prometheus/client_golang"},
 	},
 	"countersign/examples/go": {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"countersign/internal/strictjson"
+	"countersign/internal/web"
 )
 
 // APIKey is a merchant's API identifier. It is a secret: no fmt verb, logger or
@@ -92,7 +92,7 @@ func (c *codec) errCode(v *ErrCode) {
 		if raw == "" {
 			return
 		}
-		n, ok := strictjson.Int(raw)
+		n, ok := web.JSONInt(raw)
 		if !ok {
 			c.fail("errCode", "is not a whole number")
 		}

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"countersign/internal/strictjson"
+	"countersign/internal/web"
 )
 
 // MaxMessage is the largest plaintext or response, in bytes, that the parsers
@@ -20,12 +20,12 @@ type ParseOptions struct {
 }
 
 // scan reads src as one JSON object by the rules M1 and M2 of PROTOCOL.md.
-func scan(src []byte) (*strictjson.Object, error) {
-	obj, err := strictjson.ParseObject(src, MaxMessage)
+func scan(src []byte) (*web.Object, error) {
+	obj, err := web.ParseObject(src, MaxMessage)
 	if err == nil {
 		return obj, nil
 	}
-	var at *strictjson.Error
+	var at *web.JSONError
 	if errors.As(err, &at) && at.Member() != "" {
 		return nil, &MemberError{at.Member(), at.Problem}
 	}
@@ -33,7 +33,7 @@ func scan(src []byte) (*strictjson.Object, error) {
 }
 
 // requestType reads the member that chooses the parser of a request.
-func requestType(obj *strictjson.Object, o ParseOptions) (Type, error) {
+func requestType(obj *web.Object, o ParseOptions) (Type, error) {
 	m, ok := obj.Find("type")
 	if !ok {
 		return 0, &MemberError{"type", "is missing"}
@@ -57,7 +57,7 @@ func typeNumber(raw string, orText bool) (int64, bool) {
 // wholeNumber reads a whole number (PROTOCOL.md, M4), within the range in which
 // every reader of JSON is exact.
 func wholeNumber(raw string) (int64, bool) {
-	n, ok := strictjson.Int(raw)
+	n, ok := web.JSONInt(raw)
 	return n, ok && -maxWhole <= n && n <= maxWhole
 }
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"net/url"
 
-	"countersign/internal/strictjson"
+	"countersign/internal/web"
 )
 
 // BodyForm is what a body was wrapped in (PROTOCOL.md, Body forms), in words.
@@ -122,7 +122,7 @@ func unwrapString(text []byte) ([]byte, error) {
 }
 
 func unwrapObject(text []byte, field string) ([]byte, error) {
-	obj, err := strictjson.ParseObject(text, MaxBody)
+	obj, err := web.ParseObject(text, MaxBody)
 	if err != nil {
 		return nil, fmt.Errorf("%w: it begins like a JSON object and is not one, or has a duplicate member", ErrBodyForm)
 	}
@@ -133,7 +133,7 @@ func unwrapObject(text []byte, field string) ([]byte, error) {
 	case text[m.Start] != '"':
 		return nil, fmt.Errorf("%w: it is a JSON object whose member %s is not a string", ErrBodyForm, field)
 	}
-	return []byte(strictjson.Text(obj.Raw(m))), nil
+	return []byte(web.JSONText(obj.Raw(m))), nil
 }
 
 // firstStranger returns the offset of the first byte that Base64 does not allow, or -1.

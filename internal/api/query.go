@@ -14,7 +14,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"countersign/client"
-	"countersign/internal/strictjson"
+	"countersign/internal/web"
 )
 
 // param is one query parameter of a route, made from a field of its query type.
@@ -60,7 +60,7 @@ func queryOf(raw string) (url.Values, error) {
 		if _, err := url.ParseQuery(pair); err != nil {
 			name, _, _ := strings.Cut(pair, "=")
 			return nil, NewProblem(http.StatusBadRequest, "",
-				At("query."+strictjson.Printable(name), "is malformed: % is written as %25, and ; as %3B"))
+				At("query."+web.Printable(name), "is malformed: % is written as %25, and ; as %3B"))
 		}
 	}
 	return url.ParseQuery(raw)
@@ -72,7 +72,7 @@ func (a *API) readQuery(params []param, query url.Values, v reflect.Value) []cli
 	var faults Faults
 	for _, name := range slices.Sorted(maps.Keys(query)) {
 		if !slices.ContainsFunc(params, func(p param) bool { return p.name == name }) && len(faults) < MaxFaults {
-			faults.Add("query."+strictjson.Printable(name), "is not known here")
+			faults.Add("query."+web.Printable(name), "is not known here")
 		}
 	}
 	for _, p := range params {

@@ -9,7 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"countersign/client"
-	"countersign/internal/strictjson"
+	"countersign/internal/web"
 )
 
 // MaxFaults is the most faults that one answer lists.
@@ -21,13 +21,13 @@ const MaxFaults = 20
 // accepts 1.0 and 1e2 as whole numbers.
 func checkJSON(reg huma.Registry, s *huma.Schema, src []byte, limit int64) (faults []client.Fault, err error) {
 	c := checker{reg: reg}
-	if c.r, err = strictjson.NewReader(src, int(limit)); err == nil {
+	if c.r, err = web.NewJSONReader(src, int(limit)); err == nil {
 		err = c.value(s)
 	}
 	if err == nil {
 		err = c.r.End()
 	}
-	if at, ok := err.(*strictjson.Error); ok && !at.Syntax {
+	if at, ok := err.(*web.JSONError); ok && !at.Syntax {
 		c.faults = append(c.faults, At(at.Where(inBody), at.Problem))
 		err = nil
 	}
@@ -40,7 +40,7 @@ const inBody = "body"
 // checker reads JSON and checks it against a schema.
 type checker struct {
 	reg    huma.Registry
-	r      strictjson.Reader
+	r      web.JSONReader
 	faults []client.Fault
 }
 
@@ -57,13 +57,13 @@ func (c *checker) skip() error {
 	return err
 }
 
-func withArticle(kind strictjson.Kind) string {
+func withArticle(kind web.Kind) string {
 	switch kind {
 	case huma.TypeInteger:
 		return "a whole number"
-	case strictjson.KindArray, strictjson.KindObject:
+	case web.KindArray, web.KindObject:
 		return "an " + string(kind)
-	case strictjson.KindNull:
+	case web.KindNull:
 		return "null"
 	}
 	return "a " + string(kind)
@@ -77,11 +77,11 @@ func (c *checker) resolve(s *huma.Schema) *huma.Schema {
 }
 
 // pick returns the schema for a value of this kind: s or one of its alternatives.
-func (c *checker) pick(s *huma.Schema, kind strictjson.Kind) (*huma.Schema, bool) {
+func (c *checker) pick(s *huma.Schema, kind web.Kind) (*huma.Schema, bool) {
 	s = c.resolve(s)
 	if len(s.OneOf) == 0 {
-		fits := s.Type == "" || s.Type == string(kind) || s.Type == huma.TypeInteger && kind == strictjson.KindNumber
-		return s, fits || s.Nullable && kind == strictjson.KindNull
+		fits := s.Type == "" || s.Type == string(kind) || s.Type == huma.TypeInteger && kind == web.KindNumber
+		return s, fits || s.Nullable && kind == web.KindNull
 	}
 	for _, alt := range s.OneOf {
 		if a, ok := c.pick(alt, kind); ok {
@@ -94,7 +94,7 @@ func (c *checker) pick(s *huma.Schema, kind strictjson.Kind) (*huma.Schema, bool
 func (c *checker) expected(s *huma.Schema) string {
 	s = c.resolve(s)
 	if len(s.OneOf) == 0 {
-		return withArticle(strictjson.Kind(s.Type))
+		return withArticle(web.Kind(s.Type))
 	}
 	var kinds []string
 	for _, alt := range s.OneOf {
@@ -105,25 +105,25 @@ func (c *checker) expected(s *huma.Schema) string {
 
 func (c *checker) value(s *huma.Schema) error {
 	kind := c.r.Kind()
-	if kind == strictjson.KindNone {
+	if kind == web.KindNone {
 		return c.skip()
 	}
 	s, ok := c.pick(s, kind)
 	switch {
-	case !ok && kind == strictjson.KindNull:
+	case !ok && kind == web.KindNull:
 		c.fault("is null")
-	case !ok && s.Format == formatDecimal && kind == strictjson.KindNumber:
+	case !ok && s.Format == formatDecimal && kind == web.KindNumber:
 		c.fault("is a number; amounts are texts, such as \"1.50\", since programs round numbers")
 	case !ok && s.Format == FormatDuration:
 		c.fault("is " + withArticle(kind) + "; durations are texts, such as \"30s\", \"10m\" or \"1h30m\"")
 	case !ok:
 		c.fault("is " + withArticle(kind) + ", not " + c.expected(s))
 	case s.Type == "": // any value
-	case kind == strictjson.KindObject:
+	case kind == web.KindObject:
 		return c.object(s)
-	case kind == strictjson.KindArray:
+	case kind == web.KindArray:
 		return c.array(s)
-	case kind == strictjson.KindString:
+	case kind == web.KindString:
 		text, err := c.r.Text()
 		if err != nil {
 			return err
@@ -132,7 +132,7 @@ func (c *checker) value(s *huma.Schema) error {
 			c.fault(problem)
 		}
 		return nil
-	case kind == strictjson.KindNumber:
+	case kind == web.KindNumber:
 		raw, err := c.r.Value()
 		if err != nil {
 			return err
@@ -174,7 +174,7 @@ func (c *checker) object(s *huma.Schema) error {
 // unknownMember returns the fault of an unknown member. It suggests the known member whose name differs only in case,
 // which is the usual mistake.
 func unknownMember(s *huma.Schema, name string) string {
-	if known, ok := strictjson.Folded(maps.Keys(s.Properties), name); ok {
+	if known, ok := web.Folded(maps.Keys(s.Properties), name); ok {
 		return "is not known; it is written " + known
 	}
 	return "is not known here"

@@ -15,7 +15,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"countersign"
-	"countersign/internal/strictjson"
+	"countersign/internal/web"
 )
 
 // patterns caches compiled patterns. There are few, because they come from our own schemas.
@@ -103,7 +103,7 @@ func BoundDurations(r huma.Registry, s *huma.Schema, t reflect.Type) {
 func checkNumber(s *huma.Schema, raw string) string {
 	v, err := strconv.ParseFloat(raw, 64)
 	if s.Type == huma.TypeInteger {
-		if _, whole := strictjson.Int(raw); !whole {
+		if _, whole := web.JSONInt(raw); !whole {
 			return "is not a whole number"
 		}
 	} else if err != nil || math.IsInf(v, 0) {

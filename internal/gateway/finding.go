@@ -16,7 +16,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/envelope"
-	"countersign/internal/strictjson"
+	"countersign/internal/web"
 	"countersign/merchant"
 )
 
@@ -123,12 +123,12 @@ const factPath, factHeader = "path", "header"
 // requestFacts returns what is kept of a request besides its body: its path, and the name of the header that carries one
 // of keys. known reports whether there is one.
 func requestFacts(r *http.Request, keys []countersign.APIKey) (facts []client.Fact, known bool) {
-	facts = []client.Fact{{Member: factPath, Came: strictjson.Printable(r.URL.Path)}}
+	facts = []client.Fact{{Member: factPath, Came: web.Printable(r.URL.Path)}}
 	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
 		values := r.Header[name]
 		carried := func(k countersign.APIKey) bool { return k.Equal(countersign.APIKey(values[0])) }
 		if !known && len(values) == 1 && slices.ContainsFunc(keys, carried) {
-			facts, known = append(facts, client.Fact{Member: factHeader, Came: strictjson.Printable(name),
+			facts, known = append(facts, client.Fact{Member: factHeader, Came: web.Printable(name),
 				Cause: "carries the API key"}), true
 		}
 	}

@@ -19,7 +19,7 @@ import (
 	"countersign/internal/api"
 	"countersign/internal/book"
 	"countersign/internal/db"
-	"countersign/internal/strictjson"
+	"countersign/internal/web"
 	"countersign/merchant"
 )
 
@@ -219,7 +219,7 @@ func sumUp(list []Finding) client.Learned {
 	for _, s := range list {
 		why := fit.faults(s)
 		for _, f := range why {
-			found[f] = append(found[f], strictjson.Printable(s.ID))
+			found[f] = append(found[f], web.Printable(s.ID))
 		}
 		refused += min(1, len(why))
 	}

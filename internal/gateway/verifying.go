@@ -16,7 +16,6 @@ import (
 	"countersign/client"
 	"countersign/internal/api"
 	"countersign/internal/db"
-	"countersign/internal/strictjson"
 	"countersign/internal/web"
 	"countersign/merchant"
 )
@@ -120,7 +119,7 @@ func (g *Gateway) askAbout(ctx context.Context, seq int64) error {
 // parseVerdict reads a client.DepositVerdict strictly: an unknown or repeated member could be meant to change what the
 // verdict says.
 func parseVerdict(answer []byte) (verdict merchant.Verdict, reason string, err error) {
-	object, err := strictjson.ParseObject(answer, verifyLimit)
+	object, err := web.ParseObject(answer, verifyLimit)
 	if err != nil {
 		return merchant.VerdictNotYet, "", err
 	}
@@ -128,10 +127,10 @@ func parseVerdict(answer []byte) (verdict merchant.Verdict, reason string, err e
 	for _, m := range object.Members {
 		raw := object.Raw(m)
 		if m.Name != "verdict" && m.Name != "reason" || raw[0] != '"' {
-			return merchant.VerdictNotYet, "", fmt.Errorf("member %s is not known, or no text", strictjson.Printable(m.Name))
+			return merchant.VerdictNotYet, "", fmt.Errorf("member %s is not known, or no text", web.Printable(m.Name))
 		}
-		texts[m.Name] = strictjson.Text(raw)
+		texts[m.Name] = web.JSONText(raw)
 	}
 	verdict, err = merchant.ParseVerdict(texts["verdict"])
-	return verdict, strictjson.Printable(texts["reason"]), err
+	return verdict, web.Printable(texts["reason"]), err
 }

@@ -17,7 +17,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/book"
-	"countersign/internal/strictjson"
+	"countersign/internal/web"
 )
 
 // Line is a line of a file, one JSON object. Unknown members are ignored, so that books may have more.
@@ -61,7 +61,7 @@ var lineMembers = func() (names []string) {
 // readLine reads one line strictly. encoding/json would take the last of two members with one name, and names in
 // another case; whoever wrote such a line may have meant the other.
 func readLine(text []byte) (l Line, err error) {
-	o, err := strictjson.ParseObject(text, maxLine)
+	o, err := web.ParseObject(text, maxLine)
 	if err != nil {
 		return l, err
 	}
@@ -70,7 +70,7 @@ func readLine(text []byte) (l Line, err error) {
 		switch {
 		case i < 0:
 		case lineMembers[i] != m.Name:
-			return l, fmt.Errorf("%s is in another case; write %s", strictjson.Printable(m.Name), lineMembers[i])
+			return l, fmt.Errorf("%s is in another case; write %s", web.Printable(m.Name), lineMembers[i])
 		case m.Name == "amount" && !strings.HasPrefix(o.Raw(m), `"`):
 			return l, errors.New(`amount is not a text; write it as a text, such as "1.50", since programs round numbers`)
 		}

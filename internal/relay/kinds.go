@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"countersign/client"
-	"countersign/internal/strictjson"
+	"countersign/internal/web"
 )
 
 // The kinds of rows. The first three have the body that the API takes. The others are about one withdrawal, which their
@@ -81,8 +81,8 @@ func (row Row) isAbout(w client.Withdrawal) bool {
 
 // aboutOf reads the body of a row about one withdrawal. It returns a problem if the body is wrong.
 func aboutOf(row Row) (*about, *client.Problem) {
-	o, err := strictjson.ParseObject(row.Body, maxBody)
-	var bad *strictjson.Error
+	o, err := web.ParseObject(row.Body, maxBody)
+	var bad *web.JSONError
 	if errors.As(err, &bad) {
 		return nil, wrong(bad.Where("body"), bad.Problem)
 	}

@@ -1,5 +1,10 @@
 // Package web has what both ends need of HTTP. It reads bodies: memory grows with the bytes that have come, and the sum
 // of all bodies is bounded. It posts messages that are signed as Standard Webhooks 1.0 says.
+//
+// It has the one reader of JSON under the protocol's messages and under both APIs, which accepts what RFC 8259 allows,
+// except what readers disagree on (PROTOCOL.md, M1 and M2), because other software may read the same bytes: no member
+// twice in one object, no half of a surrogate pair, no U+0000, no invalid UTF-8, no nesting beyond MaxDepth. What it
+// accepts, encoding/json reads with the same values.
 package web
 
 import (

@@ -1,4 +1,4 @@
-package strictjson
+package web
 
 import (
 	"fmt"
@@ -25,8 +25,9 @@ const (
 	KindNull    Kind = "null"
 )
 
-// Reader reads one JSON value from front to back. Make it with NewReader. After an error only Where may be called.
-type Reader struct {
+// JSONReader reads one JSON value from front to back. Make it with NewJSONReader. After an error only Where may be
+// called.
+type JSONReader struct {
 	src string
 	pos int
 	// nameAt is where the name of the member being visited begins.
@@ -35,18 +36,18 @@ type Reader struct {
 	path   [MaxDepth]step
 }
 
-// NewReader begins to read src, which may have at most limit bytes. All errors
-// of a Reader are of type *Error.
-func NewReader(src []byte, limit int) (Reader, error) {
+// NewJSONReader begins to read src, which may have at most limit bytes. All errors
+// of a JSONReader are of type *JSONError.
+func NewJSONReader(src []byte, limit int) (JSONReader, error) {
 	if len(src) > limit {
-		return Reader{}, &Error{Problem: fmt.Sprintf("longer than %d bytes", limit), Offset: -1, Syntax: true}
+		return JSONReader{}, &JSONError{Problem: fmt.Sprintf("longer than %d bytes", limit), Offset: -1, Syntax: true}
 	}
-	r := Reader{src: string(src)}
+	r := JSONReader{src: string(src)}
 	switch {
 	case strings.HasPrefix(r.src, "\uFEFF"):
-		return Reader{}, r.syntax("a byte order mark (EF BB BF), which must be left out")
+		return JSONReader{}, r.syntax("a byte order mark (EF BB BF), which must be left out")
 	case strings.HasPrefix(r.src, "\x1f\x8b"):
-		return Reader{}, r.syntax("compressed with gzip; send it as it is")
+		return JSONReader{}, r.syntax("compressed with gzip; send it as it is")
 	}
 	if !utf8.ValidString(r.src) {
 		for i, c := range r.src { // a valid U+FFFD has three bytes
@@ -55,16 +56,16 @@ func NewReader(src []byte, limit int) (Reader, error) {
 				break
 			}
 		}
-		return Reader{}, r.syntax("not valid UTF-8")
+		return JSONReader{}, r.syntax("not valid UTF-8")
 	}
 	return r, nil
 }
 
-// Where names the value that is being read, as Error.Where does.
-func (r *Reader) Where(root string) string { return where(root, r.path[:r.depth]) }
+// Where names the value that is being read, as JSONError.Where does.
+func (r *JSONReader) Where(root string) string { return where(root, r.path[:r.depth]) }
 
 // Kind returns the kind of the next value, judged by its first byte.
-func (r *Reader) Kind() Kind {
+func (r *JSONReader) Kind() Kind {
 	r.space()
 	switch c := r.peek(); {
 	case c == '{':
@@ -85,7 +86,7 @@ func (r *Reader) Kind() Kind {
 
 // Object reads an object. It calls visit with each member's name; visit must
 // read the member's value. A name that comes a second time is an error.
-func (r *Reader) Object(visit func(name string) error) error {
+func (r *JSONReader) Object(visit func(name string) error) error {
 	if err := r.open('{'); err != nil {
 		return err
 	}
@@ -140,7 +141,7 @@ func (r *Reader) Object(visit func(name string) error) error {
 
 // Array reads an array. It calls visit with each element's index; visit must
 // read the element.
-func (r *Reader) Array(visit func(index int) error) error {
+func (r *JSONReader) Array(visit func(index int) error) error {
 	if err := r.open('['); err != nil {
 		return err
 	}
@@ -169,7 +170,7 @@ func (r *Reader) Array(visit func(index int) error) error {
 }
 
 // Text reads a string and returns its text.
-func (r *Reader) Text() (string, error) {
+func (r *JSONReader) Text() (string, error) {
 	r.space()
 	if r.peek() != '"' {
 		return "", r.syntax("no string")
@@ -178,7 +179,7 @@ func (r *Reader) Text() (string, error) {
 }
 
 // Value reads a value of any kind and returns it as it is written.
-func (r *Reader) Value() (raw string, err error) {
+func (r *JSONReader) Value() (raw string, err error) {
 	r.space()
 	start := r.pos
 	err = r.value()
@@ -186,7 +187,7 @@ func (r *Reader) Value() (raw string, err error) {
 }
 
 // End fails unless only white space follows.
-func (r *Reader) End() error {
+func (r *JSONReader) End() error {
 	r.space()
 	if r.pos != len(r.src) {
 		return r.syntax("more follows the value")
@@ -194,7 +195,7 @@ func (r *Reader) End() error {
 	return nil
 }
 
-func (r *Reader) value() error {
+func (r *JSONReader) value() error {
 	switch c := r.peek(); {
 	case c == '{':
 		return r.Object(func(string) error { return r.value() })
@@ -216,7 +217,7 @@ func (r *Reader) value() error {
 }
 
 // str reads a string, whose quote is next, and returns its text, which is a part of src if the string has no escapes.
-func (r *Reader) str() (string, error) {
+func (r *JSONReader) str() (string, error) {
 	r.pos++
 	from := r.pos // of the characters that text lacks
 	var text []byte
@@ -249,7 +250,7 @@ func (r *Reader) str() (string, error) {
 }
 
 // plain skips the characters of a string that are not escaped.
-func (r *Reader) plain() {
+func (r *JSONReader) plain() {
 	src, i := r.src, r.pos
 	for i < len(src) && src[i] >= 0x20 && src[i] != '"' && src[i] != '\\' {
 		i++
@@ -257,7 +258,7 @@ func (r *Reader) plain() {
 	r.pos = i
 }
 
-func (r *Reader) escape() (rune, error) {
+func (r *JSONReader) escape() (rune, error) {
 	r.pos++ // the backslash
 	c := r.peek()
 	switch c {
@@ -278,7 +279,7 @@ func (r *Reader) escape() (rune, error) {
 
 // unicode reads what follows \u. Two escapes that are a surrogate pair are one
 // character.
-func (r *Reader) unicode() (rune, error) {
+func (r *JSONReader) unicode() (rune, error) {
 	unit, err := r.hex4()
 	if err != nil {
 		return 0, err
@@ -302,7 +303,7 @@ func (r *Reader) unicode() (rune, error) {
 	return 0, r.refuse("holds half of a surrogate pair")
 }
 
-func (r *Reader) hex4() (rune, error) {
+func (r *JSONReader) hex4() (rune, error) {
 	if r.pos+4 > len(r.src) {
 		return 0, r.syntax("short \\u escape")
 	}
@@ -320,7 +321,7 @@ func (r *Reader) hex4() (rune, error) {
 	return n, nil
 }
 
-func (r *Reader) number() error {
+func (r *JSONReader) number() error {
 	if r.peek() == '-' {
 		r.pos++
 	}
@@ -345,7 +346,7 @@ func (r *Reader) number() error {
 	return nil
 }
 
-func (r *Reader) digits() error {
+func (r *JSONReader) digits() error {
 	start := r.pos
 	for c := r.peek(); c >= '0' && c <= '9'; c = r.peek() {
 		r.pos++
@@ -357,7 +358,7 @@ func (r *Reader) digits() error {
 }
 
 // open enters an object or an array.
-func (r *Reader) open(bracket byte) error {
+func (r *JSONReader) open(bracket byte) error {
 	r.space()
 	if r.peek() != bracket {
 		return r.syntax("no " + string(bracket))
@@ -372,19 +373,19 @@ func (r *Reader) open(bracket byte) error {
 }
 
 // close leaves it.
-func (r *Reader) close() {
+func (r *JSONReader) close() {
 	r.pos++
 	r.depth--
 }
 
-func (r *Reader) peek() byte {
+func (r *JSONReader) peek() byte {
 	if r.pos < len(r.src) {
 		return r.src[r.pos]
 	}
 	return 0 // no JSON token begins with it
 }
 
-func (r *Reader) space() {
+func (r *JSONReader) space() {
 	for r.pos < len(r.src) {
 		switch r.src[r.pos] {
 		case ' ', '\t', '\r', '\n':
@@ -395,17 +396,17 @@ func (r *Reader) space() {
 	}
 }
 
-func (r *Reader) syntax(problem string) error {
-	return &Error{Problem: problem, Offset: r.pos, Syntax: true}
+func (r *JSONReader) syntax(problem string) error {
+	return &JSONError{Problem: problem, Offset: r.pos, Syntax: true}
 }
 
-func (r *Reader) refuse(problem string) error {
-	return &Error{Problem: problem, Offset: r.pos, path: slices.Clone(r.path[:r.depth])}
+func (r *JSONReader) refuse(problem string) error {
+	return &JSONError{Problem: problem, Offset: r.pos, path: slices.Clone(r.path[:r.depth])}
 }
 
 // ofName turns a fault in a member's name into a fault of its object, because the name cannot be given.
 func ofName(err error) error {
-	if e, ok := err.(*Error); ok && !e.Syntax {
+	if e, ok := err.(*JSONError); ok && !e.Syntax {
 		e.Problem = "has a member name that " + e.Problem
 		e.path = e.path[:len(e.path)-1]
 	}

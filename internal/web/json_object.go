@@ -1,4 +1,4 @@
-package strictjson
+package web
 
 // Object is one JSON object that was read.
 type Object struct {
@@ -14,14 +14,14 @@ type Member struct {
 }
 
 // ParseObject reads src, which must be one object of at most limit bytes. White
-// space may stand around it. Errors are of type *Error.
+// space may stand around it. Errors are of type *JSONError.
 func ParseObject(src []byte, limit int) (*Object, error) {
-	r, err := NewReader(src, limit)
+	r, err := NewJSONReader(src, limit)
 	if err != nil {
 		return nil, err
 	}
 	if r.Kind() != KindObject {
-		return nil, &Error{Problem: "not a JSON object", Offset: -1, Syntax: true}
+		return nil, &JSONError{Problem: "not a JSON object", Offset: -1, Syntax: true}
 	}
 	o := &Object{src: r.src, Members: make([]Member, 0, 16)}
 	err = r.Object(func(name string) error {
@@ -55,7 +55,7 @@ func (o *Object) Raw(m Member) string { return o.src[m.Start:m.End] }
 // ValidMember reports whether raw is one value that may be a member of an
 // outermost object.
 func ValidMember(raw string) bool {
-	r, err := NewReader([]byte(raw), len(raw))
+	r, err := NewJSONReader([]byte(raw), len(raw))
 	if err != nil {
 		return false
 	}

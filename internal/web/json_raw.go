@@ -1,4 +1,4 @@
-package strictjson
+package web
 
 import (
 	"bytes"
@@ -8,26 +8,26 @@ import (
 	"strings"
 )
 
-// Text returns the text of a string that a Reader has read as raw.
-func Text(raw string) string {
+// JSONText returns the text of a string that a JSONReader has read as raw.
+func JSONText(raw string) string {
 	if inner := raw[1 : len(raw)-1]; strings.IndexByte(inner, '\\') < 0 {
 		return inner
 	}
-	r := Reader{src: raw}
+	r := JSONReader{src: raw}
 	text, _ := r.str()
 	return text
 }
 
-// Int reads a number without fraction and exponent that fits into an int64. It refuses -0, because not all readers take
-// it for 0.
-func Int(raw string) (int64, bool) {
+// JSONInt reads a number without fraction and exponent that fits into an int64. It refuses -0, because not all readers
+// take it for 0.
+func JSONInt(raw string) (int64, bool) {
 	n, err := strconv.ParseInt(raw, 10, 64)
 	return n, err == nil && raw != "-0"
 }
 
-// Compact removes the white space between the tokens of a value that a Reader
+// CompactJSON removes the white space between the tokens of a value that a JSONReader
 // has read as raw.
-func Compact(raw string) string {
+func CompactJSON(raw string) string {
 	if !strings.ContainsAny(raw, " \t\r\n") {
 		return raw
 	}

@@ -1,4 +1,4 @@
-package strictjson
+package web
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ const limit = 1 << 16
 
 // tree reads src into the values that encoding/json gives with UseNumber.
 func tree(src []byte) (v any, err error) {
-	r, err := NewReader(src, limit)
+	r, err := NewJSONReader(src, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -28,7 +28,7 @@ func tree(src []byte) (v any, err error) {
 	return v, r.End()
 }
 
-func treeValue(r *Reader) (any, error) {
+func treeValue(r *JSONReader) (any, error) {
 	switch kind := r.Kind(); kind {
 	case KindObject:
 		m := map[string]any{}
@@ -80,7 +80,7 @@ func FuzzReader(f *testing.F) {
 		}
 		obj, objErr := ParseObject(in, limit)
 		if err != nil {
-			var at *Error
+			var at *JSONError
 			if !errors.As(err, &at) || at.Error() == "" || objErr == nil {
 				t.Fatalf("%q: error %v, of an object %v", in, err, objErr)
 			}
@@ -110,7 +110,7 @@ func FuzzReader(f *testing.F) {
 
 // whole reads src as one value.
 func whole(src []byte) (raw string, err error) {
-	r, err := NewReader(src, limit)
+	r, err := NewJSONReader(src, limit)
 	if err != nil {
 		return "", err
 	}
@@ -127,15 +127,15 @@ func checkMembers(t *testing.T, obj *Object, want map[string]any) {
 	for _, m := range obj.Members {
 		raw := obj.Raw(m)
 		if name, _, ok := strings.Cut(obj.src[m.From:m.Start], ":"); !strings.Contains(m.Name, ":") &&
-			(!ok || Text(strings.TrimRight(name, " \t\r\n")) != m.Name) {
+			(!ok || JSONText(strings.TrimRight(name, " \t\r\n")) != m.Name) {
 			t.Fatalf("member %q begins at %q", m.Name, obj.src[m.From:])
 		}
 		v, err := tree([]byte(raw))
 		if err != nil || !reflect.DeepEqual(v, want[m.Name]) {
 			t.Fatalf("member %q is %q: %v", m.Name, raw, err)
 		}
-		if text, ok := v.(string); ok && Text(raw) != text {
-			t.Fatalf("Text of %q is %q", raw, Text(raw))
+		if text, ok := v.(string); ok && JSONText(raw) != text {
+			t.Fatalf("JSONText of %q is %q", raw, JSONText(raw))
 		}
 		if found, ok := obj.Find(m.Name); !ok || found != m {
 			t.Fatalf("Find(%q) is %v", m.Name, found)
@@ -143,7 +143,7 @@ func checkMembers(t *testing.T, obj *Object, want map[string]any) {
 		if !ValidMember(raw) {
 			t.Fatalf("%q is a member's value and not valid", raw)
 		}
-		if short, err := tree([]byte(Compact(raw))); err != nil || !reflect.DeepEqual(short, v) {
+		if short, err := tree([]byte(CompactJSON(raw))); err != nil || !reflect.DeepEqual(short, v) {
 			t.Fatalf("%q without white space: %v", raw, err)
 		}
 	}
@@ -253,7 +253,7 @@ var refused = []struct{ in, want, where string }{
 func TestRefused(t *testing.T) {
 	for _, c := range refused {
 		_, err := whole([]byte(c.in))
-		var at *Error
+		var at *JSONError
 		if !errors.As(err, &at) {
 			t.Errorf("%.60q is taken", c.in)
 			continue
@@ -292,13 +292,13 @@ func TestDuplicateInLargeObject(t *testing.T) {
 
 func TestValues(t *testing.T) {
 	for raw, want := range map[string]int64{"0": 0, "-17": -17, "9223372036854775807": 1<<63 - 1} {
-		if n, ok := Int(raw); !ok || n != want {
-			t.Errorf("Int(%s) is %d, %v", raw, n, ok)
+		if n, ok := JSONInt(raw); !ok || n != want {
+			t.Errorf("JSONInt(%s) is %d, %v", raw, n, ok)
 		}
 	}
 	for _, raw := range []string{"-0", "1.0", "1e2", `"1"`, "9223372036854775808"} {
-		if n, ok := Int(raw); ok {
-			t.Errorf("Int(%s) is %d", raw, n)
+		if n, ok := JSONInt(raw); ok {
+			t.Errorf("JSONInt(%s) is %d", raw, n)
 		}
 	}
 	for raw, want := range map[string]bool{"1": true, ` "a" `: true, "": false, "1 2": false, "\"\xff\"": false, `{"a":1,"a":1}`: false,
@@ -308,7 +308,7 @@ func TestValues(t *testing.T) {
 			t.Errorf("ValidMember(%s) is not %v", raw, want)
 		}
 	}
-	if got := Compact(" {\"a b\" :\n[ 1 , \" \" ] } "); got != `{"a b":[1," "]}` {
+	if got := CompactJSON(" {\"a b\" :\n[ 1 , \" \" ] } "); got != `{"a b":[1," "]}` {
 		t.Errorf("Compact gives %s", got)
 	}
 	known := slices.Values([]string{"amount", "trackingId"})

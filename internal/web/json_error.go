@@ -1,4 +1,4 @@
-package strictjson
+package web
 
 import (
 	"fmt"
@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// Error says why a text was refused and where. It never holds a value.
-type Error struct {
+// JSONError says why a text was refused and where. It never holds a value.
+type JSONError struct {
 	// Problem is "no colon" where Syntax is true, else a predicate of the
 	// value, such as "occurs twice".
 	Problem string
@@ -22,7 +22,7 @@ type Error struct {
 	path []step
 }
 
-func (e *Error) Error() string {
+func (e *JSONError) Error() string {
 	switch {
 	case !e.Syntax:
 		return e.Where("the value") + " " + e.Problem
@@ -34,11 +34,11 @@ func (e *Error) Error() string {
 
 // Where names the value at fault, such as "body.labels.a" or "body[3].amount"
 // where root is "body".
-func (e *Error) Where(root string) string { return where(root, e.path) }
+func (e *JSONError) Where(root string) string { return where(root, e.path) }
 
 // Member returns the name of the innermost member at fault, "" where the fault
 // lies in no member.
-func (e *Error) Member() string {
+func (e *JSONError) Member() string {
 	for i := len(e.path) - 1; i >= 0; i-- {
 		if !e.path[i].inArray {
 			return e.path[i].name
