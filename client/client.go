@@ -66,34 +66,6 @@ func newCaller(c Config) (Common, error) {
 	return Common{base: strings.TrimSuffix(u.String(), "/"), authorize: authorize, http: c.HTTPClient}, nil
 }
 
-// callEither makes one call. A nil in sends no body; a nil out takes no answer. It reads an answer with status 202 into
-// waiting, or into out if waiting is nil.
-func (c *Common) callEither(ctx context.Context, method, path string, in, out any, waiting *Proposed) error {
-	var body io.Reader
-	if in != nil {
-		b, err := json.Marshal(in)
-		if err != nil {
-			return fmt.Errorf("writing the request: %w", err)
-		}
-		body = bytes.NewReader(b)
-	}
-	resp, err := c.send(ctx, method, path, body)
-	if err != nil {
-		return err
-	}
-	defer finish(resp)
-	if waiting != nil && resp.StatusCode == http.StatusAccepted {
-		out = waiting
-	}
-	if out == nil || resp.StatusCode == http.StatusNoContent {
-		return nil
-	}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(out); err != nil {
-		return fmt.Errorf("reading the answer: %w", err)
-	}
-	return nil
-}
-
 // Call makes any call of the OpenAPI document, for programs that know it only at run time. path begins with /v1 and
 // includes the query. An empty in sends no body. The answer is returned as it came, empty if there is none.
 func (c *Common) Call(ctx context.Context, method, path string, in json.RawMessage) (json.RawMessage, error) {
@@ -128,11 +100,28 @@ func Path(parts ...any) string {
 	return path
 }
 
-// ask makes a call whose answer is one T.
-func ask[T any](ctx context.Context, c API, method, path string, in any) (T, error) {
-	var out T
-	err := c.common().callEither(ctx, method, path, in, &out, nil)
-	return out, err
+// ask makes a call whose answer is one T, which stays zero if there is none. A nil in sends no body.
+func ask[T any](ctx context.Context, c API, method, path string, in any) (out T, err error) {
+	var body io.Reader
+	if in != nil {
+		b, err := json.Marshal(in)
+		if err != nil {
+			return out, fmt.Errorf("writing the request: %w", err)
+		}
+		body = bytes.NewReader(b)
+	}
+	resp, err := c.common().send(ctx, method, path, body)
+	if err != nil {
+		return out, err
+	}
+	defer finish(resp)
+	if resp.StatusCode == http.StatusNoContent {
+		return out, nil
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(&out); err != nil {
+		return out, fmt.Errorf("reading the answer: %w", err)
+	}
+	return out, nil
 }
 
 // send returns the response of a call that succeeded. The caller closes its body.

@@ -143,7 +143,7 @@ type UpdatedMerchant struct {
 	Merchant
 	Warnings []string `json:"warnings,omitempty" nullable:"false" doc:"what is dangerous about the merchant's settings"`
 
-	Task string `json:"-"` // not empty: the id of the task that an approver must approve; of the merchant only the id is set
+	Task string `json:"task,omitempty" doc:"id of the task that an approver must approve: nothing has changed yet; absent: it is changed"`
 }
 
 // Pause says why a merchant is paused.
@@ -183,16 +183,7 @@ func (s *Service) Merchant(ctx context.Context, id string) (Merchant, error) {
 // UpdateMerchant changes the members that p sets. Where the answer has a Task, nothing
 // has changed yet: it waits for an approver.
 func (s *Service) UpdateMerchant(ctx context.Context, id string, p MerchantPatch) (UpdatedMerchant, error) {
-	return s.changeMerchant(ctx, http.MethodPatch, Path("merchants", id), id, p)
-}
-
-// changeMerchant calls what changes a merchant, or proposes it.
-func (s *Service) changeMerchant(ctx context.Context, method, path, id string, in any) (UpdatedMerchant, error) {
-	out, w, err := propose[UpdatedMerchant](ctx, s, method, path, in)
-	if w.Task != "" {
-		out.Task, out.ID, out.Warnings = w.Task, id, w.Warnings
-	}
-	return out, err
+	return ask[UpdatedMerchant](ctx, s, http.MethodPatch, Path("merchants", id), p)
 }
 
 // PauseMerchant stops sending to a merchant, deciding its withdrawals and releasing

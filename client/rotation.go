@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"log/slog"
-	"net/http"
 )
 
 // RotationState says which keys of a merchant seal requests while keys are replaced.
@@ -74,7 +73,7 @@ type StagedKeys struct {
 	Rotation          *Rotation `json:"rotation,omitempty" doc:"what was staged"`
 	Warnings          []string  `json:"warnings,omitempty" nullable:"false" doc:"dangers of the keys, such as their size"`
 
-	Task string `json:"-"` // not empty: the id of the task that an approver must approve before answers under these keys count
+	Task string `json:"task,omitempty" doc:"id of the task that an approver must approve before answers under these keys count; absent: they count"`
 }
 
 // LogValue keeps the keys out of a log.
@@ -88,12 +87,7 @@ type Activation struct {
 // StageRotation makes a second set of keys of a merchant. The present ones still seal, and answers under either set are
 // accepted. Where the answer has a Task, an approver must approve it first.
 func (s *Service) StageRotation(ctx context.Context, id string, n NewRotation) (StagedKeys, error) {
-	out, w, err := propose[StagedKeys](ctx, s, http.MethodPost, Path("merchants", id, "rotation"), n)
-	if w.Task != "" {
-		out = StagedKeys{PublicKey: w.PublicKey, ResponsePublicKey: w.ResponsePublicKey, APIKey: w.APIKey,
-			CallbackAPIKey: w.CallbackAPIKey, Warnings: w.Warnings, Task: w.Task}
-	}
-	return out, err
+	return Post[StagedKeys](ctx, s, Path("merchants", id, "rotation"), n)
 }
 
 // StepRotation takes the next step. activate makes the newer keys of a merchant seal, and the older ones stay valid for
@@ -103,5 +97,5 @@ func (s *Service) StepRotation(ctx context.Context, id, step string, overlap Dur
 	if step == "activate" {
 		in = Activation{overlap}
 	}
-	return s.changeMerchant(ctx, http.MethodPost, Path("merchants", id, "rotation", step), id, in)
+	return Post[UpdatedMerchant](ctx, s, Path("merchants", id, "rotation", step), in)
 }

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"log/slog"
 	"strconv"
 )
 
@@ -134,20 +133,6 @@ type DecidedTask struct {
 	Why  string `json:"why,omitempty" doc:"why it was not; absent: it was"`
 }
 
-// Proposed answers a call whose change waits for an approver. Nothing has changed yet.
-type Proposed struct {
-	Task              string   `json:"task" doc:"id of the task that an approver must approve"`
-	Secret            Secret   `json:"token,omitempty" doc:"the secret of the token that would be made, shown only once; it is not valid before the change is applied"`
-	PublicKey         string   `json:"publicKey,omitempty" doc:"the key with which the merchant would open requests: Base64 SubjectPublicKeyInfo of the request pair. Shown only once"`
-	ResponsePublicKey string   `json:"responsePublicKey,omitempty" doc:"the key with which the merchant would seal answers: Base64 SubjectPublicKeyInfo of the response pair. Shown only once"`
-	APIKey            Secret   `json:"apiKey,omitempty" doc:"the API key that the merchant's responses would carry, where the service made it. Shown only once"`
-	CallbackAPIKey    Secret   `json:"callbackApiKey,omitempty" doc:"the X-API-KEY that requests would carry, where the service made it. Shown only once"`
-	Warnings          []string `json:"warnings,omitempty" nullable:"false" doc:"what is dangerous about the change"`
-}
-
-// LogValue keeps the secrets out of logs.
-func (p Proposed) LogValue() slog.Value { return slog.StringValue("task " + p.Task) }
-
 // Tasks returns a page of what waits for persons, the newest first.
 func (c *Common) Tasks(ctx context.Context, f TaskFilter, o PageOptions) (List[Task], error) {
 	return Get[List[Task]](ctx, c, "/v1/tasks", f, o)
@@ -178,10 +163,4 @@ func (c *Common) DecideMany(ctx context.Context, verdict string, d DecideTasks) 
 // the error is ErrConflict.
 func (c *Common) NoteTask(ctx context.Context, id, text string) (Task, error) {
 	return Post[Task](ctx, c, Path("tasks", id, "note"), NewNote{text})
-}
-
-// propose makes a call whose answer is a T, or says what waits for an approver.
-func propose[T any](ctx context.Context, c API, method, path string, in any) (out T, p Proposed, err error) {
-	err = c.common().callEither(ctx, method, path, in, &out, &p)
-	return out, p, err
 }

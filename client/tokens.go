@@ -68,7 +68,7 @@ type CreatedToken struct {
 	Token
 	Secret Secret `json:"token" doc:"the secret, to be sent as Authorization: Bearer; shown only once"`
 
-	Task string `json:"-"` // not empty: the id of the task that an approver must approve before the token is valid; of the token only Name and Role are set
+	Task string `json:"task,omitempty" doc:"id of the task that an approver must approve before the token is valid; absent: it is valid"`
 }
 
 // LogValue keeps the secret out of a log.
@@ -77,11 +77,7 @@ func (t CreatedToken) LogValue() slog.Value { return slog.StringValue("token " +
 // CreateToken makes a token. Its secret is shown only once. Where the answer has a
 // Task, the token is not valid before an approver has approved it.
 func (c *Common) CreateToken(ctx context.Context, t NewToken) (CreatedToken, error) {
-	out, w, err := propose[CreatedToken](ctx, c, http.MethodPost, "/v1/tokens", t)
-	if w.Task != "" {
-		out = CreatedToken{Token: Token{Name: t.Name, Role: t.Role}, Secret: w.Secret, Task: w.Task}
-	}
-	return out, err
+	return Post[CreatedToken](ctx, c, "/v1/tokens", t)
 }
 
 // Self returns the token of the caller and what it may do.
@@ -89,11 +85,14 @@ func (c *Common) Self(ctx context.Context) (Self, error) {
 	return Get[Self](ctx, c, "/v1/tokens/self")
 }
 
+// RevokedToken is a token after its revocation.
+type RevokedToken struct {
+	Token
+	Task string `json:"task,omitempty" doc:"id of the task that another approver must approve before the token, which is an approver's, is revoked; absent: it is"`
+}
+
 // RevokeToken revokes a token: at once on the node that is asked, within a second on the others. The last admin's token
-// cannot be revoked (ErrConflict). If it returns the id of a task, the token is an approver's and stays valid until
-// another approver approves the task.
-func (c *Common) RevokeToken(ctx context.Context, id string) (task string, err error) {
-	var w Proposed
-	err = c.callEither(ctx, http.MethodDelete, Path("tokens", id), nil, nil, &w)
-	return w.Task, err
+// cannot be revoked (ErrConflict). Where the answer has a Task, the token stays valid until another approver approves it.
+func (c *Common) RevokeToken(ctx context.Context, id string) (RevokedToken, error) {
+	return ask[RevokedToken](ctx, c, http.MethodDelete, Path("tokens", id), nil)
 }

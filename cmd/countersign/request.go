@@ -338,9 +338,9 @@ func (f connection) print(ctx context.Context, std streams, of end, operation st
 
 // tellWaiting writes to w that a change waits for an approver, if the answer says so.
 func tellWaiting(w io.Writer, answer json.RawMessage) {
-	var p client.Proposed
-	if json.Unmarshal(answer, &p) == nil && p.Task != "" {
-		fmt.Fprintf(w, "countersign: nothing has changed yet: it waits for an approver; tasks approve %s\n", p.Task)
+	var waits struct{ Task string }
+	if json.Unmarshal(answer, &waits) == nil && waits.Task != "" {
+		fmt.Fprintf(w, "countersign: nothing has changed yet: it waits for an approver; tasks approve %s\n", waits.Task)
 	}
 }
 

@@ -35,7 +35,7 @@ func differences(was, is *outbox.Merchant) (before, after map[string]string, dec
 }
 
 // change changes a merchant, or proposes the change if it touches a guarded member. content is what apply of the kind
-// needs to do the same. If the change waits, task is the id of its task.
+// needs to do the same. If the change waits, task is the id of its task, and m is as it was.
 func (s *Server) change(c *api.Call, kind api.ChangeKind, id string, content any,
 	apply func(*outbox.Merchant) error) (m outbox.Merchant, task string, err error) {
 	sealed, err := json.Marshal(content)
@@ -60,8 +60,8 @@ func (s *Server) change(c *api.Call, kind api.ChangeKind, id string, content any
 		if err := s.Changes.Propose(ctx, t, change, sealed); err != nil {
 			return err
 		}
-		if change.State == client.TaskOpen {
-			task = change.TaskID()
+		if task = c.TaskOf(change); task != "" {
+			m = was
 			return nil
 		}
 		m.Version, m.Updated = was.Version+1, c.Now

@@ -52,8 +52,8 @@ func TestNobodyAloneMovesMoney(t *testing.T) {
 		}
 		before := guardedNow()
 		by := func() string { return rapid.SampledFrom(held).Draw(r, "with") }
-		note := func(a endtest.Answer) client.Proposed {
-			var p client.Proposed
+		note := func(a endtest.Answer) client.CreatedToken { // every answer that waits has its member task
+			var p client.CreatedToken
 			if a.Status == 202 {
 				decodeInto(r, a.Body, &p)
 				changes = append(changes, p.Task)
@@ -142,7 +142,7 @@ func TestNobodyAloneMovesMoney(t *testing.T) {
 			h.as(alice.secret, post, "/v1/merchants/"+merchant+"/resume", "", nil)
 		}
 		if a := h.as(alice.secret, patch, "/v1/merchants/"+merchant, api.TypeMerge, `{"withdrawUrl":"https://right.example/w"}`); a.Status == 202 {
-			var p client.Proposed
+			var p client.CreatedToken
 			decodeInto(r, a.Body, &p)
 			if a := h.as(honest.secret, post, "/v1/tasks/"+p.Task+"/approve", "", nil); a.Status != 200 || guardedNow() == before {
 				r.Fatalf("two persons cannot change it: %d %s", a.Status, a.Body)

@@ -196,8 +196,8 @@ func TestStaleChanges(t *testing.T) {
 		}
 		must(bob.DeclineTask(ctx, named, ""))(t)
 		third := propose(mallory, "https://three.example/w")
-		if waits := must(admin.RevokeToken(ctx, mallory.id))(t); waits != "" {
-			t.Errorf("the end of an operator's token waits: %+v", waits)
+		if is := must(admin.RevokeToken(ctx, mallory.id))(t); is.Task != "" || is.Revoked == 0 {
+			t.Errorf("the end of an operator's token waits: %+v", is)
 		}
 		dbtest.Fails(bob.ApproveTask(ctx, third, ""))(t, client.ErrConflict, "the token that proposed it was revoked")
 		fourth := propose(alice, "https://four.example/w")
@@ -261,7 +261,7 @@ func TestTokensAreChanges(t *testing.T) {
 		must(bob.ApproveTask(ctx, url(dave), ""))(t)
 
 		// Approvers' tokens end by an approval; others at once.
-		waits := must(admin.RevokeToken(ctx, carol.id))(t)
+		waits := must(admin.RevokeToken(ctx, carol.id))(t).Task
 		if c := must(changeOf(admin, ctx, waits))(t); c.Title != "end of token made, role approver" || c.Before["role"] != "approver" {
 			t.Fatalf("%+v", c)
 		}
@@ -272,8 +272,8 @@ func TestTokensAreChanges(t *testing.T) {
 		must(bob.ApproveTask(ctx, waits, ""))(t)
 		dbtest.Fails(carol.Self(ctx))(t, client.ErrUnauthorized, "")
 		must(dave.Self(ctx))(t) // it is in the cache then
-		if waits := must(alice.RevokeToken(ctx, dave.id))(t); waits != "" {
-			t.Errorf("%+v", waits)
+		if is := must(alice.RevokeToken(ctx, dave.id))(t); is.Task != "" || is.Revoked == 0 {
+			t.Errorf("%+v", is)
 		}
 		dbtest.Fails(dave.Self(ctx))(t, client.ErrUnauthorized, "")
 		dbtest.Fails(alice.RevokeToken(ctx, admin.id))(t, client.ErrForbidden, "only an admin's token can revoke an admin's token")
@@ -287,8 +287,8 @@ func TestTokensAreChanges(t *testing.T) {
 			t.Errorf("it sees %+v", list)
 		}
 		// The last that is for all stays while one is bound.
-		must(erin.ApproveTask(ctx, must(admin.RevokeToken(ctx, bob.id))(t), ""))(t)
-		dbtest.Fails(erin.ApproveTask(ctx, must(admin.RevokeToken(ctx, erin.id))(t), ""))(t, client.ErrConflict, "revoke those that are bound first")
+		must(erin.ApproveTask(ctx, must(admin.RevokeToken(ctx, bob.id))(t).Task, ""))(t)
+		dbtest.Fails(erin.ApproveTask(ctx, must(admin.RevokeToken(ctx, erin.id))(t).Task, ""))(t, client.ErrConflict, "revoke those that are bound first")
 	})
 }
 

@@ -244,13 +244,14 @@ func (s *Server) merchant(c *api.Call, id string, _ api.None) (client.Merchant, 
 	return one[0], err
 }
 
-func (s *Server) updateMerchant(c *api.Call, id string,
-	in client.MerchantPatch) (client.UpdatedMerchant, *client.Proposed, error) {
-	m, task, err := s.change(c, api.ChangeMerchant, id, in, func(m *outbox.Merchant) error { return s.patched(m, in) })
-	if err == nil && task != "" {
-		return client.UpdatedMerchant{}, &client.Proposed{Task: task, Warnings: warnings(&m)}, nil
-	}
-	return client.UpdatedMerchant{Merchant: merchantOf(m), Warnings: warnings(&m)}, nil, err
+func (s *Server) updateMerchant(c *api.Call, id string, in client.MerchantPatch) (client.UpdatedMerchant, error) {
+	var would outbox.Merchant
+	m, task, err := s.change(c, api.ChangeMerchant, id, in, func(m *outbox.Merchant) error {
+		err := s.patched(m, in)
+		would = *m
+		return err
+	})
+	return client.UpdatedMerchant{Merchant: merchantOf(m), Warnings: warnings(&would), Task: task}, err
 }
 
 // patched changes m and names what is wrong with it afterwards.

@@ -42,19 +42,18 @@ func (r rotationStep) apply(m *outbox.Merchant) error {
 	return fmt.Errorf("rotation is %w: step %q", db.ErrInvalid, r.Step)
 }
 
-func (s *Server) stageRotation(c *api.Call, id string,
-	in client.NewRotation) (out client.StagedKeys, _ *client.Proposed, err error) {
+func (s *Server) stageRotation(c *api.Call, id string, in client.NewRotation) (out client.StagedKeys, err error) {
 	m, err := s.Outbox.Merchant(c.R.Context(), id)
 	if err != nil {
-		return out, nil, err
+		return out, err
 	}
 	if m.Rotation != nil {
-		return out, nil, outbox.ErrRotating // before keys are made for nothing
+		return out, outbox.ErrRotating // before keys are made for nothing
 	}
 	var faults api.Faults
 	k := s.keyMaker(m.Scheme, &faults)
 	if err := k.check(in.Key, in.ResponseKey, false); err != nil {
-		return out, nil, err
+		return out, err
 	}
 	if in.MakeAPIKey && in.APIKey != "" {
 		faults.Add("body.makeApiKey", "is given beside apiKey: give one of them")
@@ -63,62 +62,47 @@ func (s *Server) stageRotation(c *api.Call, id string,
 		faults.Add("body.makeCallbackApiKey", "is given beside callbackApiKey: give one of them")
 	}
 	if err := faults.Err(); err != nil {
-		return out, nil, err
+		return out, err
 	}
 	var fresh outbox.MerchantKeys
 	out.APIKey, fresh.APIKey = apiKey(in.MakeAPIKey, in.APIKey)
 	out.CallbackAPIKey, fresh.CallbackAPIKey = apiKey(in.MakeCallbackAPIKey, in.CallbackAPIKey)
 	if in.Key != nil || in.ResponseKey != nil || fresh == (outbox.MerchantKeys{}) {
 		if err := k.make(in.Key, in.ResponseKey, false); err != nil {
-			return out, nil, err
+			return out, err
 		}
 	}
 	step := rotationStep{Step: "stage"}
 	fresh.Key, fresh.ResponseKey = k.request, k.response
 	if step.Keys, err = fresh.Plain(); err != nil {
-		return out, nil, err
+		return out, err
 	}
 	out.Warnings = k.warnings
 	out.PublicKey, out.ResponsePublicKey = k.publicParts()
-	is, waits, err := s.takeStep(c, id, step)
-	if err != nil {
-		return client.StagedKeys{}, nil, err
-	}
-	if waits != nil {
-		waits.PublicKey, waits.ResponsePublicKey, waits.APIKey, waits.CallbackAPIKey, waits.Warnings = out.PublicKey,
-			out.ResponsePublicKey, out.APIKey, out.CallbackAPIKey, out.Warnings
-		return client.StagedKeys{}, waits, nil
-	}
-	out.Rotation = is.Rotation
-	return out, nil, nil
+	is, err := s.takeStep(c, id, step)
+	out.Rotation, out.Task = is.Rotation, is.Task
+	return out, err
 }
 
-func (s *Server) activateRotation(c *api.Call, id string,
-	in client.Activation) (client.UpdatedMerchant, *client.Proposed, error) {
-	m, waits, err := s.takeStep(c, id, rotationStep{Step: "activate",
-		Overlap: time.Duration(cmp.Or(in.Overlap, defaultOverlap))})
-	return client.UpdatedMerchant{Merchant: m}, waits, err
+func (s *Server) activateRotation(c *api.Call, id string, in client.Activation) (client.UpdatedMerchant, error) {
+	return s.takeStep(c, id, rotationStep{Step: "activate", Overlap: time.Duration(cmp.Or(in.Overlap, defaultOverlap))})
 }
 
 // step returns the handler of a step without members.
-func (s *Server) step(name string) func(*api.Call, string, api.None) (client.UpdatedMerchant, *client.Proposed, error) {
-	return func(c *api.Call, id string, _ api.None) (client.UpdatedMerchant, *client.Proposed, error) {
-		m, waits, err := s.takeStep(c, id, rotationStep{Step: name})
-		return client.UpdatedMerchant{Merchant: m}, waits, err
+func (s *Server) step(name string) func(*api.Call, string, api.None) (client.UpdatedMerchant, error) {
+	return func(c *api.Call, id string, _ api.None) (client.UpdatedMerchant, error) {
+		return s.takeStep(c, id, rotationStep{Step: name})
 	}
 }
 
 // takeStep does the step, or proposes it.
-func (s *Server) takeStep(c *api.Call, id string, r rotationStep) (client.Merchant, *client.Proposed, error) {
+func (s *Server) takeStep(c *api.Call, id string, r rotationStep) (client.UpdatedMerchant, error) {
 	_, task, err := s.change(c, api.ChangeRotation, id, r, r.apply)
 	if err != nil {
-		return client.Merchant{}, nil, err
-	}
-	if task != "" {
-		return client.Merchant{}, &client.Proposed{Task: task}, nil
+		return client.UpdatedMerchant{}, err
 	}
 	m, err := s.Outbox.Merchant(c.R.Context(), id) // with its times
-	return merchantOf(m), nil, err
+	return client.UpdatedMerchant{Merchant: merchantOf(m), Task: task}, err
 }
 
 // RunRotations ends the older keys of merchants at their time, on whichever node is first, until ctx ends.

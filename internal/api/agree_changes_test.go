@@ -53,7 +53,8 @@ func (r *quorumRig) proposed(at db.Millis) *Change {
 	r.made++
 	made := NewStoreToken("made", client.RoleViewer, 1)
 	c := &Change{Kind: ChangeToken, Token: made.ID, Before: map[string]string{}, After: map[string]string{"role": "viewer"}, ProposedBy: r.op.ID, Proposed: at}
-	ok(r.t, r.k.proposeToken(r.t.Context(), c, fmt.Appendf(nil, `{"Token":{"ID":%q,"Role":"viewer"},"Hash":%q}`, made.ID, hashText(r.made%100))))
+	content := fmt.Appendf(nil, `{"Token":{"ID":%q,"Role":"viewer"},"Hash":%q}`, made.ID, hashText(r.made%100))
+	ok(r.t, r.d.Write(r.t.Context(), func(ctx context.Context, t *db.Tx) error { return r.k.Propose(ctx, t, c, content) }))
 	return c
 }
 

@@ -36,9 +36,8 @@ type Call struct {
 
 	a        *API
 	rt       *Endpoint
-	waits    *client.Proposed // if set, the answer instead of the handler's, with status 202
-	merchant string           // the merchant it is about, for the log
-	deadline bool             // Follow has set one for writing the answer
+	merchant string // the merchant it is about, for the log
+	deadline bool   // Follow has set one for writing the answer
 	body     web.Body
 	endRead  func() // ends the turn of a call that reads; see beginRead
 	traces   int    // how often Trace was called; trace is from the last call
@@ -252,9 +251,6 @@ func (c *Call) answer() error {
 	c.stopRead() // before writing the answer, which the caller may read slowly
 	if err != nil {
 		return err
-	}
-	if c.waits != nil {
-		c.Status, out = http.StatusAccepted, *c.waits
 	}
 	if _, empty := out.(None); empty {
 		c.W.WriteHeader(c.Status)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 
 	"countersign/client"
 	"countersign/internal/db"
@@ -64,6 +65,16 @@ func readChanges(ctx context.Context, q db.Querier, where string, args ...any) (
 
 // TaskID returns the id of the task about c.
 func (c *Change) TaskID() string { return client.TaskID(client.TaskChange, c.ID) }
+
+// TaskOf returns the id of the task about a change that waits, and answers with status 202. It returns "" for a change
+// that is done.
+func (c *Call) TaskOf(change *Change) string {
+	if change.State != client.TaskOpen {
+		return ""
+	}
+	c.Status = http.StatusAccepted
+	return change.TaskID()
+}
 
 // visible reports whether t may see the change. A bound token sees only changes of its own merchants.
 func (c *Change) visible(t Token) bool {

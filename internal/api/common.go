@@ -80,7 +80,7 @@ func (o Common) Routes() []Route {
 		{get, "/v1/tokens", "tokens", Deciders, ByHandler, 200, Handle(k.listTokens), "List tokens", nil},
 		{get, "/v1/tokens/self", "self", Everybody, ByHandler, 200, Handle(k.self),
 			"Show the caller's token and what it may do", nil},
-		{remove, "/v1/tokens/{id}", "revokeToken", Operators, ByHandler, 204, Urgent(k.revokeToken()),
+		{remove, "/v1/tokens/{id}", "revokeToken", Operators, ByHandler, 200, Urgent(k.revokeToken()),
 			"Revoke a token at once; that of an approver waits for another approver", []int{409}},
 
 		{get, "/v1/signin/provider", "provider", Open, Whole, 200, Handle(t.provider),

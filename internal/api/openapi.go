@@ -117,11 +117,8 @@ func (rt *Endpoint) Operation() *huma.Operation {
 	}
 	op.Responses[strconv.Itoa(rt.Status)] = success
 	if rt.AlsoStatus != 0 {
-		op.Responses[strconv.Itoa(rt.AlsoStatus)] = success
-		if rt.alsoOut != nil {
-			op.Responses[strconv.Itoa(rt.AlsoStatus)] = &huma.Response{Description: "Accepted: nothing has changed yet, it waits for an approver",
-				Content: map[string]*huma.MediaType{TypeJSON: {Schema: reg.Schema(rt.alsoOut, true, "")}}}
-		}
+		op.Responses[strconv.Itoa(rt.AlsoStatus)] = &huma.Response{Description: http.StatusText(rt.AlsoStatus),
+			Content: success.Content}
 	}
 	for _, status := range rt.statuses() {
 		op.Responses[strconv.Itoa(status)] = &huma.Response{

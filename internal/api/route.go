@@ -42,18 +42,11 @@ type Handler struct {
 	fresh bool
 	// AlsoStatus is another status of success. 0: there is none.
 	AlsoStatus int
-	// alsoOut is the type of the answer with AlsoStatus. Nil: the same type as with Status.
-	alsoOut reflect.Type
 }
 
-// HandleChange is Handle for an act that may have to wait for an approver. If f returns a Proposed, that is the
-// answer, with status 202.
-func HandleChange[Q, In, Out any](f func(*Call, Q, In) (Out, *client.Proposed, error)) Handler {
-	h := Handle(func(c *Call, q Q, in In) (out Out, err error) {
-		out, c.waits, err = f(c, q, in)
-		return out, err
-	})
-	h.AlsoStatus, h.alsoOut = http.StatusAccepted, reflect.TypeFor[client.Proposed]()
+// Proposes marks an act that may wait for an approver. Its answer has the member task then; see Call.TaskOf.
+func Proposes(h Handler) Handler {
+	h.AlsoStatus = http.StatusAccepted
 	return h
 }
 
@@ -111,17 +104,6 @@ func One[K string | int64, In, Out any](f func(c *Call, key K, in In) (Out, erro
 // Find is One for a read whose answer is the row.
 func Find[K string | int64, Row any](read func(ctx context.Context, key K) (Row, error)) Handler {
 	return One(func(c *Call, key K, _ None) (Row, error) { return read(c.R.Context(), key) })
-}
-
-// ChangeOne is HandleChange for a thing that the path names by {id}.
-func ChangeOne[In, Out any](f func(c *Call, id string, in In) (Out, *client.Proposed, error)) Handler {
-	return HandleChange(func(c *Call, _ None, in In) (out Out, _ *client.Proposed, err error) {
-		id, err := c.PathID()
-		if err != nil {
-			return out, nil, err
-		}
-		return f(c, id, in)
-	})
 }
 
 // Endpoint is a route that is ready to be served, with its parameters and the schema of its body.
@@ -185,7 +167,7 @@ type Operation struct {
 	ID, Method, Path, Summary string
 	Roles                     []client.Role // who may call it; none: everybody, without a token
 	Query, In, Out            reflect.Type  // nil: there is none
-	Waits                     bool          // the answer may be a client.Proposed
+	Waits                     bool          // it may wait for an approver
 }
 
 // Operations returns the operations of a table of routes. It calls no handler.
@@ -193,7 +175,7 @@ func Operations(routes []Route) []Operation {
 	var all []Operation
 	for _, r := range routes {
 		all = append(all, Operation{ID: r.ID, Method: r.Method, Path: r.Path, Summary: r.Summary, Roles: r.Roles.shown(),
-			Query: some(r.query), In: some(r.in), Out: some(r.out), Waits: r.alsoOut == reflect.TypeFor[client.Proposed]()})
+			Query: some(r.query), In: some(r.in), Out: some(r.out), Waits: r.AlsoStatus == http.StatusAccepted})
 	}
 	return all
 }

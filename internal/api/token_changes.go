@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -57,35 +58,32 @@ func (k *Changes) applyRevoke(ctx context.Context, t *db.Tx, c *Change, _ []byte
 
 // createToken returns the handler that makes tokens. known is Common.KnownMerchant.
 func (k *Changes) createToken(known func(c *Call, id string) error) Handler {
-	return HandleChange(func(c *Call, _ None, in client.NewToken) (client.CreatedToken, *client.Proposed, error) {
-		ctx := c.R.Context()
+	return Proposes(Handle(func(c *Call, _ None, in client.NewToken) (out client.CreatedToken, err error) {
 		t, err := c.newToken(in, known)
-		if err != nil {
-			return client.CreatedToken{}, nil, err
+		if err == nil {
+			err = k.mayMake(c.R.Context(), c, t)
 		}
-		if err := k.mayMake(ctx, c, t); err != nil {
-			return client.CreatedToken{}, nil, err
+		if err != nil {
+			return out, err
 		}
 		secret, hash := MintToken()
 		content, err := json.Marshal(tokenContent{t, hash[:]})
 		if err != nil {
-			return client.CreatedToken{}, nil, err
+			return out, err
 		}
-		change := &Change{Kind: ChangeToken, Token: t.ID, Before: map[string]string{}, After: tokenMembers(t),
-			ProposedBy: c.Token.ID, Proposed: c.Now, Bound: t.Merchants}
-		if err := k.proposeToken(ctx, change, content); err != nil {
-			return client.CreatedToken{}, nil, err
-		}
-		if change.State == client.TaskOpen {
-			return client.CreatedToken{}, &client.Proposed{Task: change.TaskID(), Secret: secret}, nil
-		}
-		return client.CreatedToken{Token: ShownToken(t), Secret: secret}, nil, nil
-	})
+		task, err := k.proposeToken(c, Change{Kind: ChangeToken, Token: t.ID, Before: map[string]string{},
+			After: tokenMembers(t), Bound: t.Merchants}, content)
+		return client.CreatedToken{Token: ShownToken(t), Secret: secret, Task: task}, err
+	}))
 }
 
-// proposeToken is Propose in a transaction of its own.
-func (k *Changes) proposeToken(ctx context.Context, c *Change, content []byte) error {
-	return k.c.DB.Write(ctx, func(ctx context.Context, t *db.Tx) error { return k.Propose(ctx, t, c, content) })
+// proposeToken is Propose by the caller, in a transaction of its own. It returns the id of the task if the change waits.
+func (k *Changes) proposeToken(c *Call, change Change, content []byte) (task string, err error) {
+	change.ProposedBy, change.Proposed = c.Token.ID, c.Now
+	err = k.c.DB.Write(c.R.Context(), func(ctx context.Context, t *db.Tx) error {
+		return k.Propose(ctx, t, &change, content)
+	})
+	return c.TaskOf(&change), err
 }
 
 // tokenMembers describes a token for people.
@@ -107,29 +105,27 @@ func tokenMembers(t Token) map[string]string {
 // the other changes would need nobody's approval. Any other token is revoked at once, so that a stolen one can be
 // stopped.
 func (k *Changes) revokeToken() Handler {
-	return ChangeOne(func(c *Call, id string, _ None) (None, *client.Proposed, error) {
-		none := None{}
+	return Proposes(One(func(c *Call, id string, _ None) (out client.RevokedToken, err error) {
 		t, err := FindToken(c.R.Context(), k.c.DB, id)
 		switch {
 		case err != nil:
-			return none, nil, err
+			return out, err
 		case !t.Within(c.Token):
-			return none, nil, db.ErrNotFound
+			return out, db.ErrNotFound
 		case t.Role == client.RoleAdmin && c.Token.Role != client.RoleAdmin:
-			return none, nil, NewProblem(http.StatusForbidden, "only an admin's token can revoke an admin's token")
-		case t.Role != client.RoleApprover || !t.Valid(c.Now):
-			defer c.ForgetTokens()
+			return out, NewProblem(http.StatusForbidden, "only an admin's token can revoke an admin's token")
+		case t.Role == client.RoleApprover && t.Valid(c.Now):
+			out.Task, err = k.proposeToken(c, Change{Kind: ChangeRevoke, Token: id, Before: tokenMembers(t),
+				After: map[string]string{"revoked": "yes"}, Bound: t.Merchants}, nil)
+		default:
 			// The last admin's token stays: no other role can do everything.
-			return none, nil, k.tokens.Revoke(c.R.Context(), id, c.Now,
-				func(r client.Role) bool { return r == client.RoleAdmin })
+			err = k.tokens.Revoke(c.R.Context(), id, c.Now, func(r client.Role) bool { return r == client.RoleAdmin })
+			c.ForgetTokens()
+			t.Revoked = cmp.Or(t.Revoked, c.Now)
 		}
-		change := &Change{Kind: ChangeRevoke, Token: id, Before: tokenMembers(t), After: map[string]string{"revoked": "yes"},
-			ProposedBy: c.Token.ID, Proposed: c.Now, Bound: t.Merchants}
-		if err := k.proposeToken(c.R.Context(), change, nil); err != nil {
-			return none, nil, err
-		}
-		return none, &client.Proposed{Task: change.TaskID()}, nil
-	})
+		out.Token = ShownToken(t)
+		return out, err
+	}))
 }
 
 const endApproversSQL = `

@@ -166,8 +166,8 @@ func (v *visit) change(to, notice, method, path string, in json.RawMessage) erro
 	if err != nil {
 		return err
 	}
-	var waits client.Proposed
-	_ = json.Unmarshal(answer, &waits) // an answer of another form names no task
+	var waits struct{ Task string }
+	_ = json.Unmarshal(answer, &waits) // an answer without it names no task
 	if waits.Task != "" {
 		return v.done("/console/tasks/"+url.PathEscape(waits.Task), "waits")
 	}
