@@ -54,10 +54,6 @@ func (b *Book) AskedFor(ctx context.Context, callBackID string, now db.Millis) (
 	return a, err
 }
 
-const changeOrderSQL = `
-UPDATE orders SET state = $2, reason = $3, decided_by = $4, updated = $5, confirmed = $6, ended = $7
-WHERE call_back_id = $1 AND state = $8`
-
 // ChangeOrder changes an order's state and appends the event in one transaction. It returns ErrChanged if the order
 // is no longer in the state c.From, or exceeds one of c.Ceilings. It confirms only an order of c.TenantUserID that
 // has not expired. Details never change, so an order that was confirmed once always has the same details.
@@ -104,6 +100,7 @@ func (b *Book) changeOrder(ctx context.Context, t *db.Tx, o *Order, c OrderChang
 			return err
 		}
 	}
+	from := *o
 	o.State, o.Reason, o.Updated = c.To, c.Reason, now
 	if c.By != "" {
 		o.DecidedBy = c.By
@@ -115,15 +112,9 @@ func (b *Book) changeOrder(ctx context.Context, t *db.Tx, o *Order, c OrderChang
 	case !c.To.Undecided():
 		o.Ended = now
 	}
-	n, err := t.Exec(ctx, changeOrderSQL, o.CallBackID, string(o.State), o.Reason, o.DecidedBy, int64(o.Updated),
-		int64(o.Confirmed), int64(o.Ended), string(c.From))
-	switch {
-	case err != nil:
+	if err := storeOrder(ctx, t, from, *o); err != nil {
 		return err
-	case n != 1:
-		return ErrChanged
 	}
-	countMoved(t, c.From, c.To)
 	l.event(orderEvent(eventOf(o.State), *o, now))
 	return l.write(ctx, t)
 }

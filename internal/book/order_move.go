@@ -65,21 +65,13 @@ func (o Order) waits(to Order, what client.WaitingFor) (Order, bool, cause) {
 	return to, true, ""
 }
 
-const moveOrderSQL = `
-UPDATE orders SET state = $2, reason = $3, waiting = $4, tx_id = $5, updated = $6, ended = $7,
-	restored = CASE WHEN CAST($7 AS BIGINT) > 0 THEN 0 ELSE restored END WHERE call_back_id = $1`
-
-// storeMove stores the change of an order by a callback.
+// storeMove stores the change of an order by a callback. One that has ended is no longer in doubt.
 func (in *inboxTx) storeMove(ctx context.Context, from, to Order) error {
 	if to.State == client.OrderEnded && to.Confirmed > 0 {
 		in.ledger.unspent(to)
 	}
-	if _, err := in.t.Exec(ctx, moveOrderSQL, to.CallBackID, string(to.State), to.Reason, string(to.Waiting), to.TxID,
-		int64(to.Updated), int64(to.Ended)); err != nil {
-		return err
-	}
-	countMoved(in.t, from.State, to.State)
-	return nil
+	to.Restored = to.Restored && to.Ended == 0
+	return storeOrder(ctx, in.t, from, to)
 }
 
 // overBeforeOrder records that the service ended or executed a withdrawal that nobody had ordered, as RefuseUnknown

@@ -106,6 +106,24 @@ func insertOrder(ctx context.Context, t *db.Tx, o Order) (bool, error) {
 	return true, nil
 }
 
+const storeOrderSQL = `
+UPDATE orders SET state = $3, reason = $4, decided_by = $5, waiting = $6, tx_id = $7, updated = $8, confirmed = $9, ended = $10, restored = $11
+WHERE call_back_id = $1 AND state = $2`
+
+// storeOrder stores what became of the order from, whose row must be locked.
+func storeOrder(ctx context.Context, t *db.Tx, from, to Order) error {
+	n, err := t.Exec(ctx, storeOrderSQL, to.CallBackID, string(from.State), string(to.State), to.Reason, to.DecidedBy,
+		string(to.Waiting), to.TxID, int64(to.Updated), int64(to.Confirmed), int64(to.Ended), bit(to.Restored))
+	switch {
+	case err != nil:
+		return err
+	case n != 1:
+		return ErrChanged
+	}
+	countMoved(t, from.State, to.State)
+	return nil
+}
+
 // countMoved moves an order in the counts from one state to another. An empty from means a new order.
 func countMoved(t *db.Tx, from, to client.OrderState) {
 	t.Count(countOrders+string(to), 1)

@@ -19,10 +19,6 @@ type Became struct {
 	Confirmed db.Millis
 }
 
-const adoptOrderSQL = `
-UPDATE orders SET state = $2, reason = $3, decided_by = $4, tx_id = $5, updated = $6, confirmed = $7, ended = $8, waiting = '', restored = 0
-WHERE call_back_id = $1`
-
 // AdoptOrder moves a restored order, or one that was added again since, to the state that the application reports. An
 // order that has ended here does not change. An order that the service has reported as executed since the restore gets
 // only the time of its confirmation. A known order that is not in doubt does not change.
@@ -54,68 +50,51 @@ func (b *Book) AdoptOrder(ctx context.Context, x Became, now db.Millis) (adopted
 		} else {
 			was = o.State
 		}
-		if err == nil && was == client.OrderExecuted && x.State == was && o.Confirmed == 0 && e.Open() {
-			adopted = true
-			return confirmBefore(ctx, t, o, x.Confirmed, now)
-		}
-		if err != nil || !o.State.Undecided() && o.State != client.OrderConfirmed || !o.Restored && !e.Open() ||
-			was != "" && x.State == o.State && !o.Restored {
+		if err != nil {
 			return err
 		}
-		from := o
-		adopted = true
-		if x.State.Undecided() || x.State == o.State { // nothing became of it
-			_, err := t.Exec(ctx, resumeOrderSQL, o.CallBackID)
-			return err
-		}
-		o.State, o.Reason, o.DecidedBy, o.TxID, o.Updated, o.Waiting, o.Restored = x.State, string(client.ReasonRestored),
-			ByReconcile, x.TxID, now, "", false
-		if o.State != client.OrderConfirmed {
-			o.Ended = now
-		}
-		counts := o.State == client.OrderConfirmed || o.State == client.OrderExecuted
-		l := ledger{}
+		to, l := o, ledger{}
+		to.Restored = false
+		valid := o.Details().Validate() == nil
 		switch {
-		case counts && from.Confirmed == 0 && o.Details().Validate() == nil:
-			o.Confirmed = cmp.Or(x.Confirmed, now)
-			l.spent(o)
-		case !counts && from.Confirmed > 0:
-			o.State = client.OrderEnded // it was confirmed, so the service ended it
-			l.unspent(from)
+		case was == client.OrderExecuted && x.State == was && o.Confirmed == 0 && valid && e.Open():
+			// Only the time of its confirmation is missing.
+		case !o.State.Undecided() && o.State != client.OrderConfirmed || !o.Restored && !e.Open() ||
+			was != "" && x.State == o.State && !o.Restored:
+			return nil
+		case x.State.Undecided() || x.State == o.State: // nothing became of it
+			adopted = true
+			return storeOrder(ctx, t, o, to)
+		default:
+			to.State, to.Reason, to.DecidedBy, to.TxID, to.Updated, to.Waiting = x.State, string(client.ReasonRestored),
+				ByReconcile, x.TxID, now, ""
+			if to.State != client.OrderConfirmed {
+				to.Ended = now
+			}
 		}
-		if err := l.recountAll(ctx, t, o); err != nil {
+		adopted = true
+		counts := to.State == client.OrderConfirmed || to.State == client.OrderExecuted
+		switch {
+		case counts && o.Confirmed == 0 && valid:
+			to.Confirmed = cmp.Or(x.Confirmed, now)
+			l.spent(to)
+		case !counts && o.Confirmed > 0:
+			to.State = client.OrderEnded // it was confirmed, so the service ended it
+			l.unspent(o)
+		}
+		if err := l.recountAll(ctx, t, to); err != nil {
 			return err
 		}
-		if _, err := t.Exec(ctx, adoptOrderSQL, o.CallBackID, string(o.State), o.Reason, o.DecidedBy, o.TxID,
-			int64(o.Updated), int64(o.Confirmed), int64(o.Ended)); err != nil {
+		if err := storeOrder(ctx, t, o, to); err != nil {
 			return err
 		}
-		countMoved(t, from.State, o.State)
-		l.event(orderEvent(eventOf(o.State), o, now))
+		if to.State != o.State {
+			l.event(orderEvent(eventOf(to.State), to, now))
+		}
 		return l.write(ctx, t)
 	})
 	return adopted, err
 }
-
-const confirmBeforeSQL = `UPDATE orders SET confirmed = $2, restored = 0 WHERE call_back_id = $1`
-
-// confirmBefore sets the time of confirmation of an executed order, which the restore lost.
-func confirmBefore(ctx context.Context, t *db.Tx, o Order, at, now db.Millis) error {
-	o.Confirmed = cmp.Or(at, now)
-	l := ledger{}
-	if o.Details().Validate() == nil {
-		l.spent(o)
-	}
-	if err := l.recountAll(ctx, t, o); err != nil {
-		return err
-	}
-	if _, err := t.Exec(ctx, confirmBeforeSQL, o.CallBackID, int64(o.Confirmed)); err != nil {
-		return err
-	}
-	return l.write(ctx, t)
-}
-
-const resumeOrderSQL = `UPDATE orders SET restored = 0 WHERE call_back_id = $1 AND restored <> 0`
 
 // ResumeOrder records that a person has checked a restored order and that nothing became of it. It is then decided
 // like any other. Repeating it changes nothing. It returns an error until the restore is reconciled.
@@ -130,10 +109,11 @@ func (b *Book) ResumeOrder(ctx context.Context, callBackID, by, reason string, n
 		if err := checkReconciled(ctx, t); err != nil {
 			return err
 		}
-		if _, err := t.Exec(ctx, resumeOrderSQL, callBackID); err != nil {
+		was := o
+		o.Restored = false
+		if err := storeOrder(ctx, t, was, o); err != nil {
 			return err
 		}
-		o.Restored = false
 		return journal.AddAbout(ctx, t, journal.OrderResumed, callBackID, now,
 			journal.Event{CallBackID: callBackID, State: string(o.State), Reason: reason, DecidedBy: by})
 	})
