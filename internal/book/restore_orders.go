@@ -130,17 +130,5 @@ func (b *Book) RestoredOrders(ctx context.Context, limit int, before int64) ([]O
 
 // EachRestored calls fn for each of RestoredOrders. fn may use b.
 func (b *Book) EachRestored(ctx context.Context, fn func(Order) error) error {
-	for before, more := int64(0), true; more; more = before > 0 {
-		list, next, err := b.RestoredOrders(ctx, 500, before)
-		if err != nil {
-			return err
-		}
-		for _, o := range list {
-			if err := fn(o); err != nil {
-				return err
-			}
-		}
-		before = next
-	}
-	return nil
+	return db.EachPage(func(before int64) ([]Order, int64, error) { return b.RestoredOrders(ctx, 500, before) }, fn)
 }

@@ -139,6 +139,24 @@ func List[T any](ctx context.Context, q Querier, sql string, args []any,
 	return list, err
 }
 
+// EachPage calls fn for each item of all pages of a list. page returns the items after a cursor and the next cursor,
+// which is zero at the end.
+func EachPage[T any, C comparable](page func(cursor C) (list []T, next C, err error), fn func(T) error) error {
+	for cursor, more := *new(C), true; more; more = cursor != *new(C) {
+		list, next, err := page(cursor)
+		if err != nil {
+			return err
+		}
+		for _, v := range list {
+			if err := fn(v); err != nil {
+				return err
+			}
+		}
+		cursor = next
+	}
+	return nil
+}
+
 // LogRecord is what a transaction adds to the audit log of its end.
 type LogRecord struct {
 	Body     []byte   // what is hashed

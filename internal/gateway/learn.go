@@ -74,20 +74,16 @@ func (g *Gateway) learn(w http.ResponseWriter, r *http.Request) {
 // learned sums up the callbacks that came while the gateway learned.
 func (g *Gateway) learned(c *api.Call, _ api.None, _ api.None) (client.Learned, error) {
 	var list []Finding
-	for before, more := int64(0), true; more; more = before > 0 {
-		page, next, err := g.lists.RefusedList(c.R.Context(), client.RefusedFilter{State: client.RefusedOpen,
+	err := db.EachPage(func(before int64) ([]client.RefusedCallback, int64, error) {
+		return g.lists.RefusedList(c.R.Context(), client.RefusedFilter{State: client.RefusedOpen,
 			Reason: client.RefusalLearning}, 100, before)
-		if err != nil {
-			return client.Learned{}, err
-		}
-		for _, r := range page {
-			whole, err := g.lists.Refused(c.R.Context(), r.ID)
-			if err != nil {
-				return client.Learned{}, err
-			}
-			list = append(list, g.c.reader().Seen([]byte(whole.Body), whole.Facts))
-		}
-		before = next
+	}, func(r client.RefusedCallback) error {
+		whole, err := g.lists.Refused(c.R.Context(), r.ID)
+		list = append(list, g.c.reader().Seen([]byte(whole.Body), whole.Facts))
+		return err
+	})
+	if err != nil {
+		return client.Learned{}, err
 	}
 	slices.Reverse(list) // the first that came first
 	return sumUp(list), nil

@@ -108,20 +108,15 @@ SELECT merchant, event_id FROM purged WHERE type = 1 AND (merchant, event_id) > 
 
 // EachPurgedDeposit calls fn for every purged deposit, ordered by merchant.
 func EachPurgedDeposit(ctx context.Context, q db.Querier, fn func(merchant, trackingID string) error) error {
-	const most = 1000
-	merchant, id := "", ""
-	for n := most; n == most; {
-		n = 0
-		err := db.Each(ctx, q, eachPurgedSQL, []any{merchant, id, most}, func(r db.Rows) error {
-			n++
-			if err := r.Scan(&merchant, &id); err != nil {
-				return err
-			}
-			return fn(merchant, id)
-		})
-		if err != nil {
-			return err
+	return db.EachPage(func(after [2]string) (list [][2]string, next [2]string, err error) {
+		list, err = db.List(ctx, q, eachPurgedSQL, []any{after[0], after[1], eachMost},
+			func(r db.Rows) (row [2]string, err error) {
+				err = r.Scan(&row[0], &row[1])
+				return row, err
+			})
+		if len(list) == eachMost {
+			next = list[eachMost-1]
 		}
-	}
-	return nil
+		return list, next, err
+	}, func(row [2]string) error { return fn(row[0], row[1]) })
 }

@@ -10,7 +10,7 @@ import (
 	"countersign/internal/db"
 )
 
-// eachMost is how many rows one read of EachDeposit or EachWithdrawal takes, which keeps each read short.
+// eachMost is how many rows one read of all rows takes, which keeps each read short.
 const eachMost = 1000
 
 // SentDeposits returns the deposits of the merchants of, page by page as Callbacks does.
@@ -33,32 +33,14 @@ func (o *Outbox) SentDeposits(ctx context.Context, of []string, cursor string,
 
 // EachDeposit calls fn for every deposit of a merchant, the newest first. An empty merchant means all. fn may use o.
 func (o *Outbox) EachDeposit(ctx context.Context, merchant string, fn func(client.SentDeposit) error) error {
-	return eachOf(func(cursor string) ([]client.SentDeposit, string, error) {
+	return db.EachPage(func(cursor string) ([]client.SentDeposit, string, error) {
 		return o.SentDeposits(ctx, []string{merchant}, cursor, eachMost)
 	}, fn)
 }
 
-// eachOf calls fn for every item of all pages of a list.
-func eachOf[T any](page func(cursor string) (list []T, next string, err error), fn func(T) error) error {
-	for cursor := ""; ; {
-		list, next, err := page(cursor)
-		if err != nil {
-			return err
-		}
-		for _, v := range list {
-			if err := fn(v); err != nil {
-				return err
-			}
-		}
-		if cursor = next; next == "" {
-			return nil
-		}
-	}
-}
-
 // EachWithdrawal calls fn for every withdrawal, the newest first. fn may use o.
 func (o *Outbox) EachWithdrawal(ctx context.Context, fn func(Withdrawal) error) error {
-	return eachOf(func(cursor string) ([]Withdrawal, string, error) {
+	return db.EachPage(func(cursor string) ([]Withdrawal, string, error) {
 		return o.Withdrawals(ctx, nil, client.WithdrawalFilter{}, eachMost, cursor)
 	}, fn)
 }
