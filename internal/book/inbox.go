@@ -218,8 +218,7 @@ INSERT INTO inbox (seq, type, id, tenant_user_id, call_back_id, content, transfe
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`
 
 	readInboxSQL = `
-SELECT i.id, i.call_back_id, i.seq, i.content, i.tx_index, i.duplicate, i.suspect, i.settled, i.claims, i.lease_until, i.code, i.message, i.address, i.chain_name, i.symbol, i.amount,
-	i.reply_user, i.created
+SELECT i.id, i.call_back_id, i.seq, i.content, i.tx_index, i.duplicate, i.suspect, i.settled, i.claims, i.lease_until, i.reply, i.created
 FROM {list}$1{as w} CROSS JOIN {inner}inbox i WHERE i.type = $2 AND i.id = w.value{alone}`
 
 	readTransfersSQL = `
@@ -283,10 +282,9 @@ func scanInboxRow(r db.Rows, typ countersign.Type) (key inboxKey, _ *inboxRow, e
 	var row inboxRow
 	var content []byte
 	var duplicate, suspect, settled int64
-	var d [4]string
+	var reply string
 	err = r.Scan(&key.id, &key.order, &row.seq, &content, &row.txIndex, &duplicate, &suspect, &settled, &row.claims,
-		&row.leaseUntil, &row.reply.Code, &row.reply.Message, &d[0], &d[1], &d[2], &d[3], &row.reply.TenantUserID,
-		&row.created)
+		&row.leaseUntil, &reply, &row.created)
 	if err != nil {
 		return key, nil, err
 	}
@@ -295,11 +293,11 @@ func scanInboxRow(r db.Rows, typ countersign.Type) (key inboxKey, _ *inboxRow, e
 	}
 	copy(row.content[:], content)
 	row.duplicate, row.suspect, row.settled = duplicate != 0, suspect != 0, settled != 0
-	row.reply.Details, err = keptDetails(d)
+	row.reply, err = parseReply(reply)
 	return key, &row, err
 }
 
-const inboxColumns = `seq, type, id, tenant_user_id, call_back_id, duplicate, suspect, settled, created, ended, code, message`
+const inboxColumns = `seq, type, id, tenant_user_id, call_back_id, duplicate, suspect, settled, created, ended, reply`
 
 // Entries returns a page of the inbox; see list.
 func (b *Book) Entries(ctx context.Context, f client.InboxFilter, limit int,
@@ -307,13 +305,17 @@ func (b *Book) Entries(ctx context.Context, f client.InboxFilter, limit int,
 	number := func(e client.InboxEntry) int64 { return e.Seq }
 	return list(ctx, b, "inbox", inboxColumns, inboxMembers(f), limit, before, number,
 		func(r db.Rows) (e client.InboxEntry, err error) {
-			var duplicate, suspect, settled, code int64
+			var duplicate, suspect, settled int64
+			var text string
 			err = r.Scan(&e.Seq, &e.Type, &e.ID, &e.TenantUserID, &e.CallBackID, &duplicate, &suspect, &settled, &e.Created,
-				&e.Ended, &code, &e.Message)
+				&e.Ended, &text)
 			e.PossibleDuplicate, e.Suspect, e.Settled = duplicate != 0, suspect != 0, settled != 0
-			if e.Settled {
-				e.ErrCode = &code
+			if err != nil || !e.Settled {
+				return e, err
 			}
+			reply, err := parseReply(text)
+			code := int64(reply.Code)
+			e.ErrCode, e.Message = &code, reply.Message
 			return e, err
 		})
 }

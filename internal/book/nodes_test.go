@@ -89,7 +89,7 @@ func TestInboxSettledMeanwhile(t *testing.T) {
 	settled, commit, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
 		done <- other.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-			_, err := t.Exec(ctx, keepReplySQL, leased.Seq, int64(2001), "no", "", "", "", "", int64(70_000), "")
+			_, err := t.Exec(ctx, keepReplySQL, leased.Seq, formatReply(merchant.Reply{Code: 2001, Message: "no"}), int64(70_000))
 			close(settled)
 			<-commit
 			return err

@@ -2,6 +2,7 @@ package book
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -13,17 +14,13 @@ import (
 
 const (
 	lockInboxSQL = `
-SELECT seq, claims, settled, code, message, address, chain_name, symbol, amount, reply_user FROM inbox
+SELECT seq, claims, settled, reply FROM inbox
 WHERE type = $1 AND id = $2 AND (type = 2 OR call_back_id = $3){lock}`
 
 	keepReplySQL = `
-UPDATE inbox SET settled = 1, lease_until = 0, code = $2, message = $3, address = $4, chain_name = $5, symbol = $6, amount = $7, ended = $8,
-	reply_user = $9
-WHERE seq = $1 AND settled = 0`
+UPDATE inbox SET settled = 1, lease_until = 0, reply = $2, ended = $3 WHERE seq = $1 AND settled = 0`
 
-	endReplySQL = `
-UPDATE inbox SET code = $2, message = $3, address = '', chain_name = '', symbol = '', amount = '', reply_user = ''
-WHERE type = 2 AND id = $1 AND settled = 1`
+	endReplySQL = `UPDATE inbox SET reply = $2 WHERE type = 2 AND id = $1 AND settled = 1`
 
 	endLeaseSQL = `UPDATE inbox SET lease_until = 0 WHERE seq = $1 AND claims = $2 AND settled = 0`
 )
@@ -45,10 +42,8 @@ func (b *Book) Settle(ctx context.Context, s merchant.Settlement) (stands mercha
 		}
 		stands = s.Reply
 		var seq, claims, settled int64
-		var kept merchant.Reply
-		var details [4]string
-		found, err := db.One(ctx, t, lockInboxSQL, []any{int64(s.Type), s.ID, s.Order}, &seq, &claims, &settled, &kept.Code,
-			&kept.Message, &details[0], &details[1], &details[2], &details[3], &kept.TenantUserID)
+		var reply string
+		found, err := db.One(ctx, t, lockInboxSQL, []any{int64(s.Type), s.ID, s.Order}, &seq, &claims, &settled, &reply)
 		switch {
 		case err != nil:
 			return err
@@ -57,8 +52,7 @@ func (b *Book) Settle(ctx context.Context, s merchant.Settlement) (stands mercha
 		}
 		final := s.Final
 		if settled != 0 {
-			kept.Details, err = keptDetails(details)
-			stands = kept
+			stands, err = parseReply(reply)
 		}
 		ended := false
 		if err == nil && confirms(s.Type, stands) {
@@ -75,12 +69,10 @@ func (b *Book) Settle(ctx context.Context, s merchant.Settlement) (stands mercha
 		case err != nil:
 			return err
 		case settled != 0 && ended:
-			_, err = t.Exec(ctx, endReplySQL, s.ID, int64(stands.Code), stands.Message)
+			_, err = t.Exec(ctx, endReplySQL, s.ID, formatReply(stands))
 		case settled != 0:
 		case final:
-			d := stands.Details
-			_, err = t.Exec(ctx, keepReplySQL, seq, int64(stands.Code), stands.Message,
-				d.Address, d.ChainName, d.Symbol, d.Amount.String(), int64(db.MillisOf(s.At)), stands.TenantUserID)
+			_, err = t.Exec(ctx, keepReplySQL, seq, formatReply(stands), int64(db.MillisOf(s.At)))
 		default:
 			_, err = t.Exec(ctx, endLeaseSQL, seq, s.Claim)
 		}
@@ -106,8 +98,7 @@ func (in *inboxTx) judgeAgain(ctx context.Context, e *merchant.Entry, row *inbox
 	if r.Reply, final = standing(o, r.Reply); final && r.Reply.Code != countersign.CodeAccepted {
 		row.reply, r.Revoked = r.Reply, true
 		in.ledger.alarm(client.AlarmEndedAgain, e.ID, db.MillisOf(e.At))
-		in.updates = append(in.updates, db.Statement{SQL: endReplySQL,
-			Args: []any{e.ID, int64(r.Reply.Code), r.Reply.Message}})
+		in.updates = append(in.updates, db.Statement{SQL: endReplySQL, Args: []any{e.ID, formatReply(r.Reply)}})
 	}
 	return nil
 }
@@ -130,11 +121,19 @@ func standing(o Order, r merchant.Reply) (stands merchant.Reply, final bool) {
 	return merchant.Reply{Code: code, Message: code.Message()}, code == countersign.CodeOrderCancelled
 }
 
-// keptDetails returns the details in four texts. It returns the zero Details if all are empty.
-func keptDetails(text [4]string) (countersign.Details, error) {
-	if text == [4]string{} {
-		return countersign.Details{}, nil
+// formatReply returns the stored form of a reply. The zero Reply is the empty text.
+func formatReply(r merchant.Reply) string {
+	if r == (merchant.Reply{}) {
+		return ""
 	}
-	amount, err := countersign.ParseAmount(text[3])
-	return countersign.Details{Address: text[0], ChainName: text[1], Symbol: text[2], Amount: amount}, err
+	text, _ := json.Marshal(r) // cannot fail: only texts and a number
+	return string(text)
+}
+
+// parseReply inverts formatReply.
+func parseReply(text string) (r merchant.Reply, err error) {
+	if text != "" {
+		err = json.Unmarshal([]byte(text), &r)
+	}
+	return r, err
 }

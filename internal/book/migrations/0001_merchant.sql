@@ -18,14 +18,7 @@ CREATE TABLE inbox (
   settled        {int} NOT NULL,
   created        {int} NOT NULL,
   ended          {int} NOT NULL, -- when it was settled
-  -- The answer to the service, once settled.
-  code           {int} NOT NULL DEFAULT 0,
-  message        {text} NOT NULL DEFAULT '',
-  address        {text} NOT NULL DEFAULT '',
-  chain_name     {text} NOT NULL DEFAULT '',
-  symbol         {text} NOT NULL DEFAULT '',
-  amount         {text} NOT NULL DEFAULT '',
-  reply_user     TEXT NOT NULL DEFAULT '', -- of the order that was confirmed, if the service named none
+  reply          TEXT NOT NULL DEFAULT '', -- the answer to the service, once settled, as JSON; empty: errCode 0
   suspect        {int} NOT NULL DEFAULT 0, -- 1: the blocks of the callback belong to another one
   UNIQUE (id, type, call_back_id)
 ){strict};
