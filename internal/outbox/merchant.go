@@ -97,46 +97,30 @@ func (m *Merchant) row(d *db.DB) ([]any, error) {
 		int64(m.Updated), string(keys), int64(until), m.Version, dataKey, sealed[0], sealed[1]}, nil
 }
 
-// keptMerchant is a stored merchant.
-type keptMerchant struct {
-	Merchant
-	settings string
-}
-
-// scan reads a row of merchantSelect, followed by the columns more.
-func (k *keptMerchant) scan(r db.Rows, more ...any) error {
-	m, keys := &k.Merchant, ""
-	err := r.Scan(append([]any{&m.ID, &m.State, &m.PausedReason, &m.Scheme, &k.settings, &m.Version, &m.Created,
-		&m.Updated, &keys}, more...)...)
-	if err != nil {
-		return err
-	}
+// scanMerchant reads a row of merchantSelect, followed by the columns more. The secrets stay empty.
+func scanMerchant(r db.Rows, more ...any) (m Merchant, err error) {
+	var settings, keys string
 	var kept keptKeys
-	if err := json.Unmarshal([]byte(keys), &kept); err != nil {
-		return fmt.Errorf("keys of merchant %s: %w", m.ID, err)
+	err = r.Scan(append([]any{&m.ID, &m.State, &m.PausedReason, &m.Scheme, &settings, &m.Version, &m.Created,
+		&m.Updated, &keys}, more...)...)
+	if err == nil {
+		err = json.Unmarshal([]byte(settings), &m.MerchantSettings)
+	}
+	if err == nil {
+		err = json.Unmarshal([]byte(keys), &kept)
+	}
+	if err != nil {
+		return Merchant{}, fmt.Errorf("merchant %s: %w", m.ID, err)
 	}
 	m.KeySet, m.Rotation = kept.KeySet, kept.Rotation
-	return nil
+	return m, nil
 }
 
-// whole returns the merchant with its settings. It parses the settings once.
-func (k *keptMerchant) whole() (Merchant, error) {
-	if k.settings != "" {
-		if err := json.Unmarshal([]byte(k.settings), &k.MerchantSettings); err != nil {
-			return Merchant{}, fmt.Errorf("settings of merchant %s: %w", k.ID, err)
-		}
-		k.settings = ""
-	}
-	return k.Merchant, nil
-}
-
-// ofMerchants returns the statement that reads the merchants with the given ids into to, without settings and
-// secrets.
-func ofMerchants(d *db.Dialect, ids []string, to map[string]*keptMerchant) db.Statement {
+// ofMerchants returns the statement that reads the merchants with the given ids into to, without their secrets.
+func ofMerchants(d *db.Dialect, ids []string, to map[string]Merchant) db.Statement {
 	return db.Statement{SQL: merchantsByIDSQL, Args: []any{d.List(ids)}, Row: func(r db.Rows) error {
-		k := &keptMerchant{}
-		err := k.scan(r)
-		to[k.ID] = k
+		m, err := scanMerchant(r)
+		to[m.ID] = m
 		return err
 	}}
 }
@@ -174,14 +158,9 @@ func (o *Outbox) readMerchant(ctx context.Context, q db.Querier, text, id string
 	}
 	place := db.Record{Table: "merchants", Row: id}
 	dataKey, sealed := []byte(nil), make([][]byte, 2)
-	k, err := db.Find(ctx, q, text, []any{id}, func(r db.Rows) (k keptMerchant, err error) {
-		err = k.scan(r, &place.Version, &dataKey, &sealed[0], &sealed[1])
-		return k, err
+	m, err := db.Find(ctx, q, text, []any{id}, func(r db.Rows) (Merchant, error) {
+		return scanMerchant(r, &place.Version, &dataKey, &sealed[0], &sealed[1])
 	})
-	if err != nil {
-		return Merchant{}, err
-	}
-	m, err := k.whole()
 	if err != nil {
 		return Merchant{}, err
 	}
@@ -210,13 +189,7 @@ func (o *Outbox) Merchants(ctx context.Context, ids []string, after string, limi
 	if ids != nil {
 		text, args = listMerchantsOfSQL, []any{after, o.Dialect().List(ids), limit}
 	}
-	return db.List(ctx, o, text, args, func(r db.Rows) (Merchant, error) {
-		var k keptMerchant
-		if err := k.scan(r); err != nil {
-			return Merchant{}, err
-		}
-		return k.whole()
-	})
+	return db.List(ctx, o, text, args, func(r db.Rows) (Merchant, error) { return scanMerchant(r) })
 }
 
 // keyNames are the names of keys in Texts.

@@ -187,10 +187,7 @@ func (o *Outbox) refuse(ctx context.Context, t *db.Tx, r *releasing, look *stopL
 		r.Err = db.ErrNotFound
 		return "", nil
 	}
-	stop, m, err := look.of(r.merchant)
-	if err != nil {
-		return "", err
-	}
+	stop, m := look.of(r.merchant)
 	if stop == "" && (w.Restored || epoch.Open()) {
 		stop = client.ReasonRestored
 	}
@@ -246,14 +243,14 @@ const (
 
 // stopLook holds what can stop decisions and releases.
 type stopLook struct {
-	merchants map[string]*keptMerchant
+	merchants map[string]Merchant
 	frozen    client.Freeze
 }
 
 // lookAt returns the statements that read what can stop the decisions and releases of merchants. They must come first
 // in a transaction.
 func (o *Outbox) lookAt(merchants []string) (*stopLook, []db.Statement) {
-	l := &stopLook{merchants: map[string]*keptMerchant{}}
+	l := &stopLook{merchants: map[string]Merchant{}}
 	var lock []db.Statement
 	if o.Dialect().ConcurrentWriters {
 		lock = []db.Statement{{SQL: lookAtStopsSQL}}
@@ -261,17 +258,15 @@ func (o *Outbox) lookAt(merchants []string) (*stopLook, []db.Statement) {
 	return l, append(lock, ofMerchants(o.Dialect(), merchants, l.merchants), freezeStatement(&l.frozen))
 }
 
-// of returns the merchant without its keys, and why nothing of it is decided or released. stop is "" if nothing stops
+// of returns the merchant without its secrets, and why nothing of it is decided or released. stop is "" if nothing stops
 // it.
-func (l *stopLook) of(merchant string) (stop client.Reason, m Merchant, err error) {
-	if kept := l.merchants[merchant]; kept != nil {
-		m, err = kept.whole()
-	}
+func (l *stopLook) of(merchant string) (stop client.Reason, m Merchant) {
+	m = l.merchants[merchant]
 	switch {
 	case l.frozen.At != 0:
 		stop = client.ReasonFrozen
 	case m.State != client.MerchantActive:
 		stop = client.ReasonPaused
 	}
-	return stop, m, err
+	return stop, m
 }

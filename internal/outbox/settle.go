@@ -146,7 +146,7 @@ func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settlin
 	statements = statements[:0]
 	for _, b := range batch {
 		if b.Decision == countersign.DecisionNone {
-			if m := look.merchants[b.Merchant]; b.isAnswer() && (m == nil || m.Version != b.MerchantVersion) {
+			if m, known := look.merchants[b.Merchant]; b.isAnswer() && (!known || m.Version != b.MerchantVersion) {
 				b.stopped = client.ReasonOlderVersion
 				statements = append(statements, db.Statement{SQL: settleOtherSQL, Row: func(r db.Rows) error {
 					b.askAgain()
@@ -196,7 +196,7 @@ func (b *settling) scanDecision(r db.Rows, look *stopLook) error {
 	if err := r.Scan(&b.lane, &b.failed, &b.deadline, &restored); err != nil {
 		return err
 	}
-	stop, m, err := look.of(b.Merchant)
+	stop, m := look.of(b.Merchant)
 	if b.stopped = stop; stop == "" && m.Version != b.MerchantVersion {
 		b.stopped = client.ReasonOlderVersion
 	}
@@ -204,7 +204,7 @@ func (b *settling) scanDecision(r db.Rows, look *stopLook) error {
 		b.stopped = client.ReasonRestored
 	}
 	b.within, b.signs = db.Millis(time.Duration(m.ReleaseWithin).Milliseconds()), m.AnswerKey != ""
-	return err
+	return nil
 }
 
 const decideSQL = `
