@@ -6,7 +6,7 @@ import (
 )
 
 // SameAddress reports whether a and b are spellings of one address: AddressKey is the same.
-func SameAddress(a, b string) bool { return AddressKey(a) == AddressKey(b) }
+func SameAddress(a, b string) bool { return a == b || AddressKey(a) == AddressKey(b) }
 
 // AddressKey returns one text for all spellings of the bytes of an address (PROTOCOL.md, A5). Use it where money is
 // decided: to compare a callback with its repetition and an answer with its order, and in allow lists. Two spellings

@@ -83,7 +83,7 @@ func (l *lane) wait(stop context.Context, wake <-chan struct{}, longest time.Dur
 	case <-wake:
 		return true
 	case <-l.freed:
-		if l.busy() {
+		if l.load() >= busy {
 			db.Sleep(stop, gather) // more callbacks are about to end
 		}
 	case <-t.C:

@@ -204,6 +204,34 @@ func TestNothingWaitsForSlowMerchants(t *testing.T) {
 	}
 }
 
+// While many callbacks are in flight, settlements wait for each other. The last ones wait for nobody.
+func TestSettlementsWaitForEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		var settles, sent atomic.Int64
+		r.fault = func(method string, done bool) bool {
+			if method == "settle" && done {
+				settles.Add(1)
+			}
+			return false
+		}
+		r.d.post = func(ctx context.Context, q request) Response {
+			time.Sleep(time.Duration(1+sent.Add(1)%64) * 5 * time.Millisecond) // one ends each 5 ms
+			return r.honest(ctx, q)
+		}
+		const n = 120
+		for i := range n {
+			r.addDeposit("m1", i)
+		}
+		r.start(t)
+		time.Sleep(time.Minute)
+		r.stop()
+		if sent.Load() != n || settles.Load() > busy+n/12 {
+			t.Errorf("%d transactions settled %d attempts", settles.Load(), sent.Load())
+		}
+	})
+}
+
 // A database that fails, having done what was asked or not, loses nothing and
 // does nothing twice.
 func TestOutboxFailures(t *testing.T) {

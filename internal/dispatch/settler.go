@@ -14,9 +14,10 @@ import (
 
 const (
 	settleBatch = 256
-	// Under load a settlement waits this long for others, so that transactions and the claims after them are few and
-	// large. With fewer than busy callbacks in flight no settlement waits.
-	settleGather  = 10 * time.Millisecond
+	// Under load settlements wait for each other, at most this long, until a quarter of the callbacks in flight have
+	// ended. Transactions and the claims after them are then few and large, and each page is written less often. With
+	// fewer than busy callbacks in flight no settlement waits.
+	settleGather  = 50 * time.Millisecond
 	busy          = 24
 	settleTimeout = 10 * time.Second // of one try
 	settleBackoff = 50 * time.Millisecond
@@ -43,28 +44,29 @@ func (l *lane) settle(hard context.Context) {
 
 // collect adds to batch the attempts that have ended or, under load, end soon.
 func (l *lane) collect(batch []ended) []ended {
-	if l.busy() {
-		time.Sleep(settleGather) // l.ended holds what ends meanwhile
+	enough, patience := 1, (<-chan time.Time)(nil)
+	if n := l.load(); n >= busy {
+		enough, patience = n/4, time.After(settleGather)
 	}
-	for len(batch) < settleBatch {
+	for len(batch) < settleBatch && (len(batch) < enough || len(l.ended) > 0) {
 		select {
 		case e, ok := <-l.ended:
 			if !ok {
 				return batch
 			}
 			batch = append(batch, e)
-		default:
-			return batch
+		case <-patience:
+			enough = 0
 		}
 	}
 	return batch
 }
 
-// busy reports whether many callbacks are in flight.
-func (l *lane) busy() bool {
+// load returns how many callbacks are in flight.
+func (l *lane) load() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.inFlight >= busy
+	return l.inFlight
 }
 
 func (d *Dispatcher) settleBatch(hard context.Context, batch []ended) {
