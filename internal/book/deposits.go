@@ -56,21 +56,13 @@ func storedAsSent(d *client.DepositEntry) (string, error) {
 const depositColumns = `seq, tracking_id, tenant_user_id, tx_id, chain_name, symbol, amount, from_address, to_address,
 	risk_from, risk_to, tx_index, business, state, suspect, taken, decided, decided_by, reason, as_sent`
 
-func scanDeposit(r db.Rows) (client.DepositEntry, error) {
-	var d client.DepositEntry
-	var amount, asSent string
-	var riskFrom, riskTo, suspect int64
-	err := r.Scan(&d.Seq, &d.TrackingID, &d.TenantUserID, &d.TxID, &d.ChainName, &d.Symbol, &amount, &d.FromAddress,
-		&d.ToAddress, &riskFrom, &riskTo, &d.TxIndex, &d.Business, &d.State, &suspect, &d.Taken, &d.Decided, &d.DecidedBy,
-		&d.Reason, &asSent)
-	d.RiskLevelFrom, d.RiskLevelTo, d.Suspect = knownRisk(riskFrom), knownRisk(riskTo), suspect != 0
+func scanDeposit(r db.Rows) (d client.DepositEntry, err error) {
+	var riskFrom, riskTo int64
+	err = r.Scan(&d.Seq, &d.TrackingID, &d.TenantUserID, &d.TxID, &d.ChainName, &d.Symbol,
+		db.Parsed(&d.Amount, countersign.ParseAmount), &d.FromAddress, &d.ToAddress, &riskFrom, &riskTo, &d.TxIndex,
+		&d.Business, &d.State, db.Bool(&d.Suspect), &d.Taken, &d.Decided, &d.DecidedBy, &d.Reason, db.JSON(&d.AsSent))
+	d.RiskLevelFrom, d.RiskLevelTo = knownRisk(riskFrom), knownRisk(riskTo)
 	d.PossibleDuplicate = d.State != client.DepositTaken && !d.Suspect
-	if err == nil {
-		d.Amount, err = countersign.ParseAmount(amount)
-	}
-	if err == nil && asSent != "" {
-		err = json.Unmarshal([]byte(asSent), &d.AsSent)
-	}
 	if err != nil {
 		return d, fmt.Errorf("deposit %d: %w", d.Seq, err)
 	}

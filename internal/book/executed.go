@@ -32,14 +32,8 @@ ON CONFLICT (call_back_id, payment) DO UPDATE SET amount = excluded.amount, coun
 func readExecutions(ctx context.Context, t *db.Tx, callBackID string) ([]execution, error) {
 	return db.List(ctx, t, readExecutionsSQL, []any{callBackID}, func(r db.Rows) (execution, error) {
 		x := execution{callBackID: callBackID}
-		var amount, counted string
-		err := r.Scan(&x.payment, &x.txID, &x.user, &x.symbol, &amount, &counted, &x.reported)
-		if err == nil && amount != "" {
-			x.amount, err = countersign.ParseAmount(amount)
-		}
-		if err == nil {
-			x.counted, err = countersign.ParseSum(counted)
-		}
+		err := r.Scan(&x.payment, &x.txID, &x.user, &x.symbol, db.Parsed(&x.amount, countersign.ParseAmount),
+			db.Parsed(&x.counted, countersign.ParseSum), &x.reported)
 		return x, err
 	})
 }

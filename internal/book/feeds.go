@@ -14,18 +14,13 @@ import (
 const eventColumns = `seq, kind, at, call_back_id, deposit, tenant_user_id, state, address, old_address, chain_name, symbol, amount,
 	tx_id, reason, decided_by`
 
-func scanEvent(r db.Rows) (client.EventEntry, error) {
-	var e client.EventEntry
-	var amount string
-	err := r.Scan(&e.Seq, &e.Kind, &e.At, &e.CallBackID, &e.Deposit, &e.TenantUserID, &e.State, &e.Address, &e.OldAddress,
-		&e.ChainName, &e.Symbol, &amount, &e.TxID, &e.Reason, &e.DecidedBy)
-	if err == nil && amount != "" {
-		e.Amount, err = countersign.ParseAmount(amount)
-	}
+func scanEvent(r db.Rows) (e client.EventEntry, err error) {
+	err = r.Scan(&e.Seq, &e.Kind, &e.At, &e.CallBackID, &e.Deposit, &e.TenantUserID, &e.State, &e.Address, &e.OldAddress,
+		&e.ChainName, &e.Symbol, db.Parsed(&e.Amount, countersign.ParseAmount), &e.TxID, &e.Reason, &e.DecidedBy)
 	if err != nil {
-		return e, fmt.Errorf("event %d: %w", e.Seq, err)
+		err = fmt.Errorf("event %d: %w", e.Seq, err)
 	}
-	return e, nil
+	return e, err
 }
 
 const (

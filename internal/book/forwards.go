@@ -198,9 +198,9 @@ WHERE reason <> '' ORDER BY feed, seq LIMIT CAST($1 AS BIGINT)`
 func (b *Book) FailedForwards(ctx context.Context, limit int) ([]client.Forward, error) {
 	return db.List(ctx, b, failedForwardsSQL, []any{limit}, func(r db.Rows) (f client.Forward, err error) {
 		var feed client.FeedName
-		var seq, sending int64
-		err = r.Scan(&feed, &seq, &f.Attempts, &sending, &f.Due, &f.Created, &f.LastError)
-		f.ID, f.Sending = ForwardID(feed, seq), sending != 0
+		var seq int64
+		err = r.Scan(&feed, &seq, &f.Attempts, db.Bool(&f.Sending), &f.Due, &f.Created, &f.LastError)
+		f.ID = ForwardID(feed, seq)
 		return f, err
 	})
 }

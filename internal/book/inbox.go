@@ -281,19 +281,12 @@ func scanInboxRow(r db.Rows, typ countersign.Type) (key inboxKey, _ *inboxRow, e
 	key.typ = typ
 	var row inboxRow
 	var content []byte
-	var duplicate, suspect, settled int64
-	var reply string
-	err = r.Scan(&key.id, &key.order, &row.seq, &content, &row.txIndex, &duplicate, &suspect, &settled, &row.claims,
-		&row.leaseUntil, &reply, &row.created)
-	if err != nil {
-		return key, nil, err
-	}
+	err = r.Scan(&key.id, &key.order, &row.seq, &content, &row.txIndex, db.Bool(&row.duplicate), db.Bool(&row.suspect),
+		db.Bool(&row.settled), &row.claims, &row.leaseUntil, db.JSON(&row.reply), &row.created)
 	if typ == countersign.TypeRequestWithdraw {
 		key.order = "" // its id is the callBackId
 	}
 	copy(row.content[:], content)
-	row.duplicate, row.suspect, row.settled = duplicate != 0, suspect != 0, settled != 0
-	row.reply, err = parseReply(reply)
 	return key, &row, err
 }
 
@@ -305,17 +298,13 @@ func (b *Book) Entries(ctx context.Context, f client.InboxFilter, limit int,
 	number := func(e client.InboxEntry) int64 { return e.Seq }
 	return list(ctx, b, "inbox", inboxColumns, inboxMembers(f), limit, before, number,
 		func(r db.Rows) (e client.InboxEntry, err error) {
-			var duplicate, suspect, settled int64
-			var text string
-			err = r.Scan(&e.Seq, &e.Type, &e.ID, &e.TenantUserID, &e.CallBackID, &duplicate, &suspect, &settled, &e.Created,
-				&e.Ended, &text)
-			e.PossibleDuplicate, e.Suspect, e.Settled = duplicate != 0, suspect != 0, settled != 0
-			if err != nil || !e.Settled {
-				return e, err
+			var reply merchant.Reply
+			err = r.Scan(&e.Seq, &e.Type, &e.ID, &e.TenantUserID, &e.CallBackID, db.Bool(&e.PossibleDuplicate),
+				db.Bool(&e.Suspect), db.Bool(&e.Settled), &e.Created, &e.Ended, db.JSON(&reply))
+			if e.Settled {
+				code := int64(reply.Code)
+				e.ErrCode, e.Message = &code, reply.Message
 			}
-			reply, err := parseReply(text)
-			code := int64(reply.Code)
-			e.ErrCode, e.Message = &code, reply.Message
 			return e, err
 		})
 }

@@ -36,22 +36,12 @@ const orderColumns = `call_back_id, tenant_user_id, address, chain_name, symbol,
 	seq, reason, waiting, tx_id, updated, ended, restored`
 
 // scanOrder reads a row of orderColumns.
-func scanOrder(r db.Rows) (Order, error) {
-	var o Order
-	var amount, labels string
-	var restored int64
-	err := r.Scan(&o.CallBackID, &o.TenantUserID, &o.Address, &o.ChainName, &o.Symbol, &amount, &labels, &o.ExpiresAt,
-		&o.OrderedBy, &o.State, &o.DecidedBy, &o.Created, &o.Confirmed, &o.Seq, &o.Reason, &o.Waiting, &o.TxID, &o.Updated,
-		&o.Ended, &restored)
-	o.Restored = restored != 0
+func scanOrder(r db.Rows) (o Order, err error) {
+	err = r.Scan(&o.CallBackID, &o.TenantUserID, &o.Address, &o.ChainName, &o.Symbol,
+		db.Parsed(&o.Amount, countersign.ParseAmount), db.JSON(&o.Labels), &o.ExpiresAt, &o.OrderedBy, &o.State, &o.DecidedBy,
+		&o.Created, &o.Confirmed, &o.Seq, &o.Reason, &o.Waiting, &o.TxID, &o.Updated, &o.Ended, db.Bool(&o.Restored))
 	if o.ExpiresAt == db.Never {
 		o.ExpiresAt = 0
-	}
-	if err == nil && amount != "" {
-		o.Amount, err = countersign.ParseAmount(amount)
-	}
-	if err == nil && labels != "" {
-		err = json.Unmarshal([]byte(labels), &o.Labels)
 	}
 	if err != nil {
 		err = fmt.Errorf("order %s: %w", o.CallBackID, err)

@@ -178,14 +178,10 @@ func (b *Book) RefusedList(ctx context.Context, f client.RefusedFilter, limit in
 }
 
 func scanRefused(rows db.Rows) (r client.RefusedCallback, err error) {
-	var opened int64
-	var facts string
-	err = rows.Scan(&r.ID, &opened, &r.Type, &r.CallbackID, &r.Reason, &facts, &r.Setting, &r.ErrCode, &r.Message,
-		&r.First, &r.Last, &r.Number, &r.State, &r.Decided, &r.DecidedBy, &r.Note, &r.Due, &r.Bytes, &r.Inbox)
-	if err == nil {
-		err = json.Unmarshal([]byte(facts), &r.Facts)
-	}
-	r.Opened, r.Means = opened != 0, client.Means(r.Reason)
+	err = rows.Scan(&r.ID, db.Bool(&r.Opened), &r.Type, &r.CallbackID, &r.Reason, db.JSON(&r.Facts), &r.Setting,
+		&r.ErrCode, &r.Message, &r.First, &r.Last, &r.Number, &r.State, &r.Decided, &r.DecidedBy, &r.Note, &r.Due, &r.Bytes,
+		&r.Inbox)
+	r.Means = client.Means(r.Reason)
 	return r, err
 }
 

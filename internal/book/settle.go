@@ -41,9 +41,11 @@ func (b *Book) Settle(ctx context.Context, s merchant.Settlement) (stands mercha
 			}
 		}
 		stands = s.Reply
-		var seq, claims, settled int64
-		var reply string
-		found, err := db.One(ctx, t, lockInboxSQL, []any{int64(s.Type), s.ID, s.Order}, &seq, &claims, &settled, &reply)
+		var seq, claims int64
+		var settled bool
+		var kept merchant.Reply
+		found, err := db.One(ctx, t, lockInboxSQL, []any{int64(s.Type), s.ID, s.Order}, &seq, &claims, db.Bool(&settled),
+			db.JSON(&kept))
 		switch {
 		case err != nil:
 			return err
@@ -51,11 +53,11 @@ func (b *Book) Settle(ctx context.Context, s merchant.Settlement) (stands mercha
 			return merchant.ErrNotClaimed
 		}
 		final := s.Final
-		if settled != 0 {
-			stands, err = parseReply(reply)
+		if settled {
+			stands = kept
 		}
 		ended := false
-		if err == nil && confirms(s.Type, stands) {
+		if confirms(s.Type, stands) {
 			var holds bool
 			stands, holds = standing(o, stands)
 			final = final && holds
@@ -68,9 +70,9 @@ func (b *Book) Settle(ctx context.Context, s merchant.Settlement) (stands mercha
 		switch {
 		case err != nil:
 			return err
-		case settled != 0 && ended:
+		case settled && ended:
 			_, err = t.Exec(ctx, endReplySQL, s.ID, formatReply(stands))
-		case settled != 0:
+		case settled:
 		case final:
 			_, err = t.Exec(ctx, keepReplySQL, seq, formatReply(stands), int64(db.MillisOf(s.At)))
 		default:
@@ -128,12 +130,4 @@ func formatReply(r merchant.Reply) string {
 	}
 	text, _ := json.Marshal(r) // cannot fail: only texts and a number
 	return string(text)
-}
-
-// parseReply inverts formatReply.
-func parseReply(text string) (r merchant.Reply, err error) {
-	if text != "" {
-		err = json.Unmarshal([]byte(text), &r)
-	}
-	return r, err
 }

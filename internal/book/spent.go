@@ -81,9 +81,8 @@ func (l *ledger) writeSpent(ctx context.Context, t *db.Tx) error {
 		return []any{keys[i].symbol, keys[i].user, int64(keys[i].span), int64(keys[i].start)}
 	}
 	for i := range keys {
-		statements[i] = db.Statement{SQL: readSumSQL, Args: args(i), Row: func(r db.Rows) (err error) {
-			kept[i], err = scanSum(r)
-			return err
+		statements[i] = db.Statement{SQL: readSumSQL, Args: args(i), Row: func(r db.Rows) error {
+			return r.Scan(db.Parsed(&kept[i], countersign.ParseSum))
 		}}
 	}
 	if err := t.Batch(ctx, statements); err != nil {
@@ -121,7 +120,8 @@ func readSpent(ctx context.Context, q db.Querier, symbol, tenantUserID string,
 	args := []any{countersign.FoldSymbol(symbol), int64(since), int64(minute), tenantUserID, int64(hour),
 		int64(roundUp(hour, spanDay))}
 	err = db.Each(ctx, q, spentSQL, args, func(r db.Rows) error {
-		part, err := scanSum(r)
+		var part countersign.Sum
+		err := r.Scan(db.Parsed(&part, countersign.ParseSum))
 		sum = sum.Plus(part)
 		return err
 	})
@@ -138,12 +138,4 @@ func roundUp(t, span db.Millis) db.Millis {
 		t += span
 	}
 	return t - rest
-}
-
-func scanSum(r db.Rows) (countersign.Sum, error) {
-	var text string
-	if err := r.Scan(&text); err != nil {
-		return countersign.Sum{}, err
-	}
-	return countersign.ParseSum(text)
 }

@@ -298,12 +298,8 @@ func scanAlarm(r Rows) (client.Alarm, error) { return scanAlarmWith(r) }
 
 // scanAlarmWith scans the columns of an alarm, and then more.
 func scanAlarmWith(r Rows, more ...any) (a client.Alarm, err error) {
-	var list string
-	err = r.Scan(append([]any{&a.Seq, &a.Merchant, &a.Kind, &a.Subject, &a.First, &a.Last, &a.Number, &list, &a.Acked,
-		&a.AckedBy, &a.AckedName, &a.AckedNote, &a.Ended, &a.EndedText}, more...)...)
-	if err == nil {
-		err = json.Unmarshal([]byte(list), &a.Examples)
-	}
+	err = r.Scan(append([]any{&a.Seq, &a.Merchant, &a.Kind, &a.Subject, &a.First, &a.Last, &a.Number, JSON(&a.Examples),
+		&a.Acked, &a.AckedBy, &a.AckedName, &a.AckedNote, &a.Ended, &a.EndedText}, more...)...)
 	if a.Text = a.Kind.Text(); a.Subject == "" && len(a.Examples) > 0 {
 		a.Subject = a.Examples[0]
 	}

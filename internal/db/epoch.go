@@ -54,11 +54,7 @@ type Epochs []Epoch
 func (es *Epochs) Query() Statement {
 	return Statement{SQL: readEpochsSQL, Row: func(r Rows) error {
 		var e Epoch
-		var ends string
-		err := r.Scan(&e.Number, &e.Began, &ends, &e.Reconciled)
-		if err == nil {
-			err = json.Unmarshal([]byte(ends), &e.Ends)
-		}
+		err := r.Scan(&e.Number, &e.Began, JSON(&e.Ends), &e.Reconciled)
 		*es = append(*es, e)
 		return err
 	}}

@@ -32,10 +32,10 @@ WHERE c.merchant = $1 AND c.id = $2`
 
 func scanCallback(r db.Rows) (c Callback, err error) {
 	var id string
-	var repeated int64
 	err = r.Scan(&c.Merchant, &id, &c.Type, &c.EventID, &c.TrackingID, &c.TxID, &c.CallBackID, &c.Payload, &c.Created,
-		&c.Deadline, &c.State, &c.Attempt, &c.Failed, &c.Due, &c.LeaseUntil, &c.LastReason, &c.Settled, &repeated)
-	c.ID, c.Name, c.Repeated, c.Deadline = joinID(c.Merchant, id), c.Type.String(), repeated == 1, db.Shown(c.Deadline)
+		&c.Deadline, &c.State, &c.Attempt, &c.Failed, &c.Due, &c.LeaseUntil, &c.LastReason, &c.Settled,
+		db.Bool(&c.Repeated))
+	c.ID, c.Name, c.Deadline = joinID(c.Merchant, id), c.Type.String(), db.Shown(c.Deadline)
 	if c.State != client.CallbackPending {
 		c.Due = 0
 	}
@@ -89,12 +89,11 @@ func (o *Outbox) Attempts(ctx context.Context, id string) ([]Attempt, error) {
 	}
 	accepted := false // an earlier attempt was accepted: only Repeat makes another
 	list, err := db.List(ctx, o, listAttemptsSQL, []any{merchant, rest}, func(r db.Rows) (a Attempt, err error) {
-		var late int64
 		var request, response []byte
 		var facts string
 		err = r.Scan(&a.Number, &a.RequestUUID, &a.Started, &a.DurationMs, &a.HTTPStatus, &a.ErrCode, &a.Result,
-			&a.Reason, &a.Node, &request, &response, &late, &facts)
-		a.Text, a.Facts, a.Late = a.Reason.Text(), factsOf(facts), late == 1
+			&a.Reason, &a.Node, &request, &response, db.Bool(&a.Late), &facts)
+		a.Text, a.Facts = a.Reason.Text(), factsOf(facts)
 		a.RequestHash, a.ResponseHash = hex.EncodeToString(request), hex.EncodeToString(response)
 		a.Repeated = accepted
 		accepted = accepted || a.Result == client.AttemptAccepted && !a.Late

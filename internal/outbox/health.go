@@ -110,11 +110,10 @@ ORDER BY CASE WHEN failing > 0 THEN failing ELSE 4611686018427387904 END, mercha
 
 func scanHealth(r db.Rows) (merchant string, h client.MerchantHealth, err error) {
 	var facts string
-	var failing int64
 	var f client.FailedAttempt
 	err = r.Scan(&merchant, &h.LastReached, &h.LastAccepted, &h.FailingSince, &f.At, &f.Callback, &f.Reason,
-		&facts, &failing)
-	if h.Failing = failing == 1; f.At != 0 {
+		&facts, db.Bool(&h.Failing))
+	if f.At != 0 {
 		f.Facts, f.Text = factsOf(facts), f.Reason.Text()
 		h.LastFailure = &f
 	}

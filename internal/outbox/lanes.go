@@ -12,10 +12,8 @@ const laneColumns = `merchant, lane, active, concurrency, rate, in_flight, next_
 	bucket, rate_ready`
 
 func scanLane(r db.Rows) (l Pace, err error) {
-	var active int64
-	err = r.Scan(&l.Merchant, &l.Lane, &active, &l.Concurrency, &l.Rate, &l.InFlight, &l.NextDue, &l.Served,
+	err = r.Scan(&l.Merchant, &l.Lane, db.Bool(&l.Active), &l.Concurrency, &l.Rate, &l.InFlight, &l.NextDue, &l.Served,
 		&l.Failures, &l.Since, &l.OpenUntil, &l.Bucket, &l.RateReady)
-	l.Active = active != 0
 	return l, err
 }
 

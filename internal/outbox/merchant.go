@@ -99,16 +99,9 @@ func (m *Merchant) row(d *db.DB) ([]any, error) {
 
 // scanMerchant reads a row of merchantSelect, followed by the columns more. The secrets stay empty.
 func scanMerchant(r db.Rows, more ...any) (m Merchant, err error) {
-	var settings, keys string
 	var kept keptKeys
-	err = r.Scan(append([]any{&m.ID, &m.State, &m.PausedReason, &m.Scheme, &settings, &m.Version, &m.Created,
-		&m.Updated, &keys}, more...)...)
-	if err == nil {
-		err = json.Unmarshal([]byte(settings), &m.MerchantSettings)
-	}
-	if err == nil {
-		err = json.Unmarshal([]byte(keys), &kept)
-	}
+	err = r.Scan(append([]any{&m.ID, &m.State, &m.PausedReason, &m.Scheme, db.JSON(&m.MerchantSettings), &m.Version,
+		&m.Created, &m.Updated, db.JSON(&kept)}, more...)...)
 	if err != nil {
 		return Merchant{}, fmt.Errorf("merchant %s: %w", m.ID, err)
 	}

@@ -16,27 +16,27 @@ const withdrawalColumns = `w.merchant, w.id, w.call_back_id, w.tenant_user_id, w
 	w.confirmed_address, w.confirmed_chain, w.confirmed_symbol, w.confirmed_amount`
 
 // scanWithdrawal reads the columns before, followed by withdrawalColumns.
-func scanWithdrawal(r db.Rows, before ...any) (Withdrawal, error) {
-	var w Withdrawal
+func scanWithdrawal(r db.Rows, before ...any) (w Withdrawal, err error) {
 	var id string
-	var restored int64
-	var ordered, confirmed [4]string
-	err := r.Scan(append(before, &w.Merchant, &id, &w.CallBackID, &w.TenantUserID, &w.TrackingID, &w.Business, &w.State,
+	var ordered, confirmed client.Details
+	err = r.Scan(append(before, &w.Merchant, &id, &w.CallBackID, &w.TenantUserID, &w.TrackingID, &w.Business, &w.State,
 		&w.Decision, &w.Reason, &w.Deadline, &w.Created, &w.Decided, &w.Released, &w.Ended, &w.Holder, &w.Origin, &w.TxID,
-		&w.FailReason, &w.ReleaseBy, &w.BlockedReason, &w.BlockedBy, &restored,
-		&ordered[0], &ordered[1], &ordered[2], &ordered[3], &confirmed[0], &confirmed[1], &confirmed[2], &confirmed[3])...)
-	if err != nil {
-		return w, err
-	}
-	w.ID, w.Restored, w.Text = joinID(w.Merchant, id), restored != 0, w.Reason.Text()
+		&w.FailReason, &w.ReleaseBy, &w.BlockedReason, &w.BlockedBy,
+		db.Bool(&w.Restored),
+		&ordered.Address, &ordered.ChainName, &ordered.Symbol, db.Parsed(&ordered.Amount, countersign.ParseAmount),
+		&confirmed.Address, &confirmed.ChainName, &confirmed.Symbol, db.Parsed(&confirmed.Amount, countersign.ParseAmount))...)
+	w.ID, w.Text = joinID(w.Merchant, id), w.Reason.Text()
 	w.Callback = w.ID
-	if w.Ordered, err = readDetails(ordered); err == nil {
-		w.Details, err = readDetails(confirmed)
+	if ordered != (client.Details{}) {
+		w.Ordered = &ordered
+	}
+	if confirmed != (client.Details{}) {
+		w.Details = &confirmed
 	}
 	if err != nil {
-		return w, fmt.Errorf("withdrawal %s: %w", w.ID, err)
+		err = fmt.Errorf("withdrawal %s: %w", w.ID, err)
 	}
-	return w, nil
+	return w, err
 }
 
 // read returns the statement that reads the row of text, which selects withdrawalColumns, into w.
@@ -45,18 +45,6 @@ func (w *Withdrawal) read(text string, args ...any) db.Statement {
 		*w, err = scanWithdrawal(r)
 		return err
 	}}
-}
-
-// readDetails returns the details in four texts. It returns nil if all are empty.
-func readDetails(text [4]string) (*client.Details, error) {
-	if text == [4]string{} {
-		return nil, nil
-	}
-	amount, err := countersign.ParseAmount(text[3])
-	if err != nil {
-		return nil, err
-	}
-	return &client.Details{Address: text[0], ChainName: text[1], Symbol: text[2], Amount: amount}, nil
 }
 
 const insertWithdrawalSQL = `
