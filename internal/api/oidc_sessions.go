@@ -364,15 +364,13 @@ func tellOfPerson(ctx context.Context, t *db.Tx, is Token, now db.Millis) error 
 // signInLife is the longest life of a session.
 const signInLife db.Millis = 12 * 3600_000
 
-var sealedRecord = db.Record{Table: "sessions"}
-
 // seal returns v as a text for somebody who must return it unchanged and cannot read it. open reads it.
 func (k *Tokens) seal(purpose string, v any) (string, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return "", err
 	}
-	return base64.RawURLEncoding.EncodeToString(k.d.SealText(sealedRecord, purpose, text)), nil
+	return base64.RawURLEncoding.EncodeToString(k.d.SealText(purpose, text)), nil
 }
 
 func (k *Tokens) open(purpose, sealed string, v any) error {
@@ -380,7 +378,7 @@ func (k *Tokens) open(purpose, sealed string, v any) error {
 	if err != nil {
 		return err
 	}
-	text, err := k.d.OpenText(sealedRecord, purpose, raw)
+	text, err := k.d.OpenText(purpose, raw)
 	if err != nil {
 		return err
 	}

@@ -18,13 +18,13 @@ import (
 	"countersign/internal/web"
 )
 
-// Sealer seals what a browser keeps, under keys that all nodes of the end have. It also keeps, for all nodes, which
-// sessions were ended.
+// Sealer seals what a browser keeps, under keys that all nodes of the end have; what was sealed for one purpose opens
+// for no other. It also keeps, for all nodes, which sessions were ended.
 type Sealer interface {
-	Seal(ctx context.Context, plain []byte) ([]byte, error)
-	Open(ctx context.Context, sealed []byte) ([]byte, error)
-	// EndSession ends a session that would expire at until.
-	EndSession(ctx context.Context, id string, now, until time.Time) error
+	SealText(purpose string, plain []byte) []byte
+	OpenText(purpose string, sealed []byte) ([]byte, error)
+	// EndSession ends a session that would expire at until. It reports whether nobody has ended it before.
+	EndSession(ctx context.Context, id string, now, until client.Time) (first bool, err error)
 	SessionEnded(ctx context.Context, id string) (bool, error)
 }
 

@@ -33,10 +33,7 @@ func (c *Console) keep(w http.ResponseWriter, r *http.Request, name, path string
 		return err
 	}
 	until := strconv.FormatInt(c.Now().Add(life).UnixMilli(), 10)
-	sealed, err := c.Sealer.Seal(r.Context(), append([]byte(name+"\x00"+until+"\x00"), plain...))
-	if err != nil {
-		return err
-	}
+	sealed := c.Sealer.SealText("cookie "+name, append([]byte(until+"\x00"), plain...))
 	cookie := c.cookie(r, name, path)
 	if name == providerCookie {
 		cookie.SameSite = http.SameSiteLaxMode // the provider's page leads back here, and the browser must bring it
@@ -46,8 +43,8 @@ func (c *Console) keep(w http.ResponseWriter, r *http.Request, name, path string
 	return nil
 }
 
-// kept reads what keep has put into a cookie. The name is sealed with it, so that one cookie cannot stand for another,
-// and so is its end, because not every browser forgets.
+// kept reads what keep has put into a cookie. It is sealed for its name, so that one cookie cannot stand for another,
+// and with its end, because not every browser forgets.
 func (c *Console) kept(r *http.Request, name string, v any) bool {
 	cookie, err := r.Cookie(c.cookie(r, name, "").Name)
 	if err != nil {
@@ -57,14 +54,13 @@ func (c *Console) kept(r *http.Request, name string, v any) bool {
 	if err != nil {
 		return false
 	}
-	plain, err := c.Sealer.Open(r.Context(), sealed)
+	plain, err := c.Sealer.OpenText("cookie "+name, sealed)
 	if err != nil {
 		return false
 	}
-	text, ok := strings.CutPrefix(string(plain), name+"\x00")
-	until, text, _ := strings.Cut(text, "\x00")
+	until, text, _ := strings.Cut(string(plain), "\x00")
 	end, err := strconv.ParseInt(until, 10, 64)
-	return ok && err == nil && c.Now().UnixMilli() <= end && json.Unmarshal([]byte(text), v) == nil
+	return err == nil && c.Now().UnixMilli() <= end && json.Unmarshal([]byte(text), v) == nil
 }
 
 func (c *Console) drop(w http.ResponseWriter, r *http.Request, name, path string) {
@@ -137,7 +133,8 @@ func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
 	var s session
 	if c.kept(r, sessionCookie, &s) {
 		c.endAtAPI(r, client.Secret(s.Token))
-		if err := c.Sealer.EndSession(r.Context(), s.ID, c.Now(), c.Now().Add(sessionLife)); err != nil {
+		now := client.TimeOf(c.Now())
+		if _, err := c.Sealer.EndSession(r.Context(), s.ID, now, now+client.Time(sessionLife.Milliseconds())); err != nil {
 			(&visit{c: c, w: w, r: r}).fail(err)
 			return
 		}

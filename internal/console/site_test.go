@@ -162,10 +162,12 @@ func deposit(t testing.TB, merchant, id string) client.NewDeposit {
 // noSealer seals nothing.
 type noSealer struct{}
 
-func (noSealer) Seal(_ context.Context, plain []byte) ([]byte, error)           { return plain, nil }
-func (noSealer) Open(_ context.Context, sealed []byte) ([]byte, error)          { return sealed, nil }
-func (noSealer) EndSession(context.Context, string, time.Time, time.Time) error { return nil }
-func (noSealer) SessionEnded(context.Context, string) (bool, error)             { return false, nil }
+func (noSealer) SealText(_ string, plain []byte) []byte             { return plain }
+func (noSealer) OpenText(_ string, sealed []byte) ([]byte, error)   { return sealed, nil }
+func (noSealer) SessionEnded(context.Context, string) (bool, error) { return false, nil }
+func (noSealer) EndSession(context.Context, string, client.Time, client.Time) (bool, error) {
+	return true, nil
+}
 
 // bare returns the consoles of both ends over an API that is none of theirs.
 func bare(t testing.TB, api http.Handler) (service, gateway *console.Console) {

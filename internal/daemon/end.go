@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -22,12 +23,12 @@ type end struct {
 	c         *Common
 	addresses [][2]string // of all listeners, by their names
 	node      string      // names this process in leases and records
+	self      db.Node     // its row; see beat
 	db        *db.DB      // nil before begin
 	clock     *db.Clock
 	journal   *journal.Log
 	purger    *db.Purger   // nil: everything stays
 	alarms    *alarmPoster // nil: alarms are not posted
-	heart     *heart
 	figures   *figures
 	held      *web.Shares
 	listeners []*Listener
@@ -84,7 +85,7 @@ func (e *end) begin(ctx context.Context, b beginning) (err error) {
 			return err
 		}
 	}
-	e.heart = newHeart(e.db, e.node, e.clock.Now)
+	e.self = db.Node{ID: rand.Text(), Name: e.node, Version: ThisBuild().String(), Started: db.MillisOf(e.clock.Now())}
 	e.held = web.NewShares(0)
 	return nil
 }
@@ -103,7 +104,7 @@ func (e *end) measure() (p api.Process, err error) {
 			return p, err
 		}
 	}
-	p = api.Process{Audit: e.journal, Node: e.heart.node.ID, Metrics: onAPI, Now: e.clock.Now, Log: c.Log, Bodies: e.held,
+	p = api.Process{Audit: e.journal, Node: e.self.ID, Metrics: onAPI, Now: e.clock.Now, Log: c.Log, Bodies: e.held,
 		Version: Version}
 	if c.Alarms.URL != "" {
 		if e.alarms, err = e.alarmPoster(); err == nil {
@@ -142,7 +143,7 @@ func (e *end) serve(ctx context.Context, name, address string, drain time.Durati
 	if !c.NoConsole {
 		// Cookies are named after the database, by its journal: databases served under one host name then have
 		// different ones.
-		if e.console, err = newConsole(console.Config{API: h, Sealer: consoleSealer{e.db}, Database: e.journal.Name(),
+		if e.console, err = newConsole(console.Config{API: h, Sealer: e.db, Database: e.journal.Name(),
 			Bodies: e.held, Now: e.clock.Now, Log: c.Log, Version: Version}); err != nil {
 			return err
 		}
@@ -170,14 +171,14 @@ func (e *end) opened(err *error) {
 func (e *end) run(ctx context.Context, leave func(), started any, parts ...Part) error {
 	ctx, cancel := noticed(journal.At(ctx, e.node), e.c.DrainNotice, leave)
 	defer cancel()
-	if err := e.heart.beat(ctx); err != nil { // before it seals anything; see db.Beat
+	if err := e.beat(ctx); err != nil { // before it seals anything; see db.Beat
 		return errors.Join(err, e.Close())
 	}
 	if err := e.journal.Started(ctx, started); err != nil && ctx.Err() == nil { // a stop during the start is not a failure
 		return errors.Join(fmt.Errorf("audit log: %w", err), e.Close())
 	}
 	parts = append(parts, Part{"clock", e.clock.Run}, Part{"database", e.db.Run}, e.c.hold(e.db, e.journal),
-		repeated("nodes", e.db.Every(beatEvery), e.heart.beat), Part{"retention", e.purger.Run})
+		repeated("nodes", e.db.Every(beatEvery), e.beat), Part{"retention", e.purger.Run})
 	if e.alarms != nil {
 		parts = append(parts, Part{"alarms", e.alarms.Run})
 	}
@@ -185,7 +186,7 @@ func (e *end) run(ctx context.Context, leave func(), started any, parts ...Part)
 		parts = append(parts, Part{l.name, l.Run})
 	}
 	err := RunParts(ctx, parts...)
-	e.heart.stop(ctx)
+	e.leaveNodes(ctx)
 	e.c.holdLast(ctx, e.db, e.journal)
 	return errors.Join(err, e.db.Close())
 }

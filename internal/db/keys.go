@@ -24,14 +24,18 @@ func (d *DB) Unseal(r Record, purposes []string, dataKey []byte, sealed [][]byte
 	return d.key.Unseal(r, purposes, dataKey, sealed)
 }
 
-// SealText seals a text that is not stored in the database, such as a cookie. Every node of the database can open it.
-func (d *DB) SealText(r Record, purpose string, plain []byte) []byte {
-	return sealGCM(d.key.gcm, plain, r.about(purpose))
+// textPurpose begins the purposes of texts: none of them is that of a data key.
+const textPurpose = "countersign text\x00"
+
+// SealText seals a text that is not stored in the database, such as a cookie. Every node of the database can open it,
+// for the same purpose only.
+func (d *DB) SealText(purpose string, plain []byte) []byte {
+	return sealGCM(d.key.gcm, plain, textPurpose+purpose)
 }
 
 // OpenText inverts SealText.
-func (d *DB) OpenText(r Record, purpose string, sealed []byte) ([]byte, error) {
-	return openGCM(d.key.gcm, sealed, r.about(purpose))
+func (d *DB) OpenText(purpose string, sealed []byte) ([]byte, error) {
+	return openGCM(d.key.gcm, sealed, textPurpose+purpose)
 }
 
 // OwnKey is a secret of the end in a table of such secrets, with the columns id, data_key and private.

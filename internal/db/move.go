@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 )
 
@@ -220,21 +219,8 @@ func (t movedTable) sum(ctx context.Context, q Querier) (s tableSum, err error) 
 	var b []byte
 	err = t.each(ctx, q, func(row []any) error {
 		b = b[:0]
-		for i, v := range row {
-			switch v := v.(type) {
-			case nil:
-			case int64:
-				b = binary.BigEndian.AppendUint64(append(b, 'i'), uint64(v))
-			case float64:
-				b = binary.BigEndian.AppendUint64(append(b, 'f'), math.Float64bits(v))
-			case string:
-				b = append(binary.BigEndian.AppendUint64(append(b, 't'), uint64(len(v))), v...)
-			case []byte:
-				b = append(binary.BigEndian.AppendUint64(append(b, 'b'), uint64(len(v))), v...)
-			default:
-				return fmt.Errorf("%s.%s has a %T, which is not moved", t.name, t.columns[i], v)
-			}
-			b = append(b, ';')
+		for _, v := range row {
+			b = fmt.Appendf(b, "%T %x;", v, v) // of each type that columns have, this is the whole value
 		}
 		s.add(b)
 		return nil
