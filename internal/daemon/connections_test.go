@@ -40,6 +40,7 @@ const whole = "GET /quick HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r
 // request out, and the listener never has more than it may. Before, each kept a file
 // descriptor until its time-out.
 func TestSilentConnections(t *testing.T) {
+	t.Parallel()
 	const most = 20
 	l, address := served(t, most, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)

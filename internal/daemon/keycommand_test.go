@@ -12,6 +12,7 @@ import (
 
 // TestMasterKeyFrom: a command gives the key or a clear error, and the key is in no log.
 func TestMasterKeyFrom(t *testing.T) {
+	t.Parallel()
 	const hex = "00112233445566778899aabbccddeeff00112233445566778899AABBCCDDEEFF"
 	dir := t.TempDir()
 	script := func(name, text string) string {

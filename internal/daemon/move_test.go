@@ -13,6 +13,7 @@ import (
 // TestMoveBrokenOff: a move that ends before the commit leaves an empty target, and one that ends
 // before the file has its other name is finished by the next; nothing is copied twice.
 func TestMoveBrokenOff(t *testing.T) {
+	t.Parallel()
 	for _, gateway := range []bool{false, true} {
 		dir, to := filepath.Join(t.TempDir(), "data"), dbtest.Postgres(t)
 		d := must(Storage{Dir: dir}.open(t.Context(), slog.New(slog.DiscardHandler), endOf(gateway)))

@@ -16,6 +16,7 @@ import (
 // TestPrivateDirectory: a data directory that others may write to is refused, and a database
 // or a secret in it that they may read, with the command that mends it.
 func TestPrivateDirectory(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	ok(t, once(t, dir, "first"))
 	for _, c := range []struct {

@@ -84,8 +84,10 @@ func opensOne(t *testing.T, s Storage) error {
 // TestRekeyKilled: rekey is killed at each of its steps. Before the commit the database opens with the old key and
 // afterwards with the new one, whichever file has it, and the same command does it again.
 func TestRekeyKilled(t *testing.T) {
+	t.Parallel()
 	for name, url := range map[string]func(testing.TB) string{"sqlite": func(testing.TB) string { return "" }, "postgres": dbtest.Postgres} {
 		t.Run(name+"/in the directory", func(t *testing.T) {
+			t.Parallel()
 			s := Storage{Dir: filepath.Join(t.TempDir(), "data"), DB: url(t)}
 			sealOne(t, s)
 			files := 1
@@ -109,6 +111,7 @@ func TestRekeyKilled(t *testing.T) {
 			ok(t, opensOne(t, s))
 		})
 		t.Run(name+"/given", func(t *testing.T) {
+			t.Parallel()
 			keys := [2]string{strings.Repeat("a1", 32), strings.Repeat("b2", 32)}
 			run := rekeyRun{Dir: filepath.Join(t.TempDir(), "data"), DB: url(t), Old: keys[0], New: keys[1]}
 			c, fresh := run.place()

@@ -67,11 +67,13 @@ func tellEverything(t *testing.T, b *bothEnds) {
 // effect once. Then all of it is sent once more, by name: it answers as to a repetition, and nothing has its effect
 // again. Then both are compared, and stop.
 func TestEveryType(t *testing.T) {
+	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) { testEveryType(t, "", "") })
 	t.Run("postgres", func(t *testing.T) { testEveryType(t, dbtest.Postgres(t), dbtest.Postgres(t)) })
 }
 
 func testEveryType(t *testing.T, serviceDB, gatewayDB string) {
+	t.Parallel()
 	b := startBoth(t, t.TempDir(), serviceDB, gatewayDB)
 	ctx := t.Context()
 	tellEverything(t, b)

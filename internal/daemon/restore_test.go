@@ -43,6 +43,7 @@ func once(t *testing.T, dir string, alarm client.AlarmKind) error {
 // A database that is put back by hand is refused; restored, it goes on, in an epoch
 // that is later than every one that was in use here.
 func TestRestore(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file, backup, byHand := filepath.Join(dir, DatabaseFile), filepath.Join(t.TempDir(), "backup"), filepath.Join(t.TempDir(), "copy")
 	ok(t, once(t, dir, "first"))

@@ -45,6 +45,7 @@ func pair(t *testing.T, name, cert, key string) tls.Certificate {
 // with authorities of clients nobody else gets in. /metrics has its own address and
 // needs no certificate.
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
 	trusted := x509.NewCertPool()
@@ -168,6 +169,7 @@ func TestExposed(t *testing.T) {
 // TestMerchantCA: a merchant whose certificate is of a private authority is asked where
 // --merchant-ca has that authority, and nowhere else.
 func TestMerchantCA(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "merchant.pem"), filepath.Join(dir, "merchant.key")
 	server := httptest.NewUnstartedServer(http.NotFoundHandler())
