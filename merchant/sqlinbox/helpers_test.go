@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 
 	_ "github.com/jackc/pgx/v5/stdlib"
@@ -13,6 +14,7 @@ import (
 
 	"countersign"
 	"countersign/countersigntest"
+	"countersign/envelope"
 	"countersign/internal/lab/dbtest"
 	"countersign/merchant"
 	"countersign/merchant/sqlinbox"
@@ -150,10 +152,26 @@ func booked(t testing.TB, db *sql.DB, n int) {
 	}
 }
 
+// pair is the services' pair: making one takes longer than most of these tests.
+var pair = sync.OnceValues(func() (*envelope.Key, error) { return envelope.GenerateKey(1024) })
+
+func newService(t testing.TB) *countersigntest.Service {
+	t.Helper()
+	key, err := pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	service, err := countersigntest.MakeService(countersigntest.ServiceConfig{Key: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return service
+}
+
 // serve returns a service, and the merchant's endpoint over in.
 func serve(t testing.TB, in merchant.Inbox, change func(*merchant.Config)) (*countersigntest.Service, countersigntest.Endpoint) {
 	t.Helper()
-	service := countersigntest.NewService(t)
+	service := newService(t)
 	return service, node(t, service, in, change)
 }
 

@@ -61,7 +61,7 @@ func TestNewRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := countersigntest.NewService(t).MerchantConfig()
+	c := newService(t).MerchantConfig()
 	c.Inbox, c.OnPossibleDuplicate = in, merchant.KeepForReview
 	if _, err := merchant.New(c); !errors.Is(err, merchant.ErrConfig) || !strings.Contains(err.Error(), "OnPossibleDuplicate is set") {
 		t.Errorf("merchant.New gave %v", err)
@@ -397,7 +397,7 @@ func TestOneAnswer(t *testing.T) {
 	eachStore(t, func(t *testing.T, s store) {
 		var wg sync.WaitGroup
 		amounts := make(chan string, 8)
-		service := countersigntest.NewService(t)
+		service := newService(t)
 		for n := range cap(amounts) {
 			to := node(t, service, s.inbox(t, s.open(t), func(c *sqlinbox.Config) {
 				c.OnWithdrawal = func(_ context.Context, _ *sql.Tx, w countersign.WithdrawalRequest) (merchant.Answer, error) {

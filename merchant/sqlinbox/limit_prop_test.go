@@ -32,7 +32,7 @@ func TestConfirmedStaysBelowTheLimit(t *testing.T) {
 			engine = ` ENGINE=InnoDB`
 		}
 		run(t, db, `CREATE TABLE shop (id VARCHAR(100) PRIMARY KEY, round INTEGER, amount INTEGER, counted INTEGER, cancelled INTEGER, executed INTEGER)`+engine)
-		service := countersigntest.NewService(t)
+		service := newService(t)
 		app := func(c *sqlinbox.Config) {
 			c.OnDeposit, c.OnPossibleDuplicate = nil, nil
 			c.OnWithdrawal = func(ctx context.Context, tx *sql.Tx, w countersign.WithdrawalRequest) (merchant.Answer, error) {
@@ -65,10 +65,13 @@ func TestConfirmedStaysBelowTheLimit(t *testing.T) {
 				return err
 			}
 		}
-		round := 0
+		round, rounds := 0, 8 // each takes many commits
+		if dbtest.IsWhole() {
+			rounds = dbtest.Times(100, 25)
+		}
 		rapid.Check(t, func(rt *rapid.T) {
-			if round++; round > 25 && !dbtest.IsWhole() {
-				return // each takes many commits
+			if round++; round > rounds {
+				return
 			}
 			id := func(n int) string { return fmt.Sprint("order-", round, "-", n) }
 			amounts, confirmed, over := map[string]int{}, map[string]bool{}, map[string]bool{}
@@ -196,7 +199,7 @@ func TestLimitInParallel(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			eachStore(t, func(t *testing.T, s store) {
 				var nodes []countersigntest.Endpoint
-				service := countersigntest.NewService(t)
+				service := newService(t)
 				for range 2 {
 					in := s.inbox(t, s.open(t), func(c *sqlinbox.Config) {
 						c.WithdrawalLock = lock
