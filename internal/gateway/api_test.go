@@ -18,6 +18,7 @@ import (
 	"countersign/conformance"
 	"countersign/countersigntest"
 	"countersign/internal/api"
+	"countersign/internal/lab/dbtest"
 	"countersign/internal/lab/endtest"
 	"countersign/merchant"
 )
@@ -236,7 +237,12 @@ func TestConformance(t *testing.T) {
 			server := httptest.NewServer(r.Callbacks())
 			defer server.Close()
 			o := newOrder(1)
+			only := regexp.MustCompile("")
+			if unbound && !dbtest.IsWhole() { // the cases that may show a difference
+				only = regexp.MustCompile(`^(repeat|withdrawal|binding)/|^deposit/(plain|json|blocks)$`)
+			}
 			checker := must(conformance.New(conformance.Config{
+				Only:      func(k conformance.Case) bool { return only.MatchString(k.Name) },
 				NotifyURL: server.URL + merchant.DefaultNotifyPath, WithdrawURL: server.URL + merchant.DefaultWithdrawPath,
 				Key: testPair(), APIKey: service.APIKey(), CallbackAPIKey: service.CallbackAPIKey(), Unbound: unbound,
 				Order: &o,

@@ -91,6 +91,9 @@ func TestForwardingSnippets(t *testing.T) {
 	for _, s := range snippets {
 		t.Run(s.from, func(t *testing.T) {
 			t.Parallel()
+			if s.run[0] == "java" {
+				dbtest.Whole(t, "compiling it takes longer than all others")
+			}
 			text, err := os.ReadFile("../../docs/merchant/" + s.from)
 			if err != nil || !strings.Contains(page, "]("+s.from+")") {
 				t.Fatal("there is no such snippet, or the page does not name it", err)

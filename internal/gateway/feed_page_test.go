@@ -17,6 +17,7 @@ import (
 
 	"countersign/client"
 	"countersign/countersigntest"
+	"countersign/internal/lab/dbtest"
 )
 
 // TestFeedPage: the programs of docs/merchant that read feeds book each deposit once through a kill, a held one when a
@@ -49,6 +50,9 @@ func TestFeedPage(t *testing.T) {
 	} {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
+			if language != "python" {
+				dbtest.Whole(t, "one program stands for both")
+			}
 			if _, err := exec.LookPath(c.program[0]); err != nil {
 				if os.Getenv("CI") != "" {
 					t.Fatal(err)
