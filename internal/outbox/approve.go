@@ -84,11 +84,7 @@ func (o *Outbox) ApproveWithdrawal(ctx context.Context, id string, a db.Vote,
 	if err != nil {
 		return err
 	}
-	return o.write(ctx, id, func(ctx context.Context, t *db.Tx, merchant, rest string) error {
-		w, err := lockWithdrawal(ctx, t, merchant, rest)
-		if err != nil {
-			return err
-		}
+	return o.withWithdrawal(ctx, id, func(ctx context.Context, t *db.Tx, w *Withdrawal) error {
 		switch {
 		case w.State != client.WithdrawalConfirmed:
 			return &db.ConflictError{Reason: "the withdrawal is " + string(w.State) + ": only a confirmed one is approved"}
@@ -97,18 +93,18 @@ func (o *Outbox) ApproveWithdrawal(ctx context.Context, id string, a db.Vote,
 		case !w.Large(m.ApproveAbove):
 			return &db.ConflictError{Reason: "the withdrawal needs no approval: its amount is not above the merchant's approveAbove"}
 		}
-		is, err := approvalOf(ctx, t, &w)
+		is, err := approvalOf(ctx, t, w)
 		if err != nil {
 			return err
 		}
-		if keep, err := vote(ctx, t, w, is); err != nil || !keep {
+		if keep, err := vote(ctx, t, *w, is); err != nil || !keep {
 			return err
 		}
 		if _, err := db.AddVote(ctx, t, aboutWithdrawal(w.ID), w.digest(), a); err != nil {
 			return err
 		}
 		return journal.AddAbout(ctx, t, journal.WithdrawalApproved, id, a.At,
-			journal.Withdrawal{Merchant: merchant, CallBackID: w.CallBackID, TenantUserID: w.TenantUserID, Details: w.Details,
+			journal.Withdrawal{Merchant: w.Merchant, CallBackID: w.CallBackID, TenantUserID: w.TenantUserID, Details: w.Details,
 				Reason: a.Text})
 	})
 }

@@ -14,12 +14,22 @@ import (
 // CancelWithdrawal cancels an awaiting withdrawal and its callback. Repeating it returns the same result. It returns
 // a *ConflictError for a withdrawal in any other state, and for one that may have been executed before a restore.
 func (o *Outbox) CancelWithdrawal(ctx context.Context, id string, now db.Millis) (Withdrawal, error) {
-	var w Withdrawal
-	err := o.write(ctx, id, func(ctx context.Context, t *db.Tx, merchant, rest string) error {
+	return o.endByCall(ctx, id, client.WithdrawalAwaiting, client.WithdrawalCancelled, "",
+		func(ctx context.Context, t *db.Tx, merchant, rest string) error {
+			_, err := o.endWithdrawal(ctx, t, merchant, rest, client.WithdrawalCancelled, client.ReasonCancelled,
+				"restored = 0", now)
+			return err
+		})
+}
+
+// endByCall ends a withdrawal of the state from by end, which leads to the state to. It does nothing while a restore is
+// not reconciled. only ends the text about a withdrawal in any other state.
+func (o *Outbox) endByCall(ctx context.Context, id string, from, to client.WithdrawalState, only string,
+	end func(ctx context.Context, t *db.Tx, merchant, rest string) error) (w Withdrawal, err error) {
+	err = o.write(ctx, id, func(ctx context.Context, t *db.Tx, merchant, rest string) error {
 		open, err := db.EpochIsOpen(ctx, t)
 		if err == nil && !open {
-			_, err = o.endWithdrawal(ctx, t, merchant, rest, client.WithdrawalCancelled, client.ReasonCancelled,
-				"restored = 0", now)
+			err = end(ctx, t, merchant, rest)
 		}
 		if err != nil {
 			return err
@@ -30,12 +40,12 @@ func (o *Outbox) CancelWithdrawal(ctx context.Context, id string, now db.Millis)
 	switch {
 	case err != nil:
 		return Withdrawal{}, err
-	case w.State == client.WithdrawalAwaiting:
+	case w.State == to:
+		return w, nil
+	case w.State == from:
 		return Withdrawal{}, &db.ConflictError{Reason: stopTexts[client.ReasonRestored]}
-	case w.State != client.WithdrawalCancelled:
-		return Withdrawal{}, &db.ConflictError{Reason: "the withdrawal is " + string(w.State)}
 	}
-	return w, nil
+	return Withdrawal{}, &db.ConflictError{Reason: "the withdrawal is " + string(w.State) + only}
 }
 
 const (
@@ -116,28 +126,11 @@ func (o *Outbox) BlockWithdrawal(ctx context.Context, id, reason, by string, now
 	if err := db.CheckTexts("reason", reason, "by", by); err != nil {
 		return Withdrawal{}, err
 	}
-	var w Withdrawal
-	err := o.write(ctx, id, func(ctx context.Context, t *db.Tx, merchant, rest string) (err error) {
-		open, err := db.EpochIsOpen(ctx, t)
-		switch {
-		case err != nil:
-		case open:
-			w, err = findWithdrawal(ctx, t, readWithdrawalSQL, merchant, rest)
-		default:
-			w, _, err = o.endConfirmed(ctx, t, merchant, rest, client.WithdrawalBlocked, now, blockSQL, reason, by)
-		}
-		return err
-	})
-	switch {
-	case err != nil:
-		return Withdrawal{}, err
-	case w.State == client.WithdrawalBlocked:
-		return w, nil
-	case w.State == client.WithdrawalConfirmed:
-		return Withdrawal{}, &db.ConflictError{Reason: stopTexts[client.ReasonRestored]}
-	}
-	return Withdrawal{}, &db.ConflictError{Reason: "the withdrawal is " + string(w.State) +
-		": only a confirmed one can be blocked"}
+	return o.endByCall(ctx, id, client.WithdrawalConfirmed, client.WithdrawalBlocked, ": only a confirmed one can be blocked",
+		func(ctx context.Context, t *db.Tx, merchant, rest string) error {
+			_, _, err := o.endConfirmed(ctx, t, merchant, rest, client.WithdrawalBlocked, now, blockSQL, reason, by)
+			return err
+		})
 }
 
 // endConfirmed ends a confirmed withdrawal for ever and queues the callback that informs the merchant. The statement

@@ -14,11 +14,7 @@ func aboutWithdrawal(id string) string { return AboutWithdrawal + id }
 
 // NoteWithdrawal adds a note about a withdrawal, and a record of it.
 func (o *Outbox) NoteWithdrawal(ctx context.Context, id string, n db.Vote) error {
-	return o.write(ctx, id, func(ctx context.Context, t *db.Tx, merchant, rest string) error {
-		w, err := lockWithdrawal(ctx, t, merchant, rest)
-		if err != nil {
-			return err
-		}
+	return o.withWithdrawal(ctx, id, func(ctx context.Context, t *db.Tx, w *Withdrawal) error {
 		seq, err := db.AddVote(ctx, t, aboutWithdrawal(w.ID), "", n)
 		if err != nil {
 			return err

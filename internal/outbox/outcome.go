@@ -205,13 +205,10 @@ func contradict(ctx context.Context, t *db.Tx, e *reported, now db.Millis) (tell
 func (o *Outbox) RecordWaiting(ctx context.Context, id string, n NewCallback,
 	now db.Millis) (w Withdrawal, callback string, err error) {
 	n.EventID = ""
-	err = o.write(ctx, id, func(ctx context.Context, t *db.Tx, merchant, rest string) error {
-		if n.Merchant != merchant || n.Type.Report() == "" {
+	// The lock prevents that an outcome is recorded before this callback is queued.
+	err = o.withWithdrawal(ctx, id, func(ctx context.Context, t *db.Tx, locked *Withdrawal) error {
+		if w = *locked; n.Merchant != w.Merchant || n.Type.Report() == "" {
 			return fmt.Errorf("callback is %w: it does not say to this merchant that a withdrawal waits", db.ErrInvalid)
-		}
-		// The lock prevents that an outcome is recorded before this callback is queued.
-		if w, err = lockWithdrawal(ctx, t, merchant, rest); err != nil {
-			return err
 		}
 		if w.State != client.WithdrawalReleased {
 			return &db.ConflictError{Reason: "the withdrawal is " + string(w.State) + ": only a released one waits"}
@@ -221,8 +218,8 @@ func (o *Outbox) RecordWaiting(ctx context.Context, id string, n NewCallback,
 		if err != nil {
 			return err
 		}
-		callback = joinID(merchant, row.id)
-		waits := journal.Withdrawal{Merchant: merchant, CallBackID: w.CallBackID, Type: int(n.Type), Callback: callback}
+		callback = joinID(w.Merchant, row.id)
+		waits := journal.Withdrawal{Merchant: w.Merchant, CallBackID: w.CallBackID, Type: int(n.Type), Callback: callback}
 		if err := journal.AddAbout(ctx, t, journal.WithdrawalWaits, id, now, waits); err != nil {
 			return err
 		}

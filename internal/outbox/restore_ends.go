@@ -8,7 +8,7 @@ import (
 	"countersign/internal/journal"
 )
 
-const resumeSQL = `UPDATE withdrawals SET restored = 0 WHERE merchant = $1 AND id = $2 AND restored <> 0`
+const resumeSQL = `UPDATE withdrawals SET restored = 0 WHERE merchant = $1 AND call_back_id = $2 AND restored <> 0`
 
 // AdoptEnd records that a withdrawal ended before the restore without a release, as the core or the merchant says. It
 // is then neither asked about nor released again. An awaiting withdrawal gets the decision it had, so that readers of
@@ -40,7 +40,7 @@ func (o *Outbox) AdoptEnd(ctx context.Context, x Executed, had client.Withdrawal
 			return err
 		}
 		if ended {
-			_, err = t.Exec(ctx, resumeSQL, x.Merchant, rest)
+			_, err = t.Exec(ctx, resumeSQL, x.Merchant, x.CallBackID)
 			return err
 		}
 		_, ended, err = o.endConfirmed(ctx, t, x.Merchant, rest, client.WithdrawalBlocked, now,
@@ -57,17 +57,16 @@ func (o *Outbox) ResumeWithdrawal(ctx context.Context, id, reason string, reconc
 	if err := db.CheckText("reason", reason); err != nil {
 		return err
 	}
-	return o.write(ctx, id, func(ctx context.Context, t *db.Tx, merchant, rest string) error {
-		w, err := lockWithdrawal(ctx, t, merchant, rest)
-		if err != nil || !w.Restored {
-			return err
+	return o.withWithdrawal(ctx, id, func(ctx context.Context, t *db.Tx, w *Withdrawal) error {
+		if !w.Restored {
+			return nil
 		}
 		if open, err := db.EpochIsOpen(ctx, t); err != nil {
 			return err
 		} else if open && !reconciling {
 			return &db.ConflictError{Reason: stopTexts[client.ReasonRestored]}
 		}
-		if _, err := t.Exec(ctx, resumeSQL, merchant, rest); err != nil {
+		if _, err := t.Exec(ctx, resumeSQL, w.Merchant, w.CallBackID); err != nil {
 			return err
 		}
 		return journal.AddAbout(ctx, t, journal.WithdrawalResumed, id, now, journal.Stopped{Reason: reason})

@@ -215,6 +215,18 @@ func lockWithdrawal(ctx context.Context, t *db.Tx, merchant, id string) (Withdra
 	return findWithdrawal(ctx, t, readWithdrawalSQL+"{lock}", merchant, id)
 }
 
+// withWithdrawal runs fn in a transaction that has locked a withdrawal.
+func (o *Outbox) withWithdrawal(ctx context.Context, id string,
+	fn func(ctx context.Context, t *db.Tx, w *Withdrawal) error) error {
+	return o.write(ctx, id, func(ctx context.Context, t *db.Tx, merchant, rest string) error {
+		w, err := lockWithdrawal(ctx, t, merchant, rest)
+		if err != nil {
+			return err
+		}
+		return fn(ctx, t, &w)
+	})
+}
+
 // readWithdrawal reads withdrawalColumns.
 func readWithdrawal(r db.Rows) (Withdrawal, error) { return scanWithdrawal(r) }
 

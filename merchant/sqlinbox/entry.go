@@ -140,50 +140,44 @@ func (t *transaction) read(ctx context.Context, key []byte) (*row, error) {
 	return &r, err
 }
 
-// known is what record found.
-type known struct {
-	row     *row           // the entry, nil if the request is spliced
-	refused merchant.State // Spliced or OtherContent; otherwise none
-	settled bool           // it was settled before this transaction
-}
-
 // record applies the rules 1 to 4 of merchant.Inbox's Claim to e. A new entry is inserted, open and without a lease.
-// The transaction locks besides too.
-func (t *transaction) record(ctx context.Context, e *merchant.Entry, besides ...[]byte) (k known, err error) {
+// The transaction locks besides too. If the state of c is none, the caller is to act on r.
+func (t *transaction) record(ctx context.Context, e *merchant.Entry,
+	besides ...[]byte) (r *row, c merchant.Claimed, err error) {
 	key := entryKey(e.Callback.CallbackType(), e.ID, e.Order)
 	if err := t.lock(ctx, append(locks(key, e), besides...)...); err != nil {
-		return known{}, err
+		return nil, c, err
 	}
-	r, err := t.read(ctx, key)
-	if err != nil {
-		return known{}, err
+	if r, err = t.read(ctx, key); err != nil {
+		return nil, c, err
 	}
 	seen, err := t.seenBlocks(ctx, e.Blocks)
 	if err != nil {
-		return known{}, err
+		return nil, c, err
 	}
 	finding := e.Judge(seen, r != nil, r != nil && r.settled)
 	switch {
 	case finding == merchant.FindingSpliced:
-		return known{refused: merchant.StateSpliced}, nil
+		return nil, merchant.Claimed{State: merchant.StateSpliced}, nil
 	case r != nil && !bytes.Equal(r.content, e.Content[:]):
 		if r.settled || e.At.UnixMilli() < r.leaseUntil {
-			return known{row: r, refused: merchant.StateOtherContent}, t.remember(ctx, e, seen)
+			return r, r.claimed(merchant.StateOtherContent), t.remember(ctx, e, seen)
 		}
-		if err := t.replace(ctx, r, e); err != nil {
-			return known{}, err
-		}
+		err = t.replace(ctx, r, e)
 	case r == nil:
-		if r, err = t.insertEntry(ctx, key, e, finding == merchant.FindingSuspect); err != nil {
-			return known{}, err
-		}
+		r, err = t.insertEntry(ctx, key, e, finding == merchant.FindingSuspect)
 	}
-	if e.Callback.CallbackType() == countersign.TypeRequestWithdraw {
-		if err := t.judge(ctx, key, r, e.At); err != nil {
-			return known{}, err
-		}
+	if err == nil && e.Callback.CallbackType() == countersign.TypeRequestWithdraw {
+		err = t.judge(ctx, key, r, e.At)
 	}
-	return known{row: r, settled: r.settled}, t.remember(ctx, e, seen)
+	if err != nil {
+		return nil, c, err
+	}
+	if r.settled {
+		c = r.claimed(merchant.StateSettled)
+		c.Reply = r.reply
+	}
+	return r, c, t.remember(ctx, e, seen)
 }
 
 // rememberOnly keeps the blocks of a request of which nothing else is recorded. It keeps

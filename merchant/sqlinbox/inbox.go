@@ -80,25 +80,25 @@ func (in *Inbox) Act(ctx context.Context, e merchant.Entry, conclude merchant.Co
 	var failure error // of the function
 	err := in.transact(ctx, func(t *transaction) error {
 		failure = nil
-		k, err := t.record(ctx, &e, in.c.withdrawalLock(&e)...)
-		if err != nil {
+		var r *row
+		var err error
+		if r, c, err = t.record(ctx, &e, in.c.withdrawalLock(&e)...); err != nil {
 			return err
 		}
-		if k.refused != merchant.StateNone || k.settled {
-			c = k.state()
+		if c.State != merchant.StateNone {
 			if c.State == merchant.StateSettled && e.Callback.CallbackType() == countersign.TypeRequestWithdraw &&
 				c.Reply.Code == countersign.CodeAccepted {
-				c, err = in.askAgain(ctx, t, &e, k.row, conclude)
+				c, err = in.askAgain(ctx, t, &e, r, conclude)
 			}
 			return err
 		}
-		if err := t.setIndex(ctx, k.row, &e); err != nil {
+		if err := t.setIndex(ctx, r, &e); err != nil {
 			return err
 		}
-		if err := t.begin(ctx, k.row); err != nil {
+		if err := t.begin(ctx, r); err != nil {
 			return err
 		}
-		c = k.row.claimed(merchant.StateTaken)
+		c = r.claimed(merchant.StateTaken)
 		a, err := in.call(ctx, t.tx, &e, c)
 		if err != nil {
 			failure = err
@@ -108,7 +108,7 @@ func (in *Inbox) Act(ctx context.Context, e merchant.Entry, conclude merchant.Co
 		if c.Reply, final = conclude(a, nil); !final {
 			return errOpen
 		}
-		return t.settle(ctx, k.row, c.Reply, e.At)
+		return t.settle(ctx, r, c.Reply, e.At)
 	})
 	switch {
 	case failure != nil:
@@ -154,19 +154,6 @@ func (in *Inbox) askAgain(ctx context.Context, t *transaction, e *merchant.Entry
 	return c, nil
 }
 
-// state returns the result of a call that does not act.
-func (k known) state() merchant.Claimed {
-	switch {
-	case k.refused == merchant.StateSpliced:
-		return merchant.Claimed{State: merchant.StateSpliced}
-	case k.refused != merchant.StateNone:
-		return k.row.claimed(k.refused)
-	}
-	c := k.row.claimed(merchant.StateSettled)
-	c.Reply = k.row.reply
-	return c
-}
-
 // noteTime bounds the transaction of note if the context of the call has ended.
 const noteTime = 5 * time.Second
 
@@ -189,20 +176,19 @@ func (in *Inbox) note(ctx context.Context, e *merchant.Entry, reply merchant.Rep
 		if !final && !withdrawal {
 			return t.rememberOnly(ctx, e)
 		}
-		k, err := t.record(ctx, e)
+		var r *row
+		var err error
+		r, c, err = t.record(ctx, e)
 		switch {
-		case err != nil:
+		case err != nil || c.State != merchant.StateNone: // by another process, meanwhile
 			return err
-		case k.refused != merchant.StateNone || k.settled: // by another process, meanwhile
-			c = k.state()
-			return nil
 		case !final:
-			c = k.row.claimed(merchant.StateOpen)
+			c = r.claimed(merchant.StateOpen)
 			return nil
 		}
-		c = k.row.claimed(merchant.StateTaken)
+		c = r.claimed(merchant.StateTaken)
 		c.Reply = reply
-		return t.settle(ctx, k.row, reply, e.At)
+		return t.settle(ctx, r, reply, e.At)
 	})
 	if err != nil {
 		return merchant.Claimed{}, wrapped(err)
@@ -221,14 +207,12 @@ func (in *Inbox) Claim(ctx context.Context, e merchant.Entry) (merchant.Claimed,
 	}
 	var c merchant.Claimed
 	err := in.transact(ctx, func(t *transaction) error {
-		k, err := t.record(ctx, &e)
-		if err != nil {
-			return err
-		}
-		r := k.row
+		var r *row
+		var err error
+		r, c, err = t.record(ctx, &e)
 		switch {
-		case k.refused != merchant.StateNone || k.settled:
-			c = k.state()
+		case err != nil || c.State != merchant.StateNone:
+			return err
 		case e.Lease == 0:
 			if err := t.setIndex(ctx, r, &e); err != nil {
 				return err
