@@ -144,6 +144,5 @@ const changesWaitSQL = `SELECT 1 FROM tokens WHERE approver = 1 LIMIT 1`
 // They still wait after that token expires or is revoked, since one person could otherwise decide alone. Only
 // EndApprovers ends the waiting.
 func changesWait(ctx context.Context, q db.Querier) (bool, error) {
-	var one int
-	return db.One(ctx, q, changesWaitSQL, nil, &one)
+	return db.One(ctx, q, changesWaitSQL, nil)
 }

@@ -66,9 +66,8 @@ func (in *inboxTx) takeAddress(ctx context.Context, c *countersign.AddressChange
 			return err
 		}
 		if replaces {
-			var one int64 // without a trackingId, each attempt is a new callback
-			if held, err := db.One(ctx, in.t, heldAddressSQL, []any{a.TenantUserID, chainKey(a.ChainName), a.Address},
-				&one); err != nil || held {
+			// Without a trackingId, each attempt is a new callback.
+			if held, err := db.One(ctx, in.t, heldAddressSQL, []any{a.TenantUserID, chainKey(a.ChainName), a.Address}); err != nil || held {
 				return err
 			}
 			a.State = client.AddressHeld
@@ -130,9 +129,8 @@ func (l *ledger) writeDeposited(ctx context.Context, t *db.Tx) error {
 func (in *inboxTx) replaces(ctx context.Context, a client.AddressEntry) (bool, error) {
 	var known string
 	chain := chainKey(a.ChainName)
-	var one int64
 	if chain != "" {
-		met, err := db.One(ctx, in.t, knownChainSQL, []any{chain}, &one)
+		met, err := db.One(ctx, in.t, knownChainSQL, []any{chain})
 		if err != nil {
 			return false, err
 		}
@@ -147,10 +145,10 @@ func (in *inboxTx) replaces(ctx context.Context, a client.AddressEntry) (bool, e
 	if in.restored || a.OldAddress != "" && !countersign.SameAddress(a.OldAddress, a.Address) {
 		return true, nil
 	}
-	if found, err = db.One(ctx, in.t, unsettledAddressSQL, []any{a.TenantUserID, chain}, &one); err != nil || found {
+	if found, err = db.One(ctx, in.t, unsettledAddressSQL, []any{a.TenantUserID, chain}); err != nil || found {
 		return true, err
 	}
-	return db.One(ctx, in.t, depositedElsewhereSQL, []any{a.TenantUserID, chain, depositedKey(a.Address)}, &one)
+	return db.One(ctx, in.t, depositedElsewhereSQL, []any{a.TenantUserID, chain, depositedKey(a.Address)})
 }
 
 // addressEvents maps the state of an address to the kind of its event.

@@ -51,8 +51,7 @@ func (b *Book) EndAlarms(ctx context.Context, now db.Millis) error {
 	if err != nil || len(standing) == 0 {
 		return err
 	}
-	var is int64
-	held, err := db.One(ctx, b, anyHeldSQL, nil, &is)
+	held, err := db.One(ctx, b, anyHeldSQL, nil)
 	if err != nil {
 		return err
 	}

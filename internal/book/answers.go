@@ -42,8 +42,7 @@ func (b *Book) RecordAnswer(ctx context.Context, e merchant.Exchange, now db.Mil
 	q := e.Question
 	sum := sha256.Sum256([]byte(fmt.Sprintf("answered %d %q %q", e.Code, q.CallBackID, q.RequestUUID)))
 	digest := hex.EncodeToString(sum[:16])
-	var is int64
-	if known, err := db.One(ctx, b, answeredSQL, []any{digest}, &is); err != nil || known {
+	if known, err := db.One(ctx, b, answeredSQL, []any{digest}); err != nil || known {
 		return err
 	}
 	return b.Write(ctx, func(ctx context.Context, t *db.Tx) error {

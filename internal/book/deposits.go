@@ -176,8 +176,7 @@ const doubtedSQL = `SELECT 1 FROM inbox WHERE type = 1 AND id = $1 AND duplicate
 // Doubted reports whether a deposit may be the same transfer as another deposit, or as one that was booked before a
 // restore. Do not credit such a deposit together with all other held ones: every copy would be credited.
 func (b *Book) Doubted(ctx context.Context, trackingID string) (bool, error) {
-	var one int64
-	return db.One(ctx, b, doubtedSQL, []any{trackingID}, &one)
+	return db.One(ctx, b, doubtedSQL, []any{trackingID})
 }
 
 // decideDeposits stores the decisions of list in the order of their numbers. It reads the deposits again and skips

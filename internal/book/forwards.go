@@ -50,8 +50,7 @@ type Forward struct {
 func (b *Book) ClaimForwards(ctx context.Context, now db.Millis, lease time.Duration,
 	limit int) (list []Forward, err error) {
 	// Most claims would find nothing. This query shows that without a transaction and without a lock.
-	var is int
-	if any, err := db.One(ctx, b, anyForwardSQL, []any{int64(now)}, &is); err != nil || !any {
+	if any, err := db.One(ctx, b, anyForwardSQL, []any{int64(now)}); err != nil || !any {
 		return nil, err
 	}
 	err = b.Write(ctx, func(ctx context.Context, t *db.Tx) (err error) {

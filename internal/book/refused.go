@@ -114,8 +114,7 @@ func (b *Book) KeepRefused(ctx context.Context, r Refused, alarms []client.Alarm
 				return err
 			}
 		}
-		l := ledger{alarms: alarms}
-		return l.write(ctx, t)
+		return db.RaiseAlarms(ctx, t, alarms)
 	})
 }
 
@@ -162,8 +161,7 @@ func (b *Book) EndHeld(ctx context.Context, seq int64, reason client.RefusalReas
 		if err != nil || n == 0 {
 			return err
 		}
-		l := ledger{alarms: alarms}
-		return l.write(ctx, t)
+		return db.RaiseAlarms(ctx, t, alarms)
 	})
 }
 

@@ -164,6 +164,5 @@ func (b *Book) BookedBefore(ctx context.Context, list []Booked) error {
 
 // IsBookedBefore reports whether BookedBefore has stored a deposit.
 func (b *Book) IsBookedBefore(ctx context.Context, trackingID string) (bool, error) {
-	var is int
-	return db.One(ctx, b, `SELECT 1 FROM booked_before WHERE tracking_id = $1`, []any{trackingID}, &is)
+	return db.One(ctx, b, `SELECT 1 FROM booked_before WHERE tracking_id = $1`, []any{trackingID})
 }

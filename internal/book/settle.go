@@ -62,9 +62,8 @@ func (b *Book) Settle(ctx context.Context, s merchant.Settlement) (stands mercha
 			stands, holds = standing(o, stands)
 			final = final && holds
 			if ended = holds && !confirms(s.Type, stands); ended {
-				l := ledger{}
-				l.alarm(client.AlarmEndedAgain, s.ID, db.MillisOf(s.At))
-				err = l.write(ctx, t)
+				err = db.RaiseAlarms(ctx, t, []client.Alarm{{Kind: client.AlarmEndedAgain, Subject: s.ID,
+					First: db.MillisOf(s.At)}})
 			}
 		}
 		switch {

@@ -174,8 +174,7 @@ func (d *DB) RaiseNew(ctx context.Context, list []client.Alarm) error {
 
 func notStanding(ctx context.Context, q Querier, list []client.Alarm) (fresh []client.Alarm, err error) {
 	for _, a := range list {
-		var is int
-		stands, err := One(ctx, q, standsSQL, rowOf(a).args(), &is)
+		stands, err := One(ctx, q, standsSQL, rowOf(a).args())
 		if err != nil {
 			return nil, err
 		}
@@ -382,8 +381,7 @@ WHERE seq = $1 AND due = $2`
 // ClaimAlarmPost returns the next message that is due. found is false if there is none. No other process gets the
 // message before the lease ends.
 func (d *DB) ClaimAlarmPost(ctx context.Context, now Millis, lease time.Duration) (p AlarmPost, found bool, err error) {
-	var is int
-	if found, err = One(ctx, d, waitingAlarmSQL, []any{int64(now)}, &is); err != nil || !found {
+	if found, err = One(ctx, d, waitingAlarmSQL, []any{int64(now)}); err != nil || !found {
 		return p, false, err
 	}
 	err = d.Write(ctx, func(ctx context.Context, t *Tx) error {

@@ -17,8 +17,7 @@ type migrator interface {
 
 // hasTable reports whether a table exists.
 func hasTable(ctx context.Context, q Querier, d *Dialect, table string) (bool, error) {
-	var is int
-	return One(ctx, q, d.table, []any{table}, &is)
+	return One(ctx, q, d.table, []any{table})
 }
 
 const (

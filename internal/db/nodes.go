@@ -105,6 +105,5 @@ func (d *DB) EndSession(ctx context.Context, id string, now, until Millis) (firs
 
 // SessionEnded reports whether EndSession ended the session.
 func (d *DB) SessionEnded(ctx context.Context, id string) (bool, error) {
-	var is int
-	return One(ctx, d, sessionEndedSQL, []any{id}, &is)
+	return One(ctx, d, sessionEndedSQL, []any{id})
 }

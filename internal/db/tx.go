@@ -101,14 +101,15 @@ func drain(r Rows, fn func(Rows) error) error {
 	return err
 }
 
-// One scans the first row of a query into dest and reports whether there was one.
+// One scans the first row of a query into dest and reports whether there was one. Without a dest it only reports.
 func One(ctx context.Context, q Querier, sql string, args []any, dest ...any) (bool, error) {
 	found := false
 	err := Each(ctx, q, sql, args, func(r Rows) error {
-		if found {
+		first := !found
+		found = true
+		if !first || len(dest) == 0 {
 			return nil
 		}
-		found = true
 		return r.Scan(dest...)
 	})
 	return found, err

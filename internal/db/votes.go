@@ -80,8 +80,7 @@ func DropApprovals(about string) Statement {
 
 // DropVotes deletes the votes about purged subjects.
 func DropVotes(ctx context.Context, t *Tx, about []string) error {
-	var one int64
-	if found, err := One(ctx, t, anyVoteSQL, nil, &one); err != nil || !found { // most databases have none
+	if found, err := One(ctx, t, anyVoteSQL, nil); err != nil || !found { // most databases have none
 		return err
 	}
 	list := make([]Statement, len(about))

@@ -125,11 +125,10 @@ func (o *Outbox) knownMerchant(ctx context.Context, item int, id string) error {
 	if _, ok := o.known.Load(id); ok {
 		return nil
 	}
-	var is int
 	found := false
 	if ValidMerchantID(id) {
 		var err error
-		if found, err = db.One(ctx, o, `SELECT 1 FROM merchants WHERE id = $1`, []any{id}, &is); err != nil {
+		if found, err = db.One(ctx, o, `SELECT 1 FROM merchants WHERE id = $1`, []any{id}); err != nil {
 			return err
 		}
 	}

@@ -194,8 +194,7 @@ func contradict(ctx context.Context, t *db.Tx, e *reported, now db.Millis) (tell
 	if err := journal.AddAbout(ctx, t, journal.WithdrawalContradicted, w.ID, now, differs); err != nil || e.TxID == "" {
 		return false, err
 	}
-	var is int
-	found, err := db.One(ctx, t, noticeOfSQL, []any{w.Merchant, w.CallBackID, e.TxID}, &is)
+	found, err := db.One(ctx, t, noticeOfSQL, []any{w.Merchant, w.CallBackID, e.TxID})
 	return !found && err == nil, err
 }
 
