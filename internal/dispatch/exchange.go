@@ -119,7 +119,7 @@ func (a *attempt) seal(stop context.Context) error {
 	if err != nil {
 		return err
 	}
-	if a.body, err = wireBody(a.m.body, sealed); err != nil {
+	if a.body, err = wireBody(a.m.Body, sealed); err != nil {
 		return err
 	}
 	return a.sign()
@@ -159,7 +159,7 @@ func (a *attempt) post(work context.Context, timeout time.Duration) (r Response)
 		a.posted = true
 		d.lanes[a.lane].sent()
 		r = d.post(ctx, request{
-			url: m.urls[a.lane], private: m.private, contentType: m.contentType, apiKey: a.asked.callbackKey,
+			url: m.urls[a.lane], private: m.private, contentType: m.ContentType, apiKey: a.asked.callbackKey,
 			signature: a.header, body: a.body,
 			tooLate: func() bool { return !d.cfg.Now().Before(until) },
 		})
@@ -255,7 +255,7 @@ func question(c outbox.Claimed, m *merchant) (q Question, plain []byte, uuid str
 	if sent.CallbackType() != c.Type {
 		return q, nil, "", fmt.Errorf("the payload is of another type than the callback")
 	}
-	q = Question{Sent: sent, Deadline: c.Deadline, FinalCodes: m.finalCodes, Collect: m.collect}
+	q = Question{Sent: sent, Deadline: c.Deadline, FinalCodes: m.FinalCodes, Collect: m.Collect}
 	if c.Type == countersign.TypeRequestWithdraw {
 		if c.Withdrawal == nil {
 			return q, nil, "", fmt.Errorf("the question has no withdrawal")

@@ -22,7 +22,7 @@ func (a *attempt) sign() error {
 	if a.d.cfg.Sign == nil {
 		return errors.New("this node has no signing key")
 	}
-	a.header = http.Header{"Content-Type": {m.contentType}}
+	a.header = http.Header{"Content-Type": {m.ContentType}}
 	return a.d.cfg.Sign.SignRequest(envelope.LinkRequest{Method: http.MethodPost, URL: envelope.TargetURI(m.urls[a.lane]),
 		Header: a.header, Body: a.body}, a.plain, a.d.cfg.Now())
 }

@@ -18,19 +18,14 @@ const maxMerchants = 4096
 
 // merchant is an outbox.Merchant prepared for exchanges.
 type merchant struct {
-	version     int64
-	urls        [2]*url.URL // by lane
-	private     bool
-	contentType string
-	body        client.BodyForm
-	finalCodes  []client.CodeRange
-	collect     client.Collect
-	answerKeys  []*envelope.SigningKey // nil: its answers need no signature
-	schedules   [2]Schedule            // by lane
-
-	openings *openings
-
+	client.MerchantSettings
 	keys
+	version    int64
+	urls       [2]*url.URL // by lane
+	private    bool
+	answerKeys []*envelope.SigningKey // nil: its answers need no signature
+	schedules  [2]Schedule            // by lane
+	openings   *openings
 }
 
 // errPaused means that the merchant was paused after the claim, or that its row was tampered with.
@@ -38,25 +33,17 @@ var errPaused = errors.New("it is paused")
 
 // newMerchant prepares s.
 func newMerchant(s outbox.Merchant, p TargetRules) (*merchant, error) {
-	m := &merchant{
-		version:     s.Version,
-		private:     p.AllowPrivate || s.Private(),
-		contentType: s.ContentType,
-		body:        s.Body,
-		finalCodes:  s.FinalCodes,
-		collect:     s.Collect,
-		schedules: [2]Schedule{
-			countersign.LaneNotify:   ScheduleFor(countersign.LaneNotify, s.RetryNotify),
-			countersign.LaneWithdraw: ScheduleFor(countersign.LaneWithdraw, s.RetryWithdraw),
-		},
-	}
 	if s.State == client.MerchantPaused {
 		return nil, errPaused
 	}
 	if s.Key == nil {
 		return nil, errors.New("it has no key")
 	}
-	m.keys = keysOf(s)
+	m := &merchant{MerchantSettings: s.MerchantSettings, keys: keysOf(s), version: s.Version,
+		private: p.AllowPrivate || s.Private(), schedules: [2]Schedule{
+			countersign.LaneNotify:   ScheduleFor(countersign.LaneNotify, s.RetryNotify),
+			countersign.LaneWithdraw: ScheduleFor(countersign.LaneWithdraw, s.RetryWithdraw),
+		}}
 	var err error
 	if m.answerKeys, err = envelope.ParseSigningKeys(s.AnswerKey); err != nil { // never less than was set
 		return nil, fmt.Errorf("answerKey: %w", err)
