@@ -123,34 +123,26 @@ func (c *relayCursorCmd) Run(std streams) error {
 	if c.NextEpoch && c.Set != nil || c.Set != nil && *c.Set < 0 {
 		return errors.New("give --next-epoch, or --set with a number from 0")
 	}
-	t, err := relay.OpenTable(c.From)
-	if err != nil {
-		return err
-	}
-	defer t.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
-	defer cancel()
-	at, err := t.Cursor(ctx)
-	if err != nil {
-		return err
-	}
-	to := c.Set
-	if c.NextEpoch {
+	var to func(context.Context, int64) (int64, error)
+	switch {
+	case c.Set != nil:
+		to = func(context.Context, int64) (int64, error) { return *c.Set, nil }
+	case c.NextEpoch:
 		nodes, err := c.nodes(std)
 		if err != nil {
 			return err
 		}
-		next, err := relay.NextEpoch(ctx, nodes[0], at)
-		if err != nil {
-			return err
-		}
-		to = &next
+		to = func(ctx context.Context, was int64) (int64, error) { return relay.NextEpoch(ctx, nodes[0], was) }
 	}
-	if to == nil {
-		return printJSON(std.out, cursorMoved{Decisions: at}, "")
-	}
-	if err := t.SetCursor(ctx, at, *to); err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	was, is, err := relay.MoveCursor(ctx, c.From, to)
+	if err != nil {
 		return err
 	}
-	return printJSON(std.out, cursorMoved{*to, &at}, "")
+	moved := cursorMoved{Decisions: is}
+	if to != nil {
+		moved.Was = &was
+	}
+	return printJSON(std.out, moved, "")
 }

@@ -31,61 +31,54 @@ type Listing struct {
 // Alias returns the alias of the table.
 func (l *Listing) Alias() string { return l.Table[len(l.Table)-1:] }
 
+// id returns the column id. In a sorted list it is an expression, so that the planner does not choose an index by it.
+func (l *Listing) id() string {
+	if l.Sorted {
+		return l.Alias() + ".id || ''"
+	}
+	return l.Alias() + ".id"
+}
+
+// oneOwner reports whether the id alone orders the rows.
+func (l *Listing) oneOwner() bool { return l.Owner != "" && !l.Sorted }
+
 // Below makes the list continue after a place. Call it before EndWalk.
 func (l *Listing) Below(p Place) {
-	a := l.Alias()
 	switch {
-	case l.Sorted:
-		l.Add("("+a+".id || '', "+a+".merchant) < (?, ?)", p.ID, p.Owner)
-	case l.Owner == "":
-		l.Add("("+a+".id, "+a+".merchant) < (?, ?)", p.ID, p.Owner)
+	case !l.oneOwner():
+		l.Add("("+l.id()+", "+l.Alias()+".merchant) < (?, ?)", p.ID, p.Owner)
 	case l.Owner < p.Owner:
-		l.Add(a+".id <= ?", p.ID)
+		l.Add(l.id()+" <= ?", p.ID)
 	default:
-		l.Add(a+".id < ?", p.ID)
+		l.Before(p.ID)
 	}
 }
 
 // DownTo makes the list end at a place of the walk.
 func (l *Listing) DownTo(p Place) {
-	a := l.Alias()
-	if l.Owner == "" {
-		l.Add("("+a+".id, "+a+".merchant) >= (?, ?)", p.ID, p.Owner)
+	if l.oneOwner() {
+		l.Add(l.id()+" >= ?", p.ID)
 		return
 	}
-	l.Add(a+".id >= ?", p.ID)
+	l.Add("("+l.id()+", "+l.Alias()+".merchant) >= (?, ?)", p.ID, p.Owner)
 }
 
 // Before limits the walk to ids below id. Call it before EndWalk. If Below set a lower place, this bound is
 // redundant, and the index can use only one.
-func (l *Listing) Before(id string) {
-	if l.Sorted {
-		l.Add(l.Alias()+".id || '' < ?", id)
-		return
-	}
-	l.Add(l.Alias()+".id < ?", id)
-}
+func (l *Listing) Before(id string) { l.Add(l.id()+" < ?", id) }
 
 // since adds the condition of Since to q.
 func (l *Listing) since(q *Conditions) {
-	switch a := l.Alias(); {
-	case l.Since == "":
-	case l.Sorted:
-		q.Add(a+".id || '' >= ?", l.Since)
-	default:
-		q.Add(a+".id >= ?", l.Since)
+	if l.Since != "" {
+		q.Add(l.id()+" >= ?", l.Since)
 	}
 }
 
 func (l *Listing) order() string {
-	a := l.Alias()
-	switch {
-	case l.Sorted: // an expression, so that the planner does not choose an index by the order
-		return " ORDER BY " + a + ".id || '' DESC, " + a + ".merchant DESC"
-	case l.Owner != "":
-		return " ORDER BY " + a + ".id DESC"
+	if l.oneOwner() {
+		return " ORDER BY " + l.id() + " DESC"
 	}
-	return " ORDER BY " + a + ".id DESC, " + a + ".merchant DESC"
+	return " ORDER BY " + l.id() + " DESC, " + l.Alias() + ".merchant DESC"
 }
 
 // Bounded reports whether a page may end before it is full.

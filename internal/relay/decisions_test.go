@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -162,12 +163,14 @@ func TestDecisions(t *testing.T) {
 	if !strings.HasSuffix(written(), "28132443000011 w-32 confirmed") {
 		t.Errorf("written: %s", written())
 	}
-	table := must(OpenTable(c.url))(t)
-	defer table.Close()
-	if err := table.SetCursor(t.Context(), 28132443000011, 28132443000012); err != nil {
-		t.Error(err)
-	}
+	moveCursor(t, c, 28132443000012)
 	until(t, "what comes after it is written", func() bool { return strings.HasSuffix(written(), "28132443000013 w-33 confirmed") })
+}
+
+func moveCursor(t *testing.T, c *core, to int64) {
+	t.Helper()
+	_, _, err := MoveCursor(t.Context(), c.url, func(context.Context, int64) (int64, error) { return to, nil })
+	ok(t, err)
 }
 
 // What was decided before a restore and not written yet comes first. The cursor then goes
@@ -179,11 +182,11 @@ func TestCursorOverEpochs(t *testing.T) {
 	s.set(f.serve, nil)
 	api := clientOf(t, s.front.URL, s.token)
 	written := func() string { return c.one(`SELECT COUNT(*) FROM countersign_decisions`) }
-	table := must(OpenTable(c.url))(t)
-	defer table.Close()
 	at := func() int64 {
 		t.Helper()
-		return must(table.Cursor(t.Context()))(t)
+		was, _, err := MoveCursor(t.Context(), c.url, nil)
+		ok(t, err)
+		return was
 	}
 	next := func(message string) int64 {
 		t.Helper()
@@ -210,17 +213,19 @@ func TestCursorOverEpochs(t *testing.T) {
 		if to != want {
 			t.Fatalf("behind %d it goes on behind %d, want %d", before, to, want)
 		}
-		if err := table.SetCursor(t.Context(), before-1, to); err == nil {
-			t.Error("the cursor was moved from where it was not")
-		}
-		ok(t, table.SetCursor(t.Context(), before, to))
+		moveCursor(t, c, to)
 		until(t, "the next epoch is written", func() bool { return at() == want+1 && r.state.why(partDecisions) != "" || written() == "4" })
 	}
 	until(t, "all is written", func() bool { return written() == "4" && r.state.why(partDecisions) == "" })
 	next("has no epoch after 9000001")
 
 	r.stop()
-	c.exec(`UPDATE countersign_relay SET decisions = 1500`) // lost in the first restore
+	if _, _, err := MoveCursor(t.Context(), c.url, func(context.Context, int64) (int64, error) {
+		c.exec(`UPDATE countersign_relay SET decisions = 1500`) // lost in the first restore
+		return 7_000_000, nil
+	}); err == nil {
+		t.Error("the cursor was moved from where it was not")
+	}
 	if to := next(""); to != 7_000_000 {
 		t.Errorf("behind a number that is lost it goes on behind %d", to)
 	}
@@ -234,9 +239,8 @@ func TestCursorOverEpochs(t *testing.T) {
 	}
 	r = s.relay(c)
 	for to := int64(0); to < 9_000_000; {
-		before := at()
 		to = next("")
-		ok(t, table.SetCursor(t.Context(), before, to))
+		moveCursor(t, c, to)
 		until(t, "it is written", func() bool { return at() > to })
 		until(t, "it is written to the end of the epoch", func() bool { return r.state.why(partDecisions) != "" || at() == 9_000_001 })
 	}

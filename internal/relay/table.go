@@ -7,42 +7,38 @@ import (
 	"log/slog"
 	"slices"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"countersign/client"
 	"countersign/internal/db"
 )
 
-// Table is the table of a core's database, for a person's commands. Close closes it.
-type Table struct{ pool *pgxpool.Pool }
-
-// OpenTable returns the Table at the URL of a core's database. It connects when it is used.
-func OpenTable(from string) (*Table, error) {
-	pool, _, err := connect(from, idleTime, slog.New(slog.DiscardHandler))
-	if err != nil {
-		return nil, err
-	}
-	return &Table{pool}, nil
-}
-
-// Close closes its connections.
-func (t *Table) Close() { t.pool.Close() }
-
-// Cursor returns the number of the last decision that was written.
-func (t *Table) Cursor(ctx context.Context) (n int64, err error) {
-	err = t.pool.QueryRow(ctx, cursorSQL).Scan(&n)
-	return n, explain(err)
-}
-
 const setCursorSQL = `UPDATE countersign_relay SET decisions = $2 WHERE decisions = $1`
 
-// SetCursor moves the cursor of decisions. It fails if the cursor is no longer at from.
-func (t *Table) SetCursor(ctx context.Context, from, to int64) error {
-	tag, err := t.pool.Exec(ctx, setCursorSQL, from, to)
-	if err == nil && tag.RowsAffected() == 0 {
-		return fmt.Errorf("the cursor of decisions was moved meanwhile from %d: look again", from)
+// MoveCursor moves the cursor of decisions in the core's database at the URL from, which is the number of the last one
+// that was written, to where to says. A nil to moves nothing. MoveCursor returns where the cursor was and is.
+func MoveCursor(ctx context.Context, from string,
+	to func(context.Context, int64) (int64, error)) (was, is int64, err error) {
+	pool, _, err := connect(from, idleTime, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return 0, 0, err
 	}
-	return explain(err)
+	defer pool.Close()
+	if err := pool.QueryRow(ctx, cursorSQL).Scan(&was); err != nil {
+		return 0, 0, fmt.Errorf("the core's database: %w", err)
+	}
+	if to == nil {
+		return was, was, nil
+	}
+	if is, err = to(ctx, was); err != nil {
+		return was, was, err
+	}
+	tag, err := pool.Exec(ctx, setCursorSQL, was, is)
+	switch {
+	case err != nil:
+		return was, was, fmt.Errorf("the core's database: %w", err)
+	case tag.RowsAffected() == 0:
+		return was, was, fmt.Errorf("the cursor of decisions was moved meanwhile from %d: look again", was)
+	}
+	return was, is, nil
 }
 
 // NextEpoch returns where the cursor of decisions continues after a restore of the service: the place before the first
@@ -81,11 +77,4 @@ func NextEpoch(ctx context.Context, api *client.Service, cursor int64) (int64, e
 		return 0, fmt.Errorf("entry %d is from before the restore and not written yet: let a relay run with --decisions first; its log says what stops it", part.Items[0].Seq)
 	}
 	return next, nil
-}
-
-func explain(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("the core's database: %w", err)
 }
