@@ -274,9 +274,9 @@ func (b *body) digitsOfTx(k int) (n int, txID string) {
 func TestJoins(t *testing.T) {
 	t.Parallel()
 	passed, tried := 0, 0
-	for round := range 240 {
+	for round := range 110 {
 		chunk := []int{117, 245}[round%2]
-		w := newWorldOf(t, newProvider(rand.New(rand.NewPCG(uint64(round), 1)), chunk, round >= 60))
+		w := newWorldOf(t, newProvider(rand.New(rand.NewPCG(uint64(round), 1)), chunk, round >= 25))
 		for range 300 {
 			join := w.join()
 			e, err := read(join)
@@ -310,7 +310,7 @@ func TestJoins(t *testing.T) {
 func TestNothingHeldBack(t *testing.T) {
 	t.Parallel()
 	tried := 0
-	for round := range 200 {
+	for round := range 100 {
 		w := newWorldOf(t, newProvider(rand.New(rand.NewPCG(uint64(round), 2)), []int{117, 245}[round%2], round >= 20))
 		for _, b := range w.bodies {
 			w.inbox.take(t, b.chunks)
@@ -339,7 +339,7 @@ func TestNothingHeldBack(t *testing.T) {
 func TestHonestRequests(t *testing.T) {
 	t.Parallel()
 	shared := 0
-	for round := range 400 {
+	for round := range 200 {
 		r := rand.New(rand.NewPCG(uint64(round), 3))
 		chunk := []int{117, 245, 117, 245, 50}[r.IntN(5)]
 		p := newProvider(r, chunk, round >= 20)

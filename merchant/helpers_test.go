@@ -33,7 +33,7 @@ type leakChecker struct{ m *testing.M }
 
 func (l leakChecker) Run() int {
 	// Each sequence costs many RSA operations. The command line still decides.
-	if err := flag.Set("rapid.checks", "40"); err != nil {
+	if err := flag.Set("rapid.checks", "15"); err != nil {
 		println(err.Error())
 		return 1
 	}
