@@ -33,7 +33,7 @@ var wantFigures = map[string][]wantFigure{
 		{"deposits, API to settled", 0.1, 1e6}, {"RSA of both ends alone, all cores", 0.1, 1e6}, {"of what RSA alone allows", 0.1, 1e3},
 		{"processor, both ends and the load", 0.05, 1e5}, {"of that in RSA", 0.5, 150}, {"kept in the service's database", 0.1, 1e3},
 	},
-	"latency":     {{"deposits at 50/s, due to settled", 0.1, 3e5}},
+	"latency":     {{"deposits at 20/s, due to settled", 0.1, 3e5}},
 	"withdrawals": {{"(order|confirmation|release|outcome|notice|whole)", 0, 3e5}},
 	"gateway":     {{"deposits taken with SQLite, 64 callers on the same cores", 0.1, 1e6}, {"processor, callers included", 0.1, 1e6}},
 }
@@ -57,7 +57,7 @@ func ok(t *testing.T, err error) {
 
 // quick is a Config of small sizes for the suites given, or for all.
 func quick(t *testing.T, suites ...string) Config {
-	return Config{Quick: true, Bits: 1024, SizeFor: 100, Rate: 50, Dir: t.TempDir(), Only: suites, Progress: func(string) {}}
+	return Config{Quick: true, Bits: 1024, SizeFor: 100, Rate: 20, Dir: t.TempDir(), Only: suites, Progress: func(string) {}}
 }
 
 // runBench runs c, and looks for every figure of the suites in the report and in its text.
