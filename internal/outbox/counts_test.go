@@ -11,6 +11,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
+	"countersign/internal/lab/dbtest"
 )
 
 // checkKept compares the kept numbers with the rows. Every test ends with it.
@@ -68,9 +69,13 @@ func testFolded(t *testing.T, s *Outbox) {
 		}
 		checkKept(t, s)
 	}
-	for i := range 1000 - 2 { // the schema's migration has made two
+	if s.Dialect().ConcurrentWriters { // as 900 transactions leave them; the schema's migration has made two
+		url, _ := urls.Load(s)
+		dbtest.Exec(t, url.(string), `INSERT INTO counts (name, n) SELECT 'callbacks/notify', 0 FROM generate_series(1, 900)`)
+	}
+	for i := range 100 - 2 {
 		must(s.Ingest(ctx, []NewCallback{deposit("m0", fmt.Sprint("a", i), 1)}, 1))(t)
-		if i == 1000-4 {
+		if i == 100-4 {
 			fold(999)
 		}
 	}

@@ -23,10 +23,12 @@ func testHealth(t *testing.T, s *Outbox) {
 	attempts := func(now db.Millis, reason client.Reason, list ...string) {
 		t.Helper()
 		var batch []Settlement
+		var items []NewCallback
 		for _, m := range list {
 			n++
-			must(s.Ingest(ctx, []NewCallback{deposit(m, fmt.Sprint("d", n), now)}, now))(t)
+			items = append(items, deposit(m, fmt.Sprint("d", n), now))
 		}
+		must(s.Ingest(ctx, items, now))(t)
 		for _, c := range claim(t, s, countersign.LaneNotify, now, 100) {
 			b := settlementOf(c)
 			if reason != "" {

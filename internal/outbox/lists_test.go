@@ -312,7 +312,7 @@ func testLists(t *testing.T, s *Outbox) {
 			t.Errorf("%d filters find %d rows", filters, rows)
 		}
 	}
-	check(500, true)
+	check(250, true)
 	for _, merchant := range []string{"m0", "m1"} {
 		var many []NewCallback
 		for i := range db.PageRows + 10 {
@@ -320,7 +320,7 @@ func testLists(t *testing.T, s *Outbox) {
 		}
 		must(s.Ingest(ctx, many, 400))(t)
 	}
-	check(100, false)
+	check(60, false)
 
 	for name, err := range map[string]error{
 		"a state that is none": errorOf(s.Callbacks(ctx, nil, client.CallbackFilter{State: "'"}, 9, "")),

@@ -12,6 +12,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
+	"countersign/internal/lab/dbtest"
 )
 
 // together is what the callers of testTogether were told.
@@ -54,13 +55,17 @@ func testTogether(t *testing.T, s *Outbox) {
 	w := &together{told: map[string]string{}, claimed: map[string]bool{}, decided: map[string]bool{}, ended: map[string]bool{},
 		permits: map[string]ReleaseRequest{}, versions: map[string]int64{}}
 	w.clock.Store(10_000)
+	steps := 45
+	if dbtest.IsWhole() {
+		steps = 90
+	}
 	var all, following sync.WaitGroup
 	done := make(chan struct{})
 	following.Go(func() { w.follow(t, nodes[1], done) })
 	for caller := range 6 {
 		all.Go(func() {
 			r := rand.New(rand.NewPCG(uint64(caller), 42))
-			for i := range 90 {
+			for i := range steps {
 				if err := w.step(t, r, nodes[caller%2], ids, fmt.Sprint(caller, "-", i)); err != nil && !errors.Is(err, db.ErrConflict) {
 					t.Error(err)
 					return
