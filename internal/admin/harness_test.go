@@ -382,7 +382,7 @@ func (h *harness) decide(id string, d countersign.Decision) {
 			code, state = 2004, client.CallbackRefused
 		}
 		s := outbox.Settlement{
-			Merchant: c.Merchant, CallbackID: c.ID, State: state, Reached: true, Counts: true, Decision: d, MerchantVersion: c.MerchantVersion,
+			Merchant: c.Merchant, CallbackID: c.ID, Type: c.Type, State: state, Reached: true, Counts: true, Decision: d, MerchantVersion: c.MerchantVersion,
 			Attempt: outbox.Attempt{Attempt: client.Attempt{Number: c.Attempt, RequestUUID: "00000000-0000-8000-8000-000000000001", Started: now, HTTPStatus: 200, ErrCode: &code, Result: "accepted", Reason: "accepted", Node: "test", DurationMs: 3}},
 		}
 		if d == countersign.DecisionConfirmed && c.Withdrawal.Ordered != nil {

@@ -285,7 +285,7 @@ func settlement(c outbox.Claimed, m *merchant, v Verdict, record outbox.Attempt,
 		record.Facts = &v.Facts
 	}
 	s := outbox.Settlement{
-		Merchant: c.Merchant, CallbackID: c.ID, Attempt: record, Repeated: c.Repeated,
+		Merchant: c.Merchant, CallbackID: c.ID, Type: c.Type, Failed: c.Failed, Attempt: record, Repeated: c.Repeated,
 		Reached: v.Reached, Decision: v.Decision, Details: v.Details, Alarm: v.Alarm, OpenFailure: v.OpenFailure,
 	}
 	lane := c.Type.Lane()

@@ -87,6 +87,9 @@ func TestSettlement(t *testing.T) {
 		}
 		claimed := outbox.Claimed{Callback: outbox.Callback{Callback: client.Callback{ID: "m1.x", Merchant: "m1", Type: c.typ, Failed: c.failed, Deadline: c.deadline}}, Held: c.held}
 		s := settlement(claimed, m, c.v, outbox.Attempt{}, now, 0)
+		if s.Type != claimed.Type || s.Failed != claimed.Failed {
+			t.Errorf("%s: type %d after %d failures", c.name, s.Type, s.Failed)
+		}
 		if due := s.Due; s.State != c.state || s.State == client.CallbackPending && due != now+c.after || s.State != client.CallbackPending && due != 0 ||
 			s.Counts != c.counts || s.Held != (c.v.Result == client.AttemptHold) || s.Alarm != c.alarm || s.Decision != c.v.Decision || s.MerchantVersion != 7 {
 			t.Errorf("%s: %s, due after %d, counts %v, held %v, alarm %q", c.name, s.State, due-now, s.Counts, s.Held, s.Alarm)

@@ -32,7 +32,7 @@ func (b *settling) counts() (counts, failed bool) {
 			return false, false
 		}
 	case client.ReasonMerchantRefused:
-		return true, b.lane != countersign.LaneWithdraw
+		return true, b.Type.Lane() != countersign.LaneWithdraw
 	}
 	return true, b.Attempt.Result != client.AttemptAccepted && b.Attempt.Result != client.AttemptHold
 }
@@ -62,7 +62,7 @@ func settleHealth(batch []*settling, now db.Millis) []db.Statement {
 	merchants := map[string]*ended{}
 	for _, b := range batch {
 		is, failed := b.counts()
-		if !b.found || !is {
+		if b.found == 0 || !is {
 			continue
 		}
 		h := merchants[b.Merchant]

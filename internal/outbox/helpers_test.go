@@ -102,7 +102,7 @@ func deposit(merchant, trackingID string, due db.Millis) NewCallback {
 
 // settlementOf accepts a claimed callback.
 func settlementOf(c Claimed) Settlement {
-	return Settlement{Merchant: c.Merchant, CallbackID: c.ID, Repeated: c.Repeated, State: client.CallbackAccepted, Reached: true,
+	return Settlement{Merchant: c.Merchant, CallbackID: c.ID, Type: c.Type, Failed: c.Failed, Repeated: c.Repeated, State: client.CallbackAccepted, Reached: true,
 		MerchantVersion: c.MerchantVersion, Attempt: Attempt{
 			Attempt: client.Attempt{Number: c.Attempt, RequestUUID: fmt.Sprintf("uuid-%s-%d", c.ID, c.Attempt), Started: c.LeaseUntil - 100, HTTPStatus: 200,
 				Result: "accepted", Reason: "accepted", Node: "n1", RequestHash: strings.Repeat("ab", 32), ResponseHash: strings.Repeat("cd", 32)},

@@ -66,7 +66,7 @@ func (b *settling) answered(now db.Millis) journal.Exchange {
 	e.Attempt, e.RequestUUID, e.Started, e.Settled, e.Node = a.Number, db.Clean(a.RequestUUID), int64(a.Started),
 		int64(now), db.Clean(a.Node)
 	e.Status, e.ErrCode, e.Result, e.Reason, e.Late, e.Repeated = a.HTTPStatus, a.ErrCode, string(a.Result),
-		string(a.Reason), !b.found, a.Repeated
+		string(a.Reason), b.found == 0, a.Repeated
 	e.RequestHash, e.ResponseHash = hex.EncodeToString(unhex(a.RequestHash)), hex.EncodeToString(unhex(a.ResponseHash))
 	e.Details, e.AfterDecision, e.Differs, e.Alarm = journal.DetailsOf(&b.Details), b.out.Late, b.out.Differs,
 		string(b.Alarm)

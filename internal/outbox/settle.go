@@ -71,16 +71,16 @@ func (o *Outbox) settle(ctx context.Context, t *db.Tx, batch []*settling, now db
 		if b.fresh && b.Alarm != "" {
 			feed.alarms = append(feed.alarms, b.alarm())
 		}
-		if !b.found {
+		if b.found == 0 {
 			continue
 		}
-		change := changes.of(b.Merchant, b.lane)
+		change := changes.of(b.Merchant, b.Type.Lane())
 		change.Freed++
 		change.Reached = append(change.Reached, b.Reached)
 		if b.state == client.CallbackPending {
-			changes.back(b.Merchant, b.lane, b.Due)
+			changes.back(b.Merchant, b.Type.Lane(), b.Due)
 		} else {
-			t.Count(countOfEnded(b.lane, b.state), 1)
+			t.Count(countOfEnded(b.Type.Lane(), b.state), 1)
 		}
 	}
 	if err := o.recordBatch(ctx, t, batch, now); err != nil {
@@ -94,17 +94,15 @@ func (o *Outbox) settle(ctx context.Context, t *db.Tx, batch []*settling, now db
 
 const (
 	settleAcceptedSQL = `
-DELETE FROM outbox WHERE merchant = $1 AND id = $2 AND state = 'sending' AND attempts = $3
-RETURNING lane, failed, deadline`
+DELETE FROM outbox WHERE merchant = $1 AND id = $2 AND state = 'sending' AND attempts = $3`
 
 	settleOtherSQL = `
 UPDATE outbox SET state = $4, due = $5, failed = failed + $6, lease_until = 0, last_reason = $7, settled = $8, held = held + $9
-WHERE merchant = $1 AND id = $2 AND state = 'sending' AND attempts = $3
-RETURNING lane, failed, deadline`
+WHERE merchant = $1 AND id = $2 AND state = 'sending' AND attempts = $3`
 
 	// A decision needs the deadline, and whether the withdrawal is from before a restore.
 	settleDecisionSQL = `
-SELECT c.lane, c.failed, c.deadline,
+SELECT c.deadline,
 	(SELECT COUNT(*) FROM withdrawals w WHERE w.merchant = c.merchant AND w.id = c.id AND w.restored <> 0)
 FROM outbox c WHERE c.merchant = $1 AND c.id = $2 AND c.state = 'sending' AND c.attempts = $3{lock c}`
 )
@@ -126,7 +124,7 @@ func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settlin
 	}
 	// Each guarded statement runs once. The read for a decision only takes the lock.
 	end := func(b *settling) {
-		s := db.Statement{SQL: settleAcceptedSQL, Args: key(b), Row: b.scan}
+		s := db.Statement{SQL: settleAcceptedSQL, Args: key(b), N: &b.found}
 		if b.state != client.CallbackAccepted {
 			settled := int64(b.now) * flag(b.state != client.CallbackPending)
 			s.SQL, s.Args = settleOtherSQL, key(b, string(b.state), int64(b.Due), flag(b.Counts),
@@ -148,14 +146,12 @@ func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settlin
 		if b.Decision == countersign.DecisionNone {
 			if m, known := look.merchants[b.Merchant]; b.isAnswer() && (!known || m.Version != b.MerchantVersion) {
 				b.stopped = client.ReasonOlderVersion
-				statements = append(statements, db.Statement{SQL: settleOtherSQL, Row: func(r db.Rows) error {
-					b.askAgain()
-					return b.scan(r)
-				}, Args: key(b, string(client.CallbackPending), int64(b.now), 0, string(b.stopped), 0, 0)})
+				statements = append(statements, db.Statement{SQL: settleOtherSQL, N: &b.found,
+					Args: key(b, string(client.CallbackPending), int64(b.now), 0, string(b.stopped), 0, 0)})
 			} else {
 				end(b)
 			}
-		} else if b.found {
+		} else if b.found == 1 {
 			b.decided = b.Decision
 			if b.decided == countersign.DecisionConfirmed && b.now >= b.deadline && b.stopped != client.ReasonRestored {
 				b.decided, b.state = countersign.DecisionExpired, client.CallbackExhausted
@@ -172,9 +168,11 @@ func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settlin
 		return err
 	}
 	for _, b := range batch {
-		b.out.Applied = b.found
-		if b.state == client.CallbackAccepted && b.Counts {
-			b.failed++ // settleOtherSQL counts by itself
+		if b.out.Applied = b.found == 1; !b.out.Applied {
+			continue
+		}
+		if b.stopped == client.ReasonOlderVersion && b.Decision == countersign.DecisionNone {
+			b.askAgain()
 		}
 		if b.awaiting == 1 {
 			feed.decision(b.Merchant, b.id)
@@ -184,16 +182,11 @@ func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settlin
 	return nil
 }
 
-func (b *settling) scan(r db.Rows) error {
-	b.found = true
-	return r.Scan(&b.lane, &b.failed, &b.deadline)
-}
-
 // scanDecision reads a row of settleDecisionSQL.
 func (b *settling) scanDecision(r db.Rows, look *stopLook) error {
-	b.found = true
+	b.found = 1
 	var restored int64
-	if err := r.Scan(&b.lane, &b.failed, &b.deadline, &restored); err != nil {
+	if err := r.Scan(&b.deadline, &restored); err != nil {
 		return err
 	}
 	stop, m := look.of(b.Merchant)

@@ -30,7 +30,7 @@ WHERE c.merchant = $1 AND c.id = $2`
 func (o *Outbox) settleAttempts(ctx context.Context, t *db.Tx, batch []*settling) error {
 	var looks []db.Statement
 	for _, b := range batch {
-		if b.fresh = b.found; b.found {
+		if b.fresh = b.found == 1; b.fresh {
 			continue
 		}
 		looks = append(looks, db.Statement{SQL: sameAttemptSQL, Args: []any{b.Merchant, b.id, b.Attempt.Number},
@@ -49,7 +49,7 @@ func (o *Outbox) settleAttempts(ctx context.Context, t *db.Tx, batch []*settling
 	args := make([]any, 0, attemptParams*len(batch))
 	for _, b := range batch {
 		switch {
-		case b.found:
+		case b.found == 1:
 			args = b.attempt(args, false)
 		case b.fresh:
 			late = append(late, db.Statement{SQL: keepLateAttemptSQL, Args: b.attempt(nil, true)})
@@ -67,8 +67,8 @@ func (b *settling) attempt(to []any, late bool) []any {
 	}
 	return append(to, b.Merchant, b.id, a.Number, db.Clean(a.RequestUUID), int64(a.Started), a.DurationMs, a.HTTPStatus,
 		code, db.Clean(string(a.Result)), db.Clean(string(a.Reason)), db.Clean(a.Node), unhex(a.RequestHash),
-		unhex(a.ResponseHash),
-		flag(late), flag(!late && b.state == client.CallbackAccepted), int64(b.now), b.failed, a.factsText())
+		unhex(a.ResponseHash), flag(late), flag(!late && b.state == client.CallbackAccepted), int64(b.now),
+		int64(b.Failed)+b.found*flag(b.Counts), a.factsText())
 }
 
 // settleDecided queues the callbacks about the withdrawals that the batch declined or let expire. It compares answers

@@ -34,6 +34,7 @@ func testSettle(t *testing.T, s *Outbox) {
 		due    db.Millis
 	}{
 		{client.CallbackAccepted, false, 0, 0},
+		{client.CallbackAccepted, true, 1, 0},
 		{client.CallbackRefused, true, 1, 0},
 		{client.CallbackExhausted, true, 1, 0},
 		{client.CallbackPending, true, 1, 5000},
@@ -66,7 +67,7 @@ func testSettle(t *testing.T, s *Outbox) {
 	if due := must(s.NextDue(ctx, countersign.LaneNotify, 0))(t); due != 5000 {
 		t.Errorf("next due at %d, want 5000", due)
 	}
-	if n := finals(t, s, countersign.LaneNotify); n != [4]int64{1, 1, 1, 0} || lanesOf(t, s)[0].InFlight != 0 {
+	if n := finals(t, s, countersign.LaneNotify); n != [4]int64{2, 1, 1, 0} || lanesOf(t, s)[0].InFlight != 0 {
 		t.Errorf("ended: %v", n)
 	}
 	again := claim(t, s, countersign.LaneNotify, 7000, 10)
@@ -75,7 +76,10 @@ func testSettle(t *testing.T, s *Outbox) {
 	}
 	held := settlementOf(again[1])
 	held.State, held.Held, held.Due = client.CallbackPending, true, 8000
-	must(s.Settle(ctx, []Settlement{held}, 7500))(t)
+	must(s.Settle(ctx, []Settlement{held, settlementOf(again[0])}, 7500))(t)
+	if got := must(s.Callback(ctx, again[0].ID))(t); got.State != client.CallbackAccepted || got.Failed != 1 {
+		t.Errorf("accepted after a failure: %+v", got)
+	}
 	if list := must(s.Attempts(ctx, held.CallbackID))(t); len(list) != 2 || list[0].Number != 1 || list[1].Number != 2 {
 		t.Errorf("attempts %+v", list)
 	}

@@ -15,9 +15,7 @@ type settling struct {
 	out      *Settled
 	id       string // the part after the merchant
 	state    client.CallbackState
-	found    bool // the callback was still sending this attempt
-	lane     countersign.Lane
-	failed   int // attempts that count, including this one
+	found    int64 // 1: the callback was still sending this attempt
 	deadline db.Millis
 
 	fresh    bool // the attempt was not recorded before: raise its alarms

@@ -50,6 +50,8 @@ type Attempt struct {
 type Settlement struct {
 	Merchant   string
 	CallbackID string
+	Type       countersign.Type
+	Failed     int // as it was claimed: attempts before this one that counted
 	Attempt    Attempt
 	// State is the callback's next state: pending, accepted, refused or exhausted.
 	State    client.CallbackState
