@@ -17,19 +17,10 @@ type NewAddress struct {
 	Business     int64   `json:"business,omitempty" minimum:"-9007199254740991" maximum:"9007199254740991" default:"0" doc:"member business of the callback, a whole number of at most 53 bits"`
 }
 
-// AcceptedAddress answers a change of address.
-type AcceptedAddress struct {
-	ID         string        `json:"id" doc:"id of the callback that tells the merchant"`
-	ChangeID   string        `json:"changeId" doc:"as in the request"`
-	TrackingID string        `json:"trackingId" doc:"member trackingId of the callback; empty: null"`
-	State      CallbackState `json:"state" doc:"state of the callback"`
-	Duplicate  bool          `json:"duplicate" doc:"it exists already, with the same content"`
-}
-
 // AddAddress reports to a merchant that the deposit address of a user was replaced. The same changeId
 // with the same content returns the existing callback; with other content the error is ErrConflict.
-func (s *Service) AddAddress(ctx context.Context, a NewAddress) (AcceptedAddress, error) {
-	return Post[AcceptedAddress](ctx, s, "/v1/addresses", a)
+func (s *Service) AddAddress(ctx context.Context, a NewAddress) (Accepted, error) {
+	return first(Post[List[Accepted]](ctx, s, "/v1/addresses", a))
 }
 
 // AddressState says whether a user's deposit address counts.

@@ -24,10 +24,10 @@ type NewDeposit struct {
 	Business      int64              `json:"business,omitempty" minimum:"-9007199254740991" maximum:"9007199254740991" default:"0" doc:"member business of the callback, a whole number of at most 53 bits"`
 }
 
-// Accepted answers one deposit.
+// Accepted answers one deposit, or one change of an address.
 type Accepted struct {
 	ID         string        `json:"id" doc:"id of the callback that tells the merchant"`
-	TrackingID string        `json:"trackingId" doc:"of the deposit"`
+	TrackingID string        `json:"trackingId" doc:"member trackingId of the callback; empty: null"`
 	State      CallbackState `json:"state" doc:"state of the callback"`
 	Duplicate  bool          `json:"duplicate" doc:"it exists already, with the same content"`
 }

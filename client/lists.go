@@ -40,6 +40,14 @@ type List[T any] struct {
 	Next  *string `json:"next,omitempty" doc:"the cursor of the next page; absent: there is none. A page may have fewer entries than limit, also none, and a next page: few entries pass the filter"`
 }
 
+// first returns the answer about the one thing that was asked for.
+func first[T any](list List[T], err error) (one T, _ error) {
+	if err == nil && len(list.Items) > 0 {
+		one = list.Items[0]
+	}
+	return one, err
+}
+
 // Feed is a part of a feed.
 type Feed[T any] struct {
 	Items []T   `json:"items" nullable:"false" doc:"in the order of seq"`

@@ -214,11 +214,7 @@ type WithdrawalFilter struct {
 // with the same content returns the existing withdrawal; with other content the error
 // is ErrConflict.
 func (s *Service) CreateWithdrawal(ctx context.Context, w NewWithdrawal) (AcceptedWithdrawal, error) {
-	out, err := Post[List[AcceptedWithdrawal]](ctx, s, "/v1/withdrawals", w)
-	if err != nil || len(out.Items) == 0 {
-		return AcceptedWithdrawal{}, err
-	}
-	return out.Items[0], nil
+	return first(Post[List[AcceptedWithdrawal]](ctx, s, "/v1/withdrawals", w))
 }
 
 // Withdrawals returns a page of withdrawals, the newest first.

@@ -6,17 +6,15 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/api"
-	"countersign/internal/outbox"
 )
 
-type callbackQuery struct {
-	client.CallbackFilter
-	api.Page
-}
-
-func (s *Server) callbacks(c *api.Call, q callbackQuery, _ api.None) (client.List[client.Callback], error) {
-	list, next, err := s.Lists.Callbacks(c.R.Context(), seen(c, q.Merchant), q.CallbackFilter, q.Limit, q.Cursor)
-	return listOf(list, next, func(cb outbox.Callback) client.Callback { return cb.Callback }), cursorFault(err, q.Page)
+func (s *Server) callbacks(c *api.Call, f client.CallbackFilter, limit int,
+	cursor string) (shown []client.Callback, next string, err error) {
+	list, next, err := s.Lists.Callbacks(c.R.Context(), seen(c, f.Merchant), f, limit, cursor)
+	for _, cb := range list {
+		shown = append(shown, cb.Callback)
+	}
+	return shown, next, err
 }
 
 func (s *Server) callback(c *api.Call, id string, _ api.None) (client.CallbackDetail, error) {

@@ -12,19 +12,28 @@ import (
 	"countersign/internal/outbox"
 )
 
-// addDeposits accepts one deposit or an array, all or nothing.
+// addDeposits tells merchants of deposits: one, or an array, all or nothing.
 func (s *Server) addDeposits(c *api.Call, _ api.None,
 	in oneOrMany[client.NewDeposit]) (client.List[client.Accepted], error) {
-	batch := make([]outbox.NewCallback, len(in.list))
+	return s.tell(c, len(in.list), in.place, func(i int) (outbox.NewCallback, error) {
+		return callbackOf(&in.list[i], c.Now)
+	})
+}
+
+// tell keeps the callbacks about the n items of a request, all or nothing. callback returns that of one item, of which
+// an error leaves only the merchant.
+func (s *Server) tell(c *api.Call, n int, place func(int) string,
+	callback func(int) (outbox.NewCallback, error)) (client.List[client.Accepted], error) {
+	batch := make([]outbox.NewCallback, n)
 	var faults api.Faults
-	for i := range in.list {
-		c.Concerns(in.list[i].Merchant)
+	for i := range batch {
 		var err error
-		if batch[i], err = callbackOf(&in.list[i], c.Now); err != nil {
-			faults = append(faults, memberFault(in.place(i), err))
+		if batch[i], err = callback(i); err != nil {
+			faults = append(faults, memberFault(place(i), err))
 		}
-		if !c.Sees(in.list[i].Merchant) {
-			faults.Add(in.place(i)+".merchant", notKnown)
+		c.Concerns(batch[i].Merchant)
+		if !c.Sees(batch[i].Merchant) {
+			faults.Add(place(i)+".merchant", notKnown)
 		}
 		if len(faults) >= api.MaxFaults {
 			break
@@ -35,7 +44,7 @@ func (s *Server) addDeposits(c *api.Call, _ api.None,
 	}
 	kept, err := s.ingest(c.R.Context(), batch, outbox.Quota{Token: c.Token.ID, Hourly: c.Token.Hourly}, c.Now)
 	if err != nil {
-		return client.List[client.Accepted]{}, itemProblem(c, err, in.place)
+		return client.List[client.Accepted]{}, itemProblem(c, err, place)
 	}
 	c.Items = len(kept)
 	for _, k := range kept {
@@ -91,7 +100,7 @@ func callbackOf(d *client.NewDeposit, now db.Millis) (outbox.NewCallback, error)
 		NewAddress: newAddress,
 	}).Marshal()
 	if err != nil {
-		return outbox.NewCallback{}, err
+		return outbox.NewCallback{Merchant: d.Merchant}, err
 	}
 	return outbox.NewCallback{
 		Merchant: d.Merchant, Type: countersign.TypeDeposited, EventID: d.TrackingID,
@@ -100,12 +109,7 @@ func callbackOf(d *client.NewDeposit, now db.Millis) (outbox.NewCallback, error)
 	}, nil
 }
 
-type sentQuery struct {
-	client.DepositFilter
-	api.Page
-}
-
-func (s *Server) sentDeposits(c *api.Call, q sentQuery, _ api.None) (client.List[client.SentDeposit], error) {
-	list, next, err := s.Lists.SentDeposits(c.R.Context(), seen(c, q.Merchant), q.Cursor, q.Limit)
-	return listOf(list, next, func(d client.SentDeposit) client.SentDeposit { return d }), cursorFault(err, q.Page)
+func (s *Server) sentDeposits(c *api.Call, f client.DepositFilter, limit int,
+	cursor string) ([]client.SentDeposit, string, error) {
+	return s.Lists.SentDeposits(c.R.Context(), seen(c, f.Merchant), cursor, limit)
 }

@@ -53,7 +53,7 @@ func TestEveryWrongMember(t *testing.T) {
 	}
 	e, before := h.end(), h.counts()
 	e.Path = pathTo(map[string]string{"merchants": "acme", "withdrawals": withdrawal.ID, "callbacks": callback.ID, "tasks": releaseTask(withdrawal.ID), "tokens": "tok_none"})
-	endtest.WrongMembers(t, e, h.tokens[client.RoleAdmin], good, "addDeposits", "createWithdrawal", "releaseWithdrawals", "reportOutcomes")
+	endtest.WrongMembers(t, e, h.tokens[client.RoleAdmin], good, "addDeposits", "addAddress", "createWithdrawal", "releaseWithdrawals", "reportOutcomes")
 	endtest.WrongQueries(t, e, h.tokens[client.RoleAdmin])
 	if after := h.counts(); after != before {
 		t.Errorf("refused requests changed the store: %+v, was %+v", after, before)

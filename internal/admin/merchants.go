@@ -173,22 +173,24 @@ func merchantPlaceOf(cursor string, now db.Millis) (p merchantPlace, err error) 
 	}
 	_, err = fmt.Sscanf(cursor, merchantCursor, &p.Rest, (*int64)(&p.At), &p.After)
 	if err != nil || !outbox.ValidMerchantID(p.After) {
-		return p, api.Invalid(api.At("query.cursor", "is not a cursor of this list"))
+		return p, fmt.Errorf("cursor is %w", db.ErrInvalid)
 	}
 	return p, nil
 }
 
-func (s *Server) merchants(c *api.Call, q api.Page, _ api.None) (client.List[client.Merchant], error) {
-	place, err := merchantPlaceOf(q.Cursor, c.Now)
+func (s *Server) merchants(c *api.Call, _ struct{}, limit int, cursor string) (shown []client.Merchant, next string, err error) {
+	place, err := merchantPlaceOf(cursor, c.Now)
 	if err != nil {
-		return client.List[client.Merchant]{}, err
+		return nil, "", err
 	}
-	list, next, err := s.merchantsFrom(c.R.Context(), c.Token.BoundTo(), place, q.Limit)
+	list, next, err := s.merchantsFrom(c.R.Context(), c.Token.BoundTo(), place, limit)
 	if err != nil {
-		return client.List[client.Merchant]{}, err
+		return nil, "", err
 	}
-	out := listOf(list, next, merchantOf)
-	return out, s.addHealth(c, out.Items)
+	for _, m := range list {
+		shown = append(shown, merchantOf(m))
+	}
+	return shown, next, s.addHealth(c, shown)
 }
 
 // merchantsFrom returns a page that begins at a place. If of is not nil, it has only those merchants.

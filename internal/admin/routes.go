@@ -19,12 +19,7 @@ const (
 	remove = http.MethodDelete
 )
 
-const (
-	title       = "countersign service API"
-	description = "Tells merchants of deposits, asks them to confirm withdrawals, and gives at most one permit to execute each withdrawal. " +
-		"Errors are problem details (RFC 9457) that name the member at fault. " + api.Notation
-	tokenUse = "a token of this service; its role must be one of the operation's x-roles"
-)
+const description = "Tells merchants of deposits, asks them to confirm withdrawals, and gives at most one permit to execute each withdrawal. "
 
 var tags = map[string]string{
 	"addresses":   "Changes of users' deposit addresses, which merchants are told of",
@@ -51,7 +46,7 @@ func (s *Server) routes() []route {
 	return []route{
 		{post, "/v1/merchants", "createMerchant", api.Operators, whole, 201, api.Handle(s.createMerchant),
 			"Make a merchant and its keys", []int{409}},
-		{get, "/v1/merchants", "merchants", api.OwnReaders, byHandler, 200, api.Handle(s.merchants),
+		{get, "/v1/merchants", "merchants", api.OwnReaders, byHandler, 200, api.List(s.merchants),
 			"List merchants, those that fail first, by id", nil},
 		{get, "/v1/merchants/{id}", "merchant", api.OwnReaders, byPath, 200, api.One(s.merchant), "Show one merchant", nil},
 		{post, "/v1/merchants/{id}/test", "testDeposit", api.Owners, byPath, 202, api.One(s.testDeposit),
@@ -80,14 +75,14 @@ func (s *Server) routes() []route {
 
 		{post, "/v1/deposits", "addDeposits", api.Ingesters, byHandler, 202, api.Handle(s.addDeposits),
 			"Tell merchants of deposits: one, or an array, all or nothing", []int{409}},
-		{get, "/v1/deposits", "deposits", api.MoneyReaders, byHandler, 200, api.Handle(s.sentDeposits),
+		{get, "/v1/deposits", "deposits", api.MoneyReaders, byHandler, 200, api.List(s.sentDeposits),
 			"List deposits with what became of sending them, the newest first", nil},
 		{post, "/v1/addresses", "addAddress", api.Cores, byHandler, 202, api.Handle(s.addAddress),
-			"Tell a merchant that the deposit address of a user was replaced", []int{409}},
+			"Tell merchants that deposit addresses of users were replaced: one, or an array, all or nothing", []int{409}},
 
 		{post, "/v1/withdrawals", "createWithdrawal", api.Cores, byHandler, 202, api.Handle(s.createWithdrawal),
 			"Ask merchants to confirm withdrawals: one, or an array, all or nothing", []int{409}},
-		{get, "/v1/withdrawals", "withdrawals", api.MoneyReaders, byHandler, 200, api.Handle(s.withdrawals),
+		{get, "/v1/withdrawals", "withdrawals", api.MoneyReaders, byHandler, 200, api.List(s.withdrawals),
 			"List withdrawals, the newest first", nil},
 		{get, "/v1/withdrawals/{id}", "withdrawal", api.MoneyReaders, byPath, 200, api.One(s.withdrawal),
 			"Show one withdrawal", nil},
@@ -108,7 +103,7 @@ func (s *Server) routes() []route {
 		{get, "/v1/decisions", "decisions", api.MoneyReaders, byHandler, 200, api.Handle(s.decisions),
 			"Read the feed of decisions, in order and without gaps; after a restore numbers go on much higher", []int{409}},
 
-		{get, "/v1/callbacks", "callbacks", api.OwnReaders, byHandler, 200, api.Handle(s.callbacks),
+		{get, "/v1/callbacks", "callbacks", api.OwnReaders, byHandler, 200, api.List(s.callbacks),
 			"List callbacks, the newest first", nil},
 		{get, "/v1/callbacks/{id}", "callback", api.OwnReaders, byPath, 200, api.One(s.callback),
 			"Show one callback with its attempts", []int{409, 410}},
@@ -220,8 +215,7 @@ func New(c Config) (*Server, error) {
 	c.Changes.Handle(api.ChangeRotation, applied(s, func(m *outbox.Merchant, r rotationStep) error { return r.apply(m) }))
 	var err error
 	s.API, err = api.New(api.Config{
-		Process: c.Process, Self: "the service", Title: title, Description: description, TokenDescription: tokenUse,
-		Tags:   tags,
+		Process: c.Process, Self: "the service", Description: description, Tags: tags,
 		Tokens: c.Changes.Tokens(), MaxBody: c.MaxBody, RatePerSecond: c.RatePerSecond, Concerns: concernsPath,
 		Called: s.called, ProblemOf: problemOf,
 		End: client.AtService, Shape: shapeSettings,

@@ -15,16 +15,8 @@ import (
 
 // tasks returns the tasks of the service: everything that waits for persons.
 func (s *Server) tasks() api.Tasks {
-	return api.Tasks{Lists: s.Lists, Stopped: s.stopped, Kinds: []api.TaskKind{s.releaseTasks(), s.restoredTasks()}}
-}
-
-// stopped returns why nothing from before a restore can be resumed at the moment, or "".
-func (s *Server) stopped(ctx context.Context) (string, error) {
-	open, err := db.EpochIsOpen(ctx, s.Lists)
-	if err != nil || !open {
-		return "", err
-	}
-	return "the service was restored from a backup and is not reconciled: first reconcile (countersign reconcile)", nil
+	return api.Tasks{Lists: s.Lists, Kinds: []api.TaskKind{s.releaseTasks(), s.restoredTasks()},
+		Unreconciled: "the service was restored from a backup and is not reconciled: first reconcile (countersign reconcile)"}
 }
 
 // looksMost is how many withdrawals one call reads to find those that wait for a person.
@@ -46,7 +38,7 @@ func (s *Server) releaseSource(state client.WithdrawalState, is client.TaskState
 			list, more, err := s.Lists.Withdrawals(look.R.Context(), of, client.WithdrawalFilter{State: state},
 				limit-len(out), cursor)
 			if err != nil {
-				return nil, "", cursorFault(err, api.Page{Cursor: cursor})
+				return nil, "", err
 			}
 			for _, w := range list {
 				if state == client.WithdrawalConfirmed && !w.Large(limits[w.Merchant]) {

@@ -3,7 +3,6 @@ package admin
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -98,15 +97,13 @@ func (s *Server) withdrawal(c *api.Call, id string, _ api.None) (client.Withdraw
 	return withdrawalOf(c, w), err
 }
 
-type withdrawalQuery struct {
-	client.WithdrawalFilter
-	api.Page
-}
-
-func (s *Server) withdrawals(c *api.Call, q withdrawalQuery, _ api.None) (client.List[client.Withdrawal], error) {
-	list, next, err := s.Lists.Withdrawals(c.R.Context(), seen(c, q.Merchant), q.WithdrawalFilter, q.Limit, q.Cursor)
-	return listOf(list, next, func(w outbox.Withdrawal) client.Withdrawal { return withdrawalOf(c, w) }),
-		cursorFault(err, q.Page)
+func (s *Server) withdrawals(c *api.Call, f client.WithdrawalFilter, limit int,
+	cursor string) (shown []client.Withdrawal, next string, err error) {
+	list, next, err := s.Lists.Withdrawals(c.R.Context(), seen(c, f.Merchant), f, limit, cursor)
+	for _, w := range list {
+		shown = append(shown, withdrawalOf(c, w))
+	}
+	return shown, next, err
 }
 
 // seen returns the merchants of a list that a filter selects, for the call's token. The empty text means all.
@@ -118,26 +115,6 @@ func seen(c *api.Call, merchant string) []string {
 		return c.Token.BoundTo()
 	}
 	return []string{merchant}
-}
-
-// cursorFault names the cursor if the list refused it. The other parameters have been checked before.
-func cursorFault(err error, p api.Page) error {
-	if errors.Is(err, db.ErrInvalid) && p.Cursor != "" {
-		return api.Invalid(api.At("query.cursor", "is not a cursor of this list"))
-	}
-	return err
-}
-
-// listOf returns a page of a list. next is the cursor after it; empty: there are no more.
-func listOf[Row, Shown any](rows []Row, next string, show func(Row) Shown) client.List[Shown] {
-	out := client.List[Shown]{Items: make([]Shown, len(rows))}
-	for i, r := range rows {
-		out.Items[i] = show(r)
-	}
-	if next != "" {
-		out.Next = &next
-	}
-	return out
 }
 
 func (s *Server) cancelWithdrawal(c *api.Call, id string, _ api.None) (client.Withdrawal, error) {

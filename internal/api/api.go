@@ -64,8 +64,8 @@ type Config struct {
 	Process
 	// Self is the end's name in problems, such as "the service". Required.
 	Self string
-	// Title, Description and TokenDescription are texts of the OpenAPI document. Required.
-	Title, Description, TokenDescription string
+	// Description says in the OpenAPI document what the end does. Required.
+	Description string
 	// Tags describes, in the OpenAPI document, the collections that only this end has. The key is the collection's
 	// name in the paths; "operation" stands for the routes outside /v1.
 	Tags map[string]string

@@ -40,7 +40,7 @@ func (o Common) Routes() []Route {
 	const get, post, remove = http.MethodGet, http.MethodPost, http.MethodDelete
 	k, t, tasks := o.Changes, o.Changes.Tokens(), o.Changes.tasks()
 	return []Route{
-		{get, "/v1/tasks", "tasks", Readers, ByHandler, 200, Handle(tasks.list),
+		{get, "/v1/tasks", "tasks", Readers, ByHandler, 200, List(tasks.list),
 			"List what waits for persons, the newest first", nil},
 		{get, "/v1/tasks/{id}", "task", Readers, ByHandler, 200, Handle(tasks.show),
 			"Show one task: what it is about, what would happen, who has said what, and who can say the rest", []int{410}},
@@ -55,7 +55,7 @@ func (o Common) Routes() []Route {
 		{post, "/v1/tasks/{id}/note", "noteTask", Deciders, ByHandler, 200, Handle(tasks.note),
 			"Add a note to what a task is about; notes are never changed", []int{409, 410}},
 
-		{get, "/v1/alarms", "alarms", Readers, ByHandler, 200, Handle(o.alarms), "List alarms, the newest first", nil},
+		{get, "/v1/alarms", "alarms", Readers, ByHandler, 200, List(o.alarms), "List alarms, the newest first", nil},
 		{post, "/v1/alarms/{seq}/ack", "ackAlarm", o.Ack, ByHandler, 200, One(o.ackAlarm),
 			"Acknowledge an alarm; repeating it changes nothing", nil},
 		{post, "/v1/alarms/test", "testAlarm", o.Ack, Whole, 200, Handle(o.testAlarm),
@@ -138,16 +138,11 @@ func (o Common) nodes(c *Call, _ None, _ None) (client.List[client.Node], error)
 	return out, err
 }
 
-// alarmQuery selects a page of alarms.
-type alarmQuery struct {
-	client.AlarmFilter
-	SeqPage
-}
-
 // alarms lists alarms. A bound token sees those of its merchants only.
-func (o Common) alarms(c *Call, q alarmQuery, _ None) (client.List[client.Alarm], error) {
-	list, next, err := o.Lists.AlarmsWhere(c.R.Context(), c.Token.BoundTo(), q.AlarmFilter, q.Limit, q.Cursor)
-	return client.List[client.Alarm]{Items: append([]client.Alarm{}, list...), Next: NextSeq(next)}, err
+func (o Common) alarms(c *Call, f client.AlarmFilter, limit int, cursor string) ([]client.Alarm, string, error) {
+	return numbered(cursor, func(before int64) ([]client.Alarm, int64, error) {
+		return o.Lists.AlarmsWhere(c.R.Context(), c.Token.BoundTo(), f, limit, before)
+	})
 }
 
 // ackAlarm acknowledges an alarm.

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -10,38 +11,56 @@ import (
 	"countersign/internal/db"
 )
 
-// Page selects a page of a list. SeqPage selects a page of a list that is ordered by a number.
-type (
-	Page struct {
-		Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"most entries to answer, 1 to 1,000"`
-		Cursor string `query:"cursor" maxLength:"300" doc:"the member next of the previous page, at most 300 characters; absent: the first page"`
-	}
-	SeqPage struct {
-		Limit  int   `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"most entries to answer, 1 to 1,000"`
-		Cursor int64 `query:"cursor" minimum:"0" default:"0" doc:"the member next of the previous page; 0: the first page"`
-	}
-)
+// Page selects a page of a list.
+type Page struct {
+	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"most entries to answer, 1 to 1,000"`
+	Cursor string `query:"cursor" maxLength:"2000" doc:"the member next of the previous page, at most 2,000 characters; absent: the first page"`
+}
 
-// Rows returns the handler of a list of numbered rows that a filter selects.
-func Rows[Filter, Row any](read func(ctx context.Context, f Filter, limit int, before int64) ([]Row, int64,
-	error)) Handler {
+var errCursor = Invalid(At("query.cursor", "is not a cursor of this list"))
+
+// List returns the handler of a list that a filter selects. read returns a page of it, and the cursor after that page,
+// empty at the end. It returns db.ErrInvalid for what is not a cursor of the list: everything else has been checked.
+func List[Filter, Row any](read func(c *Call, f Filter, limit int, cursor string) (list []Row, next string,
+	err error)) Handler {
 	type query struct {
 		Filter Filter
-		SeqPage
+		Page
 	}
 	return Handle(func(c *Call, q query, _ None) (client.List[Row], error) {
-		list, next, err := read(c.R.Context(), q.Filter, q.Limit, q.Cursor)
-		return client.List[Row]{Items: OrEmpty(list), Next: NextSeq(next)}, err
+		list, next, err := read(c, q.Filter, q.Limit, q.Cursor)
+		if errors.Is(err, db.ErrInvalid) && q.Cursor != "" {
+			err = errCursor
+		}
+		out := client.List[Row]{Items: OrEmpty(list)}
+		if next != "" {
+			out.Next = &next
+		}
+		return out, err
 	})
 }
 
-// NextSeq returns the member next of a list that SeqPage selects. It returns nil for 0, the end of the list.
-func NextSeq(seq int64) *string {
-	if seq == 0 {
-		return nil
+// Rows is List for rows whose cursor is a number. 0 stands for the first page, and for no next one.
+func Rows[Filter, Row any](read func(ctx context.Context, f Filter, limit int, before int64) ([]Row, int64,
+	error)) Handler {
+	return List(func(c *Call, f Filter, limit int, cursor string) ([]Row, string, error) {
+		return numbered(cursor, func(before int64) ([]Row, int64, error) { return read(c.R.Context(), f, limit, before) })
+	})
+}
+
+// numbered returns what read returns of a list whose cursor is a number.
+func numbered[Row any](cursor string, read func(before int64) ([]Row, int64, error)) ([]Row, string, error) {
+	before, err := int64(0), error(nil)
+	if cursor != "" {
+		if before, err = strconv.ParseInt(cursor, 10, 64); err != nil || before <= 0 {
+			return nil, "", errCursor
+		}
 	}
-	text := strconv.FormatInt(seq, 10)
-	return &text
+	list, after, err := read(before)
+	if after == 0 {
+		return list, "", err
+	}
+	return list, strconv.FormatInt(after, 10), err
 }
 
 // OrEmpty returns list, or an empty list for nil, whose JSON would be null.

@@ -15,20 +15,22 @@ import (
 	"countersign/client"
 )
 
-// Notation describes how both APIs write times, durations and lengths.
-const Notation = "Times are RFC 3339 in UTC with milliseconds. Durations are texts of numbers with the units h, m, s and ms, " +
+// notation describes how both APIs write errors, times, durations and lengths.
+const notation = "Errors are problem details (RFC 9457) that name the member at fault. " +
+	"Times are RFC 3339 in UTC with milliseconds. Durations are texts of numbers with the units h, m, s and ms, " +
 	"such as 1h30m or 500ms. Lengths of texts are in characters."
 
 // describe returns the OpenAPI document of the routes and their types.
 func (a *API) describe() *huma.OpenAPI {
 	doc := &huma.OpenAPI{
 		OpenAPI: "3.1.0",
-		Info:    &huma.Info{Title: a.c.Title, Version: a.c.Version, Description: a.c.Description},
+		Info: &huma.Info{Title: "countersign " + strings.TrimPrefix(a.c.Self, "the ") + " API", Version: a.c.Version,
+			Description: a.c.Description + notation},
 		Servers: []*huma.Server{{URL: "/", Description: "the listener that gives this document"}},
 		Components: &huma.Components{
 			Schemas: a.registry,
 			SecuritySchemes: map[string]*huma.SecurityScheme{
-				"token": {Type: "http", Scheme: "bearer", Description: a.c.TokenDescription},
+				"token": {Type: "http", Scheme: "bearer", Description: "a token of " + a.c.Self + "; its role must be one of the operation's x-roles"},
 			},
 		},
 	}
@@ -37,17 +39,6 @@ func (a *API) describe() *huma.OpenAPI {
 	}
 	for _, rt := range a.endpoints {
 		doc.AddOperation(rt.Operation())
-	}
-	if a.c.Metrics != nil {
-		doc.AddOperation(&huma.Operation{
-			Method: http.MethodGet, Path: "/metrics", OperationID: "metrics",
-			Summary: "Give the metrics in the Prometheus text format",
-			Tags:    []string{tagOf("/metrics")},
-			Responses: map[string]*huma.Response{"200": {Description: "the metrics",
-				Content: map[string]*huma.MediaType{"text/plain": {}}}},
-			Security:   anybody,
-			Extensions: map[string]any{"x-roles": []client.Role{}},
-		})
 	}
 	return doc
 }
@@ -142,6 +133,6 @@ func commonTags(end string) map[string]string {
 		"signin":    "Signing in with the company's identity provider",
 		"tokens":    "The tokens of this API",
 		"tasks":     "What waits for persons, and their answers",
-		"operation": "Probes, metrics and this document",
+		"operation": "Probes and this document",
 	}
 }

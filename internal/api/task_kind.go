@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"strconv"
 
 	"countersign/client"
 	"countersign/internal/db"
@@ -22,7 +21,7 @@ type TaskKind struct {
 	DoApprove, DoDecline func(c *Call, about, reason string) error
 	// Tells is the prefix of the subjects of approval_waits about its tasks. Empty: other alarms report them.
 	Tells string
-	// Stops are the verdicts that are refused while Tasks.Stopped returns a reason.
+	// Stops are the verdicts that are refused while the database is not reconciled.
 	Stops []string
 	// Deciders may decline and note, if they are more roles than the approvers; Find then sets this in May.
 	Deciders Roles
@@ -102,20 +101,13 @@ func TaskRows[Row any](name string, state client.TaskState, list func(ctx contex
 	int64, error), task func(*TaskLook, Row) (ListedTask, error)) TaskSource {
 	return TaskSource{Name: name, State: state, List: func(look *TaskLook, _ client.TaskFilter, cursor string,
 		limit int) (out []ListedTask, next string, err error) {
-		before := int64(0)
-		if cursor != "" {
-			if before, err = strconv.ParseInt(cursor, 10, 64); err != nil || before <= 0 {
-				return nil, "", errTaskCursor
-			}
-		}
-		rows, after, err := list(look.R.Context(), limit, before)
+		rows, next, err := numbered(cursor, func(before int64) ([]Row, int64, error) {
+			return list(look.R.Context(), limit, before)
+		})
 		for i := 0; i < len(rows) && err == nil; i++ {
 			var t ListedTask
 			t, err = task(look, rows[i])
 			out = append(out, t)
-		}
-		if after != 0 {
-			next = strconv.FormatInt(after, 10)
 		}
 		return out, next, err
 	}}
@@ -132,5 +124,3 @@ func FindTask[Row any](read func(ctx context.Context, about string) (Row, error)
 		return task(look, row)
 	}
 }
-
-var errTaskCursor = Invalid(At("query.cursor", "is not a cursor of this list"))

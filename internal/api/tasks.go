@@ -2,7 +2,6 @@ package api
 
 import (
 	"cmp"
-	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -20,9 +19,9 @@ import (
 type Tasks struct {
 	// Lists reads what people may do. Required.
 	Lists db.Querier
-	// Stopped returns why nothing is decided at the moment, or "". Nil: decisions are never stopped.
-	Stopped func(context.Context) (string, error)
-	Kinds   []TaskKind
+	Kinds []TaskKind
+	// Unreconciled says why nothing is decided while the database is restored from a backup and not reconciled.
+	Unreconciled string
 }
 
 // manyFor is how long one call continues to answer many tasks.
@@ -32,8 +31,12 @@ const manyFor = 5 * time.Second
 func (t Tasks) look(c *Call) (*TaskLook, error) {
 	people, err := ReadPeople(c.R.Context(), t.Lists)
 	l := &TaskLook{Call: c, People: people}
-	if err == nil && t.Stopped != nil {
-		l.stopped, err = t.Stopped(c.R.Context())
+	if err != nil {
+		return l, err
+	}
+	open, err := db.EpochIsOpen(c.R.Context(), t.Lists)
+	if open {
+		l.stopped = t.Unreconciled
 	}
 	return l, err
 }
@@ -107,23 +110,16 @@ func (k *TaskKind) decides(r client.Role) bool {
 	return slices.Contains(Approvers, r) || slices.Contains(k.Deciders, r)
 }
 
-type taskQuery struct {
-	client.TaskFilter
-	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"most entries to answer, 1 to 1,000"`
-	Cursor string `query:"cursor" maxLength:"2000" doc:"the member next of the previous page, at most 2,000 characters; absent: the first page"`
-}
-
 // list merges the sources that match, the newest first.
-func (t Tasks) list(c *Call, q taskQuery, _ None) (client.List[client.Task], error) {
-	out := client.List[client.Task]{Items: []client.Task{}}
+func (t Tasks) list(c *Call, f client.TaskFilter, limit int, cursor string) (out []client.Task, next string, err error) {
 	l, err := t.look(c)
 	if err != nil {
-		return out, err
+		return nil, "", err
 	}
-	q.State = cmp.Or(q.State, client.TaskOpen)
-	at, err := readCursor(q.Cursor)
+	f.State = cmp.Or(f.State, client.TaskOpen)
+	at, err := readCursor(cursor)
 	if err != nil {
-		return out, err
+		return nil, "", err
 	}
 	type head struct {
 		kind *TaskKind
@@ -134,23 +130,23 @@ func (t Tasks) list(c *Call, q taskQuery, _ None) (client.List[client.Task], err
 	var heads []*head
 	for i := range t.Kinds {
 		k := &t.Kinds[i]
-		if q.Kind != "" && q.Kind != k.Kind {
+		if f.Kind != "" && f.Kind != k.Kind {
 			continue
 		}
 		for _, s := range k.Sources {
 			h := &head{kind: k, name: string(k.Kind) + "." + s.Name}
 			from, going := at[h.name]
-			if s.State != q.State || q.Cursor != "" && !going {
+			if s.State != f.State || cursor != "" && !going {
 				continue
 			}
-			if h.list, h.next, err = s.List(l, q.TaskFilter, from, q.Limit); err != nil {
-				return out, err
+			if h.list, h.next, err = s.List(l, f, from, limit); err != nil {
+				return nil, "", err
 			}
 			at[h.name] = from
 			heads = append(heads, h)
 		}
 	}
-	for taken := 0; taken < q.Limit; taken++ {
+	for taken := 0; taken < limit; taken++ {
 		var first *head
 		cut := false // a list continues beyond what was read of it, so nothing older may be shown
 		for _, h := range heads {
@@ -168,8 +164,8 @@ func (t Tasks) list(c *Call, q taskQuery, _ None) (client.List[client.Task], err
 		at[first.name], first.list = first.list[0].Place, first.list[1:]
 		first.kind.finish(l, &task)
 		// The people's answers may have put what a source lists by its row into another state.
-		if task.State == q.State && (q.Awaits == "" || slices.Contains(task.May, Approve)) {
-			out.Items = append(out.Items, task)
+		if task.State == f.State && (f.Awaits == "" || slices.Contains(task.May, Approve)) {
+			out = append(out, task)
 		}
 	}
 	for _, h := range heads {
@@ -181,8 +177,7 @@ func (t Tasks) list(c *Call, q taskQuery, _ None) (client.List[client.Task], err
 			at[h.name] = h.next
 		}
 	}
-	out.Next = writeCursor(at)
-	return out, nil
+	return out, writeCursor(at), nil
 }
 
 func (t Tasks) show(c *Call, _, _ None) (client.Task, error) {
@@ -352,17 +347,16 @@ func readCursor(text string) (map[string]string, error) {
 	at := map[string]string{}
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || text != "" && json.Unmarshal(raw, &at) != nil {
-		return nil, errTaskCursor
+		return nil, errCursor
 	}
 	return at, nil
 }
 
-// writeCursor inverts readCursor; nil: all sources have ended.
-func writeCursor(at map[string]string) *string {
+// writeCursor inverts readCursor. It is empty if all sources have ended.
+func writeCursor(at map[string]string) string {
 	if len(at) == 0 {
-		return nil
+		return ""
 	}
 	raw, _ := json.Marshal(at) // texts
-	text := base64.RawURLEncoding.EncodeToString(raw)
-	return &text
+	return base64.RawURLEncoding.EncodeToString(raw)
 }

@@ -200,16 +200,15 @@ func TestTaskList(t *testing.T) {
 	tasks := Tasks{Lists: d, Kinds: []TaskKind{a.kind("order"), b.kind("deposit")}}
 	read := func(f client.TaskFilter, limit int) (got []string) {
 		t.Helper()
-		for q := (taskQuery{TaskFilter: f, Limit: limit}); ; {
-			page := must(tasks.list(call(client.RoleAdmin), q, None{}))(t)
-			for _, x := range page.Items {
+		for cursor, more := "", true; more; more = cursor != "" {
+			page, next, err := tasks.list(call(client.RoleAdmin), f, limit, cursor)
+			ok(t, err)
+			for _, x := range page {
 				got = append(got, x.ID)
 			}
-			if page.Next == nil {
-				return got
-			}
-			q.Cursor = *page.Next
+			cursor = next
 		}
+		return got
 	}
 	for limit := range 21 {
 		if got := read(client.TaskFilter{}, 1+limit); !slices.Equal(got, want) {
@@ -220,7 +219,7 @@ func TestTaskList(t *testing.T) {
 		t.Errorf("of a kind and a state: %q", got)
 	}
 	for _, cursor := range []string{"x", "order.open"} {
-		if _, err := tasks.list(call(client.RoleAdmin), taskQuery{Limit: 1, Cursor: cursor}, None{}); err == nil {
+		if _, _, err := tasks.list(call(client.RoleAdmin), client.TaskFilter{}, 1, cursor); err == nil {
 			t.Errorf("a cursor %q is taken", cursor)
 		}
 	}

@@ -18,8 +18,7 @@ func (g *Gateway) makeAPI() (err error) {
 	}
 	g.changes.Tasks = g.tasks()
 	g.base, err = api.New(api.Config{
-		Process: g.c.Process, Self: "the gateway", Title: title, Description: description, TokenDescription: tokenUse,
-		Tags:   tags,
+		Process: g.c.Process, Self: "the gateway", Description: description, Tags: tags,
 		Tokens: g.changes.Tokens(), MaxBody: maxBody,
 		End: client.AtGateway,
 	}, g.table())
@@ -30,12 +29,7 @@ func (g *Gateway) makeAPI() (err error) {
 	return nil
 }
 
-const (
-	title       = "countersign gateway API"
-	description = "The merchant's end: orders to be confirmed, deposits that were taken, and what happened to both. " +
-		"Errors are problem details (RFC 9457) that name the member at fault. " + api.Notation
-	tokenUse = "a token of this gateway; its role must be one of the operation's x-roles"
-)
+const description = "The merchant's end: orders to be confirmed, deposits that were taken, and what happened to both. "
 
 var tags = map[string]string{
 	"orders":     "Withdrawals that the merchant orders before the service asks for them",

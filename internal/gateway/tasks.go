@@ -18,17 +18,9 @@ import (
 
 // tasks returns everything at the gateway that waits for persons.
 func (g *Gateway) tasks() api.Tasks {
-	return api.Tasks{Lists: g.lists, Stopped: g.stopped, Kinds: []api.TaskKind{g.depositTasks(), g.orderTasks(),
-		g.addressTasks(), g.refusedTasks(), g.restoredTasks()}}
-}
-
-// stopped returns why held things cannot be decided at the moment.
-func (g *Gateway) stopped(ctx context.Context) (string, error) {
-	open, err := db.EpochIsOpen(ctx, g.lists)
-	if err != nil || !open {
-		return "", err
-	}
-	return "the gateway was restored from a backup and is not reconciled: nothing is decided until it is (countersign reconcile --gateway)", nil
+	return api.Tasks{Lists: g.lists, Kinds: []api.TaskKind{g.depositTasks(), g.orderTasks(),
+		g.addressTasks(), g.refusedTasks(), g.restoredTasks()},
+		Unreconciled: "the gateway was restored from a backup and is not reconciled: nothing is decided until it is (countersign reconcile --gateway)"}
 }
 
 func seqOf(about string) (int64, error) {
