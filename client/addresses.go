@@ -20,7 +20,7 @@ type NewAddress struct {
 // AddAddress reports to a merchant that the deposit address of a user was replaced. The same changeId
 // with the same content returns the existing callback; with other content the error is ErrConflict.
 func (s *Service) AddAddress(ctx context.Context, a NewAddress) (Accepted, error) {
-	return first(Post[List[Accepted]](ctx, s, "/v1/addresses", a))
+	return first(Post[List[Accepted]](ctx, s, "/v1/addresses", []NewAddress{a}))
 }
 
 // AddressState says whether a user's deposit address counts.

@@ -175,7 +175,7 @@ func ExampleProblem() {
 
 	// Output:
 	// not found: true
-	// 422 body.tenantUserId is empty
+	// 422 body[0].tenantUserId is empty
 }
 
 // A patch changes what it names and leaves everything else.

@@ -214,7 +214,7 @@ type WithdrawalFilter struct {
 // with the same content returns the existing withdrawal; with other content the error
 // is ErrConflict.
 func (s *Service) CreateWithdrawal(ctx context.Context, w NewWithdrawal) (AcceptedWithdrawal, error) {
-	return first(Post[List[AcceptedWithdrawal]](ctx, s, "/v1/withdrawals", w))
+	return first(Post[List[AcceptedWithdrawal]](ctx, s, "/v1/withdrawals", []NewWithdrawal{w}))
 }
 
 // Withdrawals returns a page of withdrawals, the newest first.

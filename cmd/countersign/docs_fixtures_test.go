@@ -116,10 +116,10 @@ start_gateway
 
 deposit() {
   curl -sS --fail-with-body -H "Authorization: Bearer $(cat countersign-data/admin.token)" -H "Content-Type: application/json" http://127.0.0.1:8080/v1/deposits -d @- <<END > setup.log
-{"merchant": "$1", "trackingId": "$2", "tenantUserId": "65515", "chainName": "ETH", "symbol": "WETH", "amount": "7.4",
+[{"merchant": "$1", "trackingId": "$2", "tenantUserId": "65515", "chainName": "ETH", "symbol": "WETH", "amount": "7.4",
  "txId": "0xec7cc4df1ff542793053335700f18d59c3f870e1e4820a42d558c76db832bd14", "txIndex": 5,
  "fromAddress": "0xef1c6e67703c7bd7107eed8303fbe6ec2554bf6b", "toAddress": "0x7054b0f980a7eb5b3a6b3446f3c947d80162775c",
- "riskLevelFrom": 44, "riskLevelTo": 40}
+ "riskLevelFrom": 44, "riskLevelTo": 40}]
 END
 }
 order() {

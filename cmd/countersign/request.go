@@ -80,16 +80,20 @@ func membersOf(o api.Operation) (all []member) {
 	for _, m := range pathMember.FindAllStringSubmatch(o.Path, -1) {
 		all = append(all, member{name: m[1], place: "path", doc: "of the path"})
 	}
-	return slices.Concat(all, membersIn(o.Query, "query", ""), membersIn(o.In, "json", ""))
+	in := o.In
+	if isArray(in) {
+		in = in.Elem()
+	}
+	return slices.Concat(all, membersIn(o.Query, "query", ""), membersIn(in, "json", ""))
 }
 
-// membersIn returns the members of a message. If the message may be an array, they are those of its items.
+// isArray reports whether a request is an array. The members of the command are then those of its one item.
+func isArray(in reflect.Type) bool { return in != nil && in.Kind() == reflect.Slice }
+
+// membersIn returns the members of a message.
 func membersIn(t reflect.Type, place, around string) (all []member) {
 	if t == nil || t.Kind() != reflect.Struct {
 		return nil
-	}
-	if t.NumField() > 0 && t.Field(0).Name == "list" {
-		return membersIn(t.Field(0).Type.Elem(), place, around)
 	}
 	for _, f := range reflect.VisibleFields(t) {
 		name, _, _ := strings.Cut(f.Tag.Get(place), ",")
@@ -290,8 +294,12 @@ func (r *request) send(ctx context.Context) (json.RawMessage, error) {
 	}
 	body := r.whole
 	if body == nil && (len(r.body) > 0 || r.op.In != nil && r.op.Method != http.MethodGet) {
+		var in any = r.body
+		if isArray(r.op.In) {
+			in = []any{in}
+		}
 		var err error
-		if body, err = json.Marshal(r.body); err != nil {
+		if body, err = json.Marshal(in); err != nil {
 			return nil, err
 		}
 	}

@@ -8,11 +8,11 @@ import (
 	"countersign/internal/outbox"
 )
 
-// addAddress tells merchants of users' new deposit addresses: one, or an array, all or nothing.
+// addAddress tells merchants of users' new deposit addresses, all or nothing.
 func (s *Server) addAddress(c *api.Call, _ api.None,
-	in oneOrMany[client.NewAddress]) (client.List[client.Accepted], error) {
-	return s.tell(c, len(in.list), in.place, func(i int) (outbox.NewCallback, error) {
-		return addressCallback(&in.list[i], c.Now)
+	in batch[client.NewAddress]) (client.List[client.Accepted], error) {
+	return s.tell(c, len(in), func(i int) (outbox.NewCallback, error) {
+		return addressCallback(&in[i], c.Now)
 	})
 }
 

@@ -12,27 +12,27 @@ import (
 	"countersign/internal/outbox"
 )
 
-// addDeposits tells merchants of deposits: one, or an array, all or nothing.
+// addDeposits tells merchants of deposits, all or nothing.
 func (s *Server) addDeposits(c *api.Call, _ api.None,
-	in oneOrMany[client.NewDeposit]) (client.List[client.Accepted], error) {
-	return s.tell(c, len(in.list), in.place, func(i int) (outbox.NewCallback, error) {
-		return callbackOf(&in.list[i], c.Now)
+	in batch[client.NewDeposit]) (client.List[client.Accepted], error) {
+	return s.tell(c, len(in), func(i int) (outbox.NewCallback, error) {
+		return callbackOf(&in[i], c.Now)
 	})
 }
 
 // tell keeps the callbacks about the n items of a request, all or nothing. callback returns that of one item, of which
 // an error leaves only the merchant.
-func (s *Server) tell(c *api.Call, n int, place func(int) string,
+func (s *Server) tell(c *api.Call, n int,
 	callback func(int) (outbox.NewCallback, error)) (client.List[client.Accepted], error) {
-	batch := make([]outbox.NewCallback, n)
+	list := make([]outbox.NewCallback, n)
 	var faults api.Faults
-	for i := range batch {
+	for i := range list {
 		var err error
-		if batch[i], err = callback(i); err != nil {
+		if list[i], err = callback(i); err != nil {
 			faults = append(faults, memberFault(place(i), err))
 		}
-		c.Concerns(batch[i].Merchant)
-		if !c.Sees(batch[i].Merchant) {
+		c.Concerns(list[i].Merchant)
+		if !c.Sees(list[i].Merchant) {
 			faults.Add(place(i)+".merchant", notKnown)
 		}
 		if len(faults) >= api.MaxFaults {
@@ -42,9 +42,9 @@ func (s *Server) tell(c *api.Call, n int, place func(int) string,
 	if err := faults.Err(); err != nil {
 		return client.List[client.Accepted]{}, err
 	}
-	kept, err := s.ingest(c.R.Context(), batch, outbox.Quota{Token: c.Token.ID, Hourly: c.Token.Hourly}, c.Now)
+	kept, err := s.ingest(c.R.Context(), list, outbox.Quota{Token: c.Token.ID, Hourly: c.Token.Hourly}, c.Now)
 	if err != nil {
-		return client.List[client.Accepted]{}, itemProblem(c, err, place)
+		return client.List[client.Accepted]{}, itemProblem(c, err)
 	}
 	c.Items = len(kept)
 	for _, k := range kept {

@@ -39,7 +39,7 @@ func memberFault(place string, err error) client.Fault {
 }
 
 // itemProblem returns the error of the outbox with the item that it is about. It returns any other error unchanged.
-func itemProblem(c *api.Call, err error, place func(int) string) error {
+func itemProblem(c *api.Call, err error) error {
 	var conflict *db.ConflictError
 	var item *db.ItemError
 	switch {

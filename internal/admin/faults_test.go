@@ -52,7 +52,7 @@ func TestStoreFails(t *testing.T) {
 		{func(d do) ([]client.Accepted, error) { _, _ = d(); return nil, context.DeadlineExceeded }, 503, ""},
 	} {
 		fault = c.fault
-		a := h.raw(client.RoleCore, post, "/v1/deposits", api.TypeJSON, newDeposit("acme", 1))
+		a := h.raw(client.RoleCore, post, "/v1/deposits", api.TypeJSON, []any{newDeposit("acme", 1)})
 		if a.Status != c.status || strings.Contains(a.Body, "disk") || strings.Contains(a.Body, "bug") || c.log != "" && strings.Count(log.String(), c.log) != 1 {
 			t.Errorf("%d %s, want %d; the log:\n%s", a.Status, a.Body, c.status, &log)
 		}

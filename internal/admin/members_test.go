@@ -41,19 +41,19 @@ func TestEveryWrongMember(t *testing.T) {
 		"blockWithdrawal":    map[string]any{"reason": "a fraud"},
 		"stageRotation":      map[string]any{"key": merchant["key"], "responseKey": merchant["responseKey"], "apiKey": "key-staged-9", "callbackApiKey": "key-staged-10", "makeApiKey": false, "makeCallbackApiKey": false},
 		"activateRotation":   map[string]any{"overlap": "24h"},
-		"addDeposits":        deposit,
-		"createWithdrawal":   map[string]any{"merchant": "acme", "callBackId": "w-9", "tenantUserId": "u", "trackingId": "t", "business": 1, "details": asMembers(t, newWithdrawal("acme", 1).Details), "confirmWithin": "1m"},
-		"addAddress":         address,
+		"addDeposits":        []any{deposit},
+		"createWithdrawal":   []any{map[string]any{"merchant": "acme", "callBackId": "w-9", "tenantUserId": "u", "trackingId": "t", "business": 1, "details": asMembers(t, newWithdrawal("acme", 1).Details), "confirmWithin": "1m"}},
+		"addAddress":         []any{address},
 		"reportWaiting":      map[string]any{"for": "funds"},
 		"releaseWithdrawal":  map[string]any{"claim": "core-1"},
-		"releaseWithdrawals": map[string]any{"merchant": "acme", "callBackId": "w-9", "claim": "core-1"},
-		"reportOutcomes":     map[string]any{"merchant": "acme", "callBackId": "w-9", "permit": "p", "executed": map[string]any{"txId": "0x1", "fromAddress": "TF"}, "failed": map[string]any{"reason": "r"}},
+		"releaseWithdrawals": []any{map[string]any{"merchant": "acme", "callBackId": "w-9", "claim": "core-1"}},
+		"reportOutcomes":     []any{map[string]any{"merchant": "acme", "callBackId": "w-9", "permit": "p", "executed": map[string]any{"txId": "0x1", "fromAddress": "TF"}, "failed": map[string]any{"reason": "r"}}},
 		"reportOutcome":      map[string]any{"permit": "p", "executed": map[string]any{"txId": "0x1", "fromAddress": "TF"}, "failed": map[string]any{"reason": "r"}},
 		"resendCallbacks":    map[string]any{"filter": map[string]any{"merchant": "acme", "type": 1, "state": "refused", "trackingId": "t", "txId": "x", "callBackId": "c", "tenantUserId": "u", "address": "T", "since": "2030-01-01T00:00:00Z", "until": "2031-01-01T00:00:00Z"}, "dryRun": true},
 	}
 	e, before := h.end(), h.counts()
 	e.Path = pathTo(map[string]string{"merchants": "acme", "withdrawals": withdrawal.ID, "callbacks": callback.ID, "tasks": releaseTask(withdrawal.ID), "tokens": "tok_none"})
-	endtest.WrongMembers(t, e, h.tokens[client.RoleAdmin], good, "addDeposits", "addAddress", "createWithdrawal", "releaseWithdrawals", "reportOutcomes")
+	endtest.WrongMembers(t, e, h.tokens[client.RoleAdmin], good)
 	endtest.WrongQueries(t, e, h.tokens[client.RoleAdmin])
 	if after := h.counts(); after != before {
 		t.Errorf("refused requests changed the store: %+v, was %+v", after, before)
@@ -155,21 +155,21 @@ func TestWrongByMeaning(t *testing.T) {
 		"patch of no merchant":    {patch, "/v1/merchants/none", map[string]any{"name": "x"}, 404, ""},
 		"keys of no merchant":     {post, "/v1/merchants/none/rotation", map[string]any{}, 404, ""},
 		"keys of the wrong kind":  {post, "/v1/merchants/acme/rotation", map[string]any{"key": map[string]any{"publicKey": pub}}, 422, "body.key.publicKey"},
-		"deposit, no merchant":    {post, "/v1/deposits", newDeposit("none", 1), 422, "body.merchant"},
+		"deposit, no merchant":    {post, "/v1/deposits", []any{newDeposit("none", 1)}, 422, "body[0].merchant"},
 		"item, no merchant":       {post, "/v1/deposits", []client.NewDeposit{newDeposit("acme", 1), newDeposit("none", 2)}, 422, "body[1].merchant"},
-		"withdrawal, no merchant": {post, "/v1/withdrawals", newWithdrawal("none", 1), 422, "body.merchant"},
-		"withdrawal of nothing":   {post, "/v1/withdrawals", func() any { w := newWithdrawal("acme", 2); w.Details.Amount = amount("0.00"); return w }(), 422, "body.details.amount"},
-		"withdrawal too short":    {post, "/v1/withdrawals", func() any { w := newWithdrawal("acme", 2); w.ConfirmWithin = 1e9; return w }(), 422, "body.confirmWithin"},
+		"withdrawal, no merchant": {post, "/v1/withdrawals", []any{newWithdrawal("none", 1)}, 422, "body[0].merchant"},
+		"withdrawal of nothing":   {post, "/v1/withdrawals", func() any { w := newWithdrawal("acme", 2); w.Details.Amount = amount("0.00"); return []any{w} }(), 422, "body[0].details.amount"},
+		"withdrawal too short":    {post, "/v1/withdrawals", func() any { w := newWithdrawal("acme", 2); w.ConfirmWithin = 1e9; return []any{w} }(), 422, "body[0].confirmWithin"},
 		"outcome of both":         {post, "/v1/withdrawals/" + w.ID + "/outcome", client.Outcome{Permit: "p", Executed: &client.Executed{TxID: "x"}, Failed: &client.Failed{Reason: "r"}}, 422, "body.failed"},
 		"outcome of neither":      {post, "/v1/withdrawals/" + w.ID + "/outcome", client.Outcome{Permit: "p"}, 422, "body.executed"},
 		"outcome too early":       {post, "/v1/withdrawals/" + w.ID + "/outcome", client.Outcome{Permit: "p", Failed: &client.Failed{Reason: "r"}}, 409, ""},
 		"release too early":       {post, "/v1/withdrawals/" + w.ID + "/release", client.Claim{Holder: "c"}, 409, ""},
-		"another deposit":         {post, "/v1/deposits", other, 409, "body.trackingId"},
+		"another deposit":         {post, "/v1/deposits", []any{other}, 409, "body[0].trackingId"},
 		"item, another deposit":   {post, "/v1/deposits", []client.NewDeposit{newDeposit("acme", 2), other}, 409, "body[1].trackingId"},
 		"items that differ":       {post, "/v1/deposits", []client.NewDeposit{newDeposit("acme", 3), newDeposit("acme", 4), {Merchant: "acme", TrackingID: "dep-4", TxID: "0xother", TenantUserID: "user-7", ChainName: "TRON", Symbol: "USDT", Amount: amount("2.5"), FromAddress: "TFrom", ToAddress: "TTo"}}, 409, "body[2].trackingId"},
-		"another withdrawal":      {post, "/v1/withdrawals", elsewhere, 409, "body.callBackId"},
+		"another withdrawal":      {post, "/v1/withdrawals", []any{elsewhere}, 409, "body[0].callBackId"},
 		// The merchant would take the end of one for that of the other.
-		"trackingId of another": {post, "/v1/withdrawals", taken, 409, "body.trackingId"},
+		"trackingId of another": {post, "/v1/withdrawals", []any{taken}, 409, "body[0].trackingId"},
 		"resend of all":         {post, "/v1/callbacks/resend", map[string]any{"filter": map[string]any{}}, 422, "body.filter"},
 		"resend of accepted":    {post, "/v1/callbacks/resend", map[string]any{"filter": map[string]any{"state": "accepted"}}, 422, "body.filter.state"},
 		"resend of type 2":      {post, "/v1/callbacks/resend", map[string]any{"filter": map[string]any{"type": 2, "state": "refused"}}, 422, "body.filter.type"},
@@ -232,7 +232,7 @@ func TestBodiesThatAreNone(t *testing.T) {
 	h := sqlite(t, func(c *Config) { c.MaxBody = 4096 })
 	h.merchant("acme")
 	before := h.counts()
-	good := endtest.Encode(t, newDeposit("acme", 1))
+	good := endtest.Encode(t, []any{newDeposit("acme", 1)})
 	for name, c := range map[string]struct {
 		contentType, body string
 		status            int

@@ -36,9 +36,6 @@ type Config struct {
 		now db.Millis) ([]client.Accepted, error) // tests let it fail
 }
 
-// maxBatch is the most deposits or withdrawals in one request.
-const maxBatch = 1000
-
 // Server answers the API. Make it with New.
 type Server struct {
 	Config

@@ -16,16 +16,16 @@ import (
 	"countersign/internal/outbox"
 )
 
-// createWithdrawal accepts one withdrawal or an array, all or nothing.
+// createWithdrawal accepts withdrawals, all or nothing.
 func (s *Server) createWithdrawal(c *api.Call, _ api.None,
-	in oneOrMany[client.NewWithdrawal]) (client.List[client.AcceptedWithdrawal], error) {
-	batch := make([]outbox.NewWithdrawal, len(in.list))
+	in batch[client.NewWithdrawal]) (client.List[client.AcceptedWithdrawal], error) {
+	list := make([]outbox.NewWithdrawal, len(in))
 	var faults api.Faults
-	for i := range in.list {
-		c.Concerns(in.list[i].Merchant)
+	for i := range in {
+		c.Concerns(in[i].Merchant)
 		var wrong api.Faults
-		if batch[i], wrong = withdrawalFrom(&in.list[i], in.place(i)); !c.Sees(in.list[i].Merchant) {
-			wrong.Add(in.place(i)+".merchant", notKnown)
+		if list[i], wrong = withdrawalFrom(&in[i], place(i)); !c.Sees(in[i].Merchant) {
+			wrong.Add(place(i)+".merchant", notKnown)
 		}
 		if faults = append(faults, wrong...); len(faults) >= api.MaxFaults {
 			break
@@ -34,9 +34,9 @@ func (s *Server) createWithdrawal(c *api.Call, _ api.None,
 	if err := faults.Err(); err != nil {
 		return client.List[client.AcceptedWithdrawal]{}, err
 	}
-	made, err := s.createAll(c, batch)
+	made, err := s.createAll(c, list)
 	if err != nil {
-		return client.List[client.AcceptedWithdrawal]{}, itemProblem(c, err, in.place)
+		return client.List[client.AcceptedWithdrawal]{}, itemProblem(c, err)
 	}
 	c.Items = len(made)
 	out := client.List[client.AcceptedWithdrawal]{}

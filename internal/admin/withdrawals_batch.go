@@ -14,8 +14,7 @@ import (
 // batchOf returns the withdrawals that a request names by their merchants and callBackIds. It returns the zero one for
 // one that does not exist for the call's token. A withdrawal that is named twice is a fault: which one counts would be
 // chance.
-func (s *Server) batchOf(c *api.Call, n int, place func(int) string,
-	name func(int) outbox.CallBack) ([]outbox.Withdrawal, error) {
+func (s *Server) batchOf(c *api.Call, n int, name func(int) outbox.CallBack) ([]outbox.Withdrawal, error) {
 	names, first := make([]outbox.CallBack, n), make(map[outbox.CallBack]bool, n)
 	var faults api.Faults
 	for i := range n {
@@ -47,18 +46,18 @@ func (s *Server) itemError(c *api.Call, err error, place string) *client.Problem
 	return p
 }
 
-// releaseWithdrawals returns the permits of one claim or an array of them.
+// releaseWithdrawals returns the permits of an array of claims.
 func (s *Server) releaseWithdrawals(c *api.Call, _ api.None,
-	in oneOrMany[client.WithdrawalClaim]) (client.List[client.Release], error) {
-	list, err := s.batchOf(c, len(in.list), in.place, func(i int) outbox.CallBack {
-		return outbox.CallBack{Merchant: in.list[i].Merchant, ID: in.list[i].CallBackID}
+	in batch[client.WithdrawalClaim]) (client.List[client.Release], error) {
+	list, err := s.batchOf(c, len(in), func(i int) outbox.CallBack {
+		return outbox.CallBack{Merchant: in[i].Merchant, ID: in[i].CallBackID}
 	})
 	if err != nil {
 		return client.List[client.Release]{}, err
 	}
 	asked := make([]outbox.ReleaseRequest, len(list))
 	for i, w := range list {
-		asked[i] = releaseOf(c, w.ID, in.list[i].Claim)
+		asked[i] = releaseOf(c, w.ID, in[i].Claim)
 	}
 	done, err := s.Outbox.ReleaseMany(c.R.Context(), asked, approvedFor(c.Token, c.Now), c.Now)
 	if err != nil {
@@ -68,7 +67,7 @@ func (s *Server) releaseWithdrawals(c *api.Call, _ api.None,
 	for i, r := range done {
 		p, err := s.permitOf(c, r)
 		if err != nil {
-			out.Items[i].Error = s.itemError(c, err, in.place(i))
+			out.Items[i].Error = s.itemError(c, err, place(i))
 			continue
 		}
 		c.Items++
@@ -77,32 +76,32 @@ func (s *Server) releaseWithdrawals(c *api.Call, _ api.None,
 	return out, nil
 }
 
-// reportOutcomes records one outcome or an array of them.
+// reportOutcomes records an array of outcomes.
 func (s *Server) reportOutcomes(c *api.Call, _ api.None,
-	in oneOrMany[client.WithdrawalOutcome]) (client.List[client.ReportedOutcome], error) {
+	in batch[client.WithdrawalOutcome]) (client.List[client.ReportedOutcome], error) {
 	var faults api.Faults
-	for i := range in.list {
-		if faults = append(faults, outcomeFaults(in.list[i].Outcome, in.place(i))...); len(faults) >= api.MaxFaults {
+	for i := range in {
+		if faults = append(faults, outcomeFaults(in[i].Outcome, place(i))...); len(faults) >= api.MaxFaults {
 			break
 		}
 	}
 	if len(faults) > 0 {
 		return client.List[client.ReportedOutcome]{}, faults.Err()
 	}
-	list, err := s.batchOf(c, len(in.list), in.place, func(i int) outbox.CallBack {
-		return outbox.CallBack{Merchant: in.list[i].Merchant, ID: in.list[i].CallBackID}
+	list, err := s.batchOf(c, len(in), func(i int) outbox.CallBack {
+		return outbox.CallBack{Merchant: in[i].Merchant, ID: in[i].CallBackID}
 	})
 	if err != nil {
 		return client.List[client.ReportedOutcome]{}, err
 	}
-	done, errs, err := s.recordOutcomes(c, list, func(i int) client.Outcome { return in.list[i].Outcome })
+	done, errs, err := s.recordOutcomes(c, list, func(i int) client.Outcome { return in[i].Outcome })
 	if err != nil {
 		return client.List[client.ReportedOutcome]{}, err
 	}
 	out := client.List[client.ReportedOutcome]{Items: make([]client.ReportedOutcome, len(list))}
 	for i := range list {
 		if errs[i] != nil {
-			out.Items[i].Error = s.itemError(c, errs[i], in.place(i))
+			out.Items[i].Error = s.itemError(c, errs[i], place(i))
 			continue
 		}
 		c.Items++

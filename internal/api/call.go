@@ -176,7 +176,7 @@ func (a *API) Decode(schema *huma.Schema, src []byte, v any) error {
 	if isNone(reflect.TypeOf(v).Elem()) {
 		return nil
 	}
-	if err := unmarshal(src, v); err != nil {
+	if err := json.Unmarshal(src, v); err != nil {
 		// A schema should be as strict as its type. If the type is stricter, the caller is shown the member's name,
 		// not its value.
 		var at *json.UnmarshalTypeError
@@ -186,15 +186,6 @@ func (a *API) Decode(schema *huma.Schema, src []byte, v any) error {
 		return Invalid(At(inBody, "does not fit its schema"))
 	}
 	return nil
-}
-
-// unmarshal decodes body. It calls UnmarshalJSON directly, because json.Unmarshal would scan the body of a batch
-// twice more.
-func unmarshal(body []byte, v any) error {
-	if u, ok := v.(json.Unmarshaler); ok {
-		return u.UnmarshalJSON(bytes.TrimSpace(body))
-	}
-	return json.Unmarshal(body, v)
 }
 
 // ServeHTTP handles a request: it checks token, role and rate, reads the body, runs the handler and writes the

@@ -85,8 +85,11 @@ const (
 	mostDuration  = "x-maximum"
 )
 
-// BoundDurations copies the tag within of the fields of t, such as "10s to 168h", into the schema of t.
+// BoundDurations copies the tag within of the fields of t, such as "10s to 168h", into the schema of t, which may be an array.
 func BoundDurations(r huma.Registry, s *huma.Schema, t reflect.Type) {
+	if t.Kind() == reflect.Slice {
+		s, t = s.Items, t.Elem()
+	}
 	if s.Ref != "" {
 		s = r.SchemaFromRef(s.Ref)
 	}

@@ -28,7 +28,7 @@ const (
 
 var kinds = []string{kindDeposit, kindWithdrawal, kindAddress, kindRelease, kindWaiting, kindOutcome, kindCancel}
 
-// paths are where rows are posted whose path names no withdrawal. All but addresses are posted many at once.
+// paths are where rows are posted whose path names no withdrawal. They are posted many at once.
 var paths = map[string]string{kindDeposit: "/v1/deposits", kindWithdrawal: "/v1/withdrawals",
 	kindAddress: "/v1/addresses", kindRelease: "/v1/withdrawals/release", kindOutcome: "/v1/withdrawals/outcome"}
 
@@ -37,7 +37,7 @@ const kindOther = ""
 
 // groupOf returns what a row of a kind is sent with: rows of the same kind, or all others.
 func groupOf(kind string) string {
-	if kind == kindDeposit || kind == kindWithdrawal {
+	if kind == kindDeposit || kind == kindWithdrawal || kind == kindAddress {
 		return kind
 	}
 	return kindOther
@@ -132,7 +132,7 @@ func unfit(row *Row) (p *client.Problem) {
 		return wrong("body", fmt.Sprintf("has %d bytes; at most %d are sent", row.Length, maxBody))
 	case !json.Valid(row.Body) || !bytes.HasPrefix(bytes.TrimLeft(row.Body, " \t\r\n"), []byte("{")):
 		return wrong("body", "is not a JSON object")
-	case groupOf(row.Kind) == kindOther && row.Kind != kindAddress:
+	case groupOf(row.Kind) == kindOther:
 		row.about, p = aboutOf(*row)
 	}
 	return p

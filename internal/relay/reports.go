@@ -128,7 +128,7 @@ func readResults(kind string, list []Row, out json.RawMessage) ([]outcomeOfRow, 
 	if err := json.Unmarshal(out, &answer); err != nil {
 		return nil, fmt.Errorf("the answer to rows of kind %s: %w", kind, err)
 	}
-	if len(answer.Items) == len(list) && (kind == kindDeposit || kind == kindWithdrawal) {
+	if len(answer.Items) == len(list) && groupOf(kind) != kindOther {
 		return nil, nil
 	}
 	var results []outcomeOfRow

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// maxRequest is the most bytes of bodies in one request of deposits or withdrawals, well below the API's limit.
+// maxRequest is the most bytes of bodies in one request, well below the API's limit.
 const maxRequest = 3 << 20
 
 // send sends the rows of each group in turn until no row may be sent, the service takes nothing, or end or the end of
@@ -18,6 +18,7 @@ func (t *turn) send(ctx context.Context, end time.Time) error {
 	for len(t.waiting) > 0 && !t.over(ctx) {
 		t.sendMany(ctx, t.leading(kindDeposit))
 		t.sendMany(ctx, t.leading(kindWithdrawal))
+		t.sendMany(ctx, t.leading(kindAddress))
 		t.sendByKey(ctx, t.leading(kindOther))
 	}
 	return t.down
@@ -41,7 +42,7 @@ func (t *turn) leading(group string) []Row {
 	return list
 }
 
-// sendMany sends deposits or withdrawals in as few requests as possible. If a row of a request is refused, nothing of
+// sendMany sends deposits, withdrawals or addresses in as few requests as possible. If a row of a request is refused, nothing of
 // the request was taken. Its halves are then sent in separate requests, in their order.
 func (t *turn) sendMany(ctx context.Context, list []Row) {
 	for len(list) > 0 && !t.over(ctx) {
@@ -51,9 +52,8 @@ func (t *turn) sendMany(ctx context.Context, list []Row) {
 	}
 }
 
-// sendByKey sends rows of the kinds that are not sent by sendMany: the first of each withdrawal or of a merchant's
-// addresses, then the second, and so on, so that their order is kept. Releases and outcomes go many in one request, the
-// others one by one.
+// sendByKey sends rows of the kinds that are not sent by sendMany: the first of each withdrawal, then the second, and
+// so on, so that their order is kept. Releases and outcomes go many in one request, the others one by one.
 func (t *turn) sendByKey(ctx context.Context, list []Row) {
 	for len(list) > 0 && !t.over(ctx) {
 		first, seen := map[string][]Row{}, map[string]bool{} // by kind, and by key
@@ -86,7 +86,7 @@ func (t *turn) sendFirst(ctx context.Context, byKind map[string][]Row) {
 			t.sendTogether(ctx, part)
 		}
 	})
-	atOnce(callers, slices.Concat(byKind[kindAddress], byKind[kindWaiting], byKind[kindCancel]), func(row Row) {
+	atOnce(callers, slices.Concat(byKind[kindWaiting], byKind[kindCancel]), func(row Row) {
 		if !t.over(ctx) {
 			t.sendOne(ctx, row)
 		}
@@ -96,11 +96,6 @@ func (t *turn) sendFirst(ctx context.Context, byKind map[string][]Row) {
 func (t *turn) sendOne(ctx context.Context, row Row) {
 	ctx, cancel := callTime(ctx)
 	defer cancel()
-	if row.about == nil {
-		_, err := t.r.post(ctx, paths[kindAddress], row.Body)
-		t.note([]Row{row}, judge(err), err)
-		return
-	}
 	err := t.report(ctx, row)
 	v := verdict{result: taken}
 	if err != nil {
