@@ -101,16 +101,12 @@ func (s Storage) replaceJSON(name string, v any) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(s.Dir, name+".")
+	part, err := stageFile(s.file(name), append(b, '\n'), giveToOwner)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(append(b, '\n'))
-	if err = errors.Join(err, giveToOwner(f, s.Dir), f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), s.file(name))
+	if err := os.Rename(part, s.file(name)); err != nil {
+		return errors.Join(err, os.Remove(part))
 	}
-	if err != nil {
-		err = errors.Join(err, os.Remove(f.Name()))
-	}
-	return err
+	return nil
 }

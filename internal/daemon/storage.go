@@ -123,16 +123,25 @@ func CreateFile(path string, data []byte) error {
 	return createFile(path, data, func(*os.File, string) error { return nil })
 }
 
-// createFile is CreateFile, but sets the owner before the file appears.
-func createFile(path string, data []byte, own func(f *os.File, dir string) error) error {
-	part := path + "." + rand.Text() + ".new"
+// stageFile writes data durably to a new file beside path, sets its owner, and returns its name.
+func stageFile(path string, data []byte, own func(f *os.File, dir string) error) (part string, err error) {
+	part = path + "." + rand.Text() + ".new"
 	w, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return err
+		return "", err
 	}
 	_, err = w.Write(data)
 	if err := errors.Join(err, own(w, filepath.Dir(path)), w.Sync(), w.Close()); err != nil {
-		return fmt.Errorf("writing %s: %w", path, errors.Join(err, os.Remove(part)))
+		return "", fmt.Errorf("writing %s: %w", path, errors.Join(err, os.Remove(part)))
+	}
+	return part, nil
+}
+
+// createFile is CreateFile, but sets the owner before the file appears.
+func createFile(path string, data []byte, own func(f *os.File, dir string) error) error {
+	part, err := stageFile(path, data, own)
+	if err != nil {
+		return err
 	}
 	// Unlike a rename, a link never replaces a file.
 	if err := errors.Join(os.Link(part, path), os.Remove(part)); errors.Is(err, fs.ErrExist) {

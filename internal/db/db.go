@@ -99,13 +99,13 @@ type written struct {
 // Write runs fn in a transaction and returns after a durable commit. fn may run more than once and must reset its
 // variables each time. Their values count only if Write returns nil.
 func (d *DB) Write(ctx context.Context, fn func(ctx context.Context, t *Tx) error) error {
-	return d.health.wrote(d.backend.Write(ctx, fn))
+	return d.health.wrote(d.backend.write(ctx, false, fn))
 }
 
 // WriteUnsynced is Write for changes that a power loss may undo: SQLite does not wait for the disk. The changes
 // survive a crash of the process at once, and a crash of the machine after the next Write.
 func (d *DB) WriteUnsynced(ctx context.Context, fn func(ctx context.Context, t *Tx) error) error {
-	return d.health.wrote(d.backend.WriteUnsynced(ctx, fn))
+	return d.health.wrote(d.backend.write(ctx, true, fn))
 }
 
 // wrote stores the result of a write and returns its error. An error of the caller's own function says nothing about

@@ -175,7 +175,9 @@ const retries = 20
 // make each other fail separate, even on a busy machine.
 const longestPause = 250 * time.Millisecond
 
-func (db *postgresDB) Write(ctx context.Context, fn func(context.Context, *Tx) error) error {
+// write waits for the disk in any case. If a failover undid a claim, another node would claim the same work while the
+// first still does it.
+func (db *postgresDB) write(ctx context.Context, _ bool, fn func(context.Context, *Tx) error) error {
 	if err := db.damage.seen(); err != nil {
 		return err
 	}
@@ -194,12 +196,6 @@ func (db *postgresDB) Write(ctx context.Context, fn func(context.Context, *Tx) e
 			return err
 		}
 	}
-}
-
-// WriteUnsynced waits for the disk too. If a failover undid a claim, another node would claim the same work while the
-// first still does it.
-func (db *postgresDB) WriteUnsynced(ctx context.Context, fn func(context.Context, *Tx) error) error {
-	return db.Write(ctx, fn)
 }
 
 func (db *postgresDB) try(ctx context.Context, fn func(context.Context, *Tx) error) (*Tx, error) {

@@ -85,7 +85,7 @@ func TestPostgresDamaged(t *testing.T) {
 		if err := p.explain(&pgconn.PgError{Code: c}); !errors.Is(err, ErrBroken) || !errors.Is(err, ErrUnavailable) {
 			t.Errorf("%s: %v", c, err)
 		}
-		err := p.Write(t.Context(), func(context.Context, *Tx) error { t.Error("a write runs"); return nil })
+		err := p.write(t.Context(), false, func(context.Context, *Tx) error { t.Error("a write runs"); return nil })
 		if !errors.Is(err, ErrBroken) || !errors.Is(p.Ping(t.Context()), ErrBroken) {
 			t.Errorf("%s: a write gives %v", c, err)
 		}

@@ -52,7 +52,7 @@ type sqliteDB struct {
 type writeRequest struct {
 	ctx      context.Context
 	fn       func(context.Context, *Tx) error
-	unsynced bool // see backend.WriteUnsynced
+	unsynced bool // see DB.WriteUnsynced
 	done     chan error
 }
 
@@ -200,34 +200,25 @@ func syncParent(path string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// Write passes fn to the writer. Once the writer has it, Write waits for the result even if ctx ends, so that the
-// caller always knows the result.
-func (db *sqliteDB) Write(ctx context.Context, fn func(context.Context, *Tx) error) error {
-	return db.hand(&writeRequest{ctx: ctx, fn: fn})
-}
-
-func (db *sqliteDB) WriteUnsynced(ctx context.Context, fn func(context.Context, *Tx) error) error {
-	return db.hand(&writeRequest{ctx: ctx, fn: fn, unsynced: true})
-}
-
 // Unsynced reports whether the last commit did not wait for the disk. Only WriteUnsynced on SQLite makes such commits.
 func (d *DB) Unsynced() bool {
 	s, ok := d.backend.(*sqliteDB)
 	return ok && s.unsynced.Load()
 }
 
-// hand passes a request to the writer. It refuses every write once a page is known to be damaged: the written rows
-// may be lost, and a decision may rest on a missing row.
-func (db *sqliteDB) hand(r *writeRequest) error {
+// write passes fn to the writer. Once the writer has it, write waits for the result even if ctx ends, so that the
+// caller always knows the result. It refuses every write once a page is known to be damaged: the written rows may be
+// lost, and a decision may rest on a missing row.
+func (db *sqliteDB) write(ctx context.Context, unsynced bool, fn func(context.Context, *Tx) error) error {
 	if err := db.damage.seen(); err != nil {
 		return err
 	}
-	r.done = make(chan error, 1)
+	r := &writeRequest{ctx, fn, unsynced, make(chan error, 1)}
 	select {
 	case db.requests <- r:
 		return db.damage.explain(<-r.done)
-	case <-r.ctx.Done():
-		return r.ctx.Err()
+	case <-ctx.Done():
+		return ctx.Err()
 	case <-db.closing:
 		return ErrClosed
 	}
@@ -275,7 +266,7 @@ func (db *sqliteDB) copyLog() {
 		var busy, size, copied int
 		_, err := One(context.Background(), db.copier, "PRAGMA wal_checkpoint(NOOP)", nil, &busy, &size, &copied)
 		full := size >= checkpointAt*3/4
-		if err == nil && full != marked && db.Write(context.Background(), markIncomplete(full)) == nil {
+		if err == nil && full != marked && db.write(context.Background(), false, markIncomplete(full)) == nil {
 			marked = full
 		}
 		if full && marked {

@@ -41,8 +41,8 @@ type backend interface {
 
 // work is all of a backend but its reads.
 type work interface {
-	Write(ctx context.Context, fn func(ctx context.Context, t *Tx) error) error // see DB.Write
-	WriteUnsynced(ctx context.Context, fn func(ctx context.Context, t *Tx) error) error
+	// write is DB.Write, or DB.WriteUnsynced.
+	write(ctx context.Context, unsynced bool, fn func(ctx context.Context, t *Tx) error) error
 	// views returns reads with separate connections; see DB.ForLists.
 	views() Querier
 	// Ping checks that the database answers.

@@ -58,9 +58,6 @@ func Gateway(ctx context.Context, b *book.Book, c Config) (ended bool, err error
 // checkOrders reads every line before anything is settled. A line that would open an order again must say open. The
 // details in a line that changes an order must be those of the order: it could be about another one.
 func (c Config) checkOrders(ctx context.Context, b *book.Book) error {
-	if err := c.checkFiles(); err != nil {
-		return err
-	}
 	e, err := db.LastEpoch(ctx, b)
 	if err != nil {
 		return err
@@ -69,6 +66,9 @@ func (c Config) checkOrders(ctx context.Context, b *book.Book) error {
 		state := client.OrderState(l.State)
 		if !l.isOrder() || state == "" {
 			return nil
+		}
+		if err := l.checkOrder(); err != nil {
+			return err
 		}
 		if state.Undecided() && state != client.OrderOpen {
 			return fmt.Errorf("state %q does not say what became of it: write open if nothing did", l.State)
