@@ -36,14 +36,6 @@ func knownRisk(level int64) *int64 {
 	return &level
 }
 
-// storedRisk inverts knownRisk.
-func storedRisk(level *int64) int64 {
-	if level == nil {
-		return countersign.RiskUnknown
-	}
-	return *level
-}
-
 // storedAsSent returns the members of d.AsSent as a JSON object. It returns "" if there are none.
 func storedAsSent(d *client.DepositEntry) (string, error) {
 	if len(d.AsSent) == 0 {
@@ -57,11 +49,9 @@ const depositColumns = `seq, tracking_id, tenant_user_id, tx_id, chain_name, sym
 	risk_from, risk_to, tx_index, business, state, suspect, taken, decided, decided_by, reason, as_sent`
 
 func scanDeposit(r db.Rows) (d client.DepositEntry, err error) {
-	var riskFrom, riskTo int64
 	err = r.Scan(&d.Seq, &d.TrackingID, &d.TenantUserID, &d.TxID, &d.ChainName, &d.Symbol,
-		db.Parsed(&d.Amount, countersign.ParseAmount), &d.FromAddress, &d.ToAddress, &riskFrom, &riskTo, &d.TxIndex,
-		&d.Business, &d.State, db.Bool(&d.Suspect), &d.Taken, &d.Decided, &d.DecidedBy, &d.Reason, db.JSON(&d.AsSent))
-	d.RiskLevelFrom, d.RiskLevelTo = knownRisk(riskFrom), knownRisk(riskTo)
+		db.Parsed(&d.Amount, countersign.ParseAmount), &d.FromAddress, &d.ToAddress, &d.RiskLevelFrom, &d.RiskLevelTo,
+		&d.TxIndex, &d.Business, &d.State, db.Bool(&d.Suspect), &d.Taken, &d.Decided, &d.DecidedBy, &d.Reason, db.JSON(&d.AsSent))
 	d.PossibleDuplicate = d.State != client.DepositTaken && !d.Suspect
 	if err != nil {
 		return d, fmt.Errorf("deposit %d: %w", d.Seq, err)

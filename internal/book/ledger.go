@@ -107,7 +107,7 @@ func (l *ledger) write(ctx context.Context, t *db.Tx) error {
 				return err
 			}
 			fresh = append(fresh, seq, d.TrackingID, d.TenantUserID, d.TxID, d.ChainName, d.Symbol, d.Amount.String(),
-				d.FromAddress, d.ToAddress, storedRisk(d.RiskLevelFrom), storedRisk(d.RiskLevelTo), d.TxIndex, d.Business,
+				d.FromAddress, d.ToAddress, d.RiskLevelFrom, d.RiskLevelTo, d.TxIndex, d.Business,
 				string(state), bit(d.Suspect), int64(d.Taken), asSent)
 		}
 		if err := t.Batch(ctx, append(append(insertDeposits.Statements(fresh, nil), decided...),

@@ -80,8 +80,8 @@ CREATE TABLE deposits (
   amount         {text} NOT NULL,
   from_address   {text} NOT NULL,
   to_address     {text} NOT NULL,
-  risk_from      {int} NOT NULL,
-  risk_to        {int} NOT NULL,
+  risk_from      {int}, -- NULL: the service did not send it
+  risk_to        {int}, -- likewise
   tx_index       {int} NOT NULL,
   business       {int} NOT NULL,
   state          {text} NOT NULL, -- taken, held, credited, rejected
