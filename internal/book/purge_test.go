@@ -36,7 +36,7 @@ func eachPurged(t *testing.T, test func(t *testing.T, b *Book, p *db.Purger, tol
 func take(t testing.TB, b *Book, id, txID, amount string, at db.Millis) merchant.State {
 	t.Helper()
 	e := merchant.NewEntry(&countersign.Deposit{Head: countersign.Head{TrackingID: id, TenantUserID: "u"}, TxID: txID, ChainName: "ETH", Symbol: "USDT",
-		Amount: must(countersign.ParseAmount(amount))(t), ToAddress: "0x1", TxIndex: -1})
+		Amount: must(countersign.ParseAmount(amount))(t), ToAddress: "0x1", TxIndex: -1, RiskLevelFrom: 1, RiskLevelTo: countersign.RiskUnknown})
 	e.At = at.Time()
 	return must(b.Claim(ctx, e))(t).State
 }
@@ -140,7 +140,7 @@ func TestPurgesOnlyWhatWasRead(t *testing.T) {
 			}
 		}
 		take(t, b, "d13", "tx5", "1", now) // names the transfer of one that was purged
-		if d := must(b.Deposit(ctx, 13))(t); d.State != client.DepositHeld {
+		if d := must(b.Deposit(ctx, 13))(t); d.State != client.DepositHeld || d.RiskLevelTo != nil || d.RiskLevelFrom == nil || *d.RiskLevelFrom != 1 {
 			t.Errorf("d13 is %+v", d)
 		}
 		n := 0
