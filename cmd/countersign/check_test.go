@@ -20,6 +20,7 @@ import (
 
 	"countersign"
 	"countersign/envelope"
+	"countersign/internal/lab/dbtest"
 	"countersign/merchant"
 )
 
@@ -173,25 +174,28 @@ func TestCheckCommands(t *testing.T) {
 	for name, text := range map[string]string{"ledger": "tracking_id | amount\n", "ids": ""} {
 		ok(t, os.WriteFile(file(name), []byte(text), 0o600))
 	}
-	const credits = "^(101|121|201|202|203|1203)$"
+	const all, few = "^(101|121|201|202|203|1203)$", "^(101|121)$"
 	for _, tc := range []struct {
 		name, effects string
 		more          []string
 		status        int
 		want          []string
 	}{
-		{"seen", "cat LEDGER; echo \"$TRACKING_IDS\" >> IDS", nil, exitDone, []string{"6 passed, 0 failed, 0 skipped in "}},
-		{"with a head and other columns", "tr '|' '\\t' < LEDGER; echo '(3 rows)'", nil, exitDone, []string{"6 passed, 0 failed"}},
+		{"seen", "cat LEDGER; echo \"$TRACKING_IDS\" >> IDS", []string{"--run", all}, exitDone, []string{"6 passed, 0 failed, 0 skipped in "}},
+		{"with a head and other columns", "tr '|' '\\t' < LEDGER; echo '(3 rows)'", nil, exitDone, []string{"2 passed, 0 failed"}},
 		{"without amounts", "cut -d '|' -f 1 LEDGER | grep -v ' '", nil, exitFailed, []string{"was credited with \"\""}},
-		{"twice", "cat LEDGER LEDGER", nil, exitFailed, []string{"was credited 2 times, not 1", "0 passed, 6 failed"}},
+		{"twice", "cat LEDGER LEDGER", nil, exitFailed, []string{"was credited 2 times, not 1", "0 passed, 2 failed"}},
 		{"rounded", "sed 's/000000000000000001$/0/' LEDGER", nil, exitFailed, []string{"121  must    FAIL", " of 0.000000000000000001 was credited with \"0.0", "column with enough digits"}},
 		{"nothing", "true", []string{"--effects-wait", "1ms"}, exitFailed, []string{"was accepted with errCode 0, and was credited 0 times, not 1", "(--effects-wait)"}},
 		{"fails", "printf 'no such table \\033[2J\\n' >&2; exit 3", nil, exitFailed, nil},
 		{"killed", "cat LEDGER", []string{"--run", "^1101$", "--restart", "true"}, exitDone, []string{"1101  must    pass  restart/accepted  (a connection to the endpoint stayed open over the restart: "}},
 		{"not killed", "cat LEDGER", []string{"--run", "^1101$", "--restart", "echo no such unit >&2; false"}, exitFailed, []string{"restarting the endpoint: --restart: the command failed (exit status 1): no such unit", "command of --restart"}},
 	} {
+		if tc.name == "killed" && !dbtest.IsWhole() { // deposits come for three seconds, until it is said what stayed open
+			continue
+		}
 		command := strings.NewReplacer("LEDGER", "'"+ledger+"'", "IDS", "IDS", " >> IDS", " >> '"+file("ids")+"'").Replace(tc.effects)
-		status, out, errOut := c.check(t, append([]string{"--run", credits, "--effects", command}, tc.more...)...)
+		status, out, errOut := c.check(t, append([]string{"--run", few, "--effects", command}, tc.more...)...)
 		if status != tc.status {
 			t.Errorf("%s: status %d\n%s%s", tc.name, status, out, errOut)
 		}

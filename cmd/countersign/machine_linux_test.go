@@ -208,7 +208,7 @@ func TestKillDuringFirstStart(t *testing.T) {
 
 // TestPgBouncer: a service works through a pool in session mode, wake-ups included.
 func TestPgBouncer(t *testing.T) {
-	dbtest.NotRaced(t, "to the detector a database behind a pool is as any")
+	dbtest.Whole(t, "to a service a database behind a pool is as any, when it has no fault")
 	t.Parallel()
 	url := dbtest.PgBouncer(t, dbtest.Postgres(t), 100)
 	c := newChain(t, t.TempDir(), []string{url, url}, []string{""})

@@ -31,6 +31,7 @@ func asRole(t *testing.T, dbURL, role string) string {
 // TestRoles: one role makes the tables, and both daemons run with another that only reads and writes rows, and of the
 // journal only adds them. The grants are those that docs/operator/README.md shows.
 func TestRoles(t *testing.T) {
+	dbtest.Whole(t, "this test starts both ends on PostgreSQL")
 	t.Parallel()
 	_, grants, _ := strings.Cut(page(t, "docs/operator/README.md"), "psql postgres://owner@HOST/service <<'END'\n")
 	grants, _, _ = strings.Cut(grants, "END\n")
@@ -116,6 +117,7 @@ func TestRoles(t *testing.T) {
 
 // TestMove: both ends go on in PostgreSQL where they were in SQLite, and a permit is the same to its holder.
 func TestMove(t *testing.T) {
+	dbtest.Whole(t, "this test starts both ends twice")
 	t.Parallel()
 	c := newInstallation(t, map[string]string{})
 	c.begin()

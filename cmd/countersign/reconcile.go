@@ -78,7 +78,7 @@ func (c *reconcileCmd) compare(std streams) (found []reconcile.Finding, err erro
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	debug.SetGCPercent(25) // the index is most of the memory, and stays
+	defer debug.SetGCPercent(debug.SetGCPercent(25)) // the index is most of the memory, and stays
 	config := reconcile.Config{
 		Executed: c.Executed, Booked: c.Booked, Added: c.Added, Merchant: c.Merchant, Settle: c.Settle,
 		Epoch: func(end string, e client.Epoch) { fmt.Fprintln(std.err, epochText(end, e)) },

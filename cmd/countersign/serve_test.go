@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,14 +24,20 @@ func shell(t *testing.T, stdin string, args ...string) (status int, stdout, stde
 	return status, out.String(), errOut.String()
 }
 
-// parsers are those that no command line uses at present: making one takes longer than most commands.
-var parsers = sync.Pool{New: func() any { return must(newParser()) }}
+// parsers are those that no command line uses at present: making one takes longer than most commands. A sync.Pool would
+// lose them with each collection of garbage.
+var parsers = make(chan *parser, 16)
 
 // runHere is run with one of parsers.
 func runHere(args []string, std streams) int {
-	p := parsers.Get().(*parser)
+	var p *parser
+	select {
+	case p = <-parsers:
+	default:
+		p = must(newParser())
+	}
 	status := p.run(args, std)
-	if p.status >= 0 { // a help hides flags
+	if p.status >= 0 && (slices.Contains(args, "serve") || slices.Contains(args, "gateway")) { // a daemon's help hides flags
 		return status
 	}
 	p.line = commandLine{}
@@ -43,7 +50,10 @@ func runHere(args []string, std streams) int {
 		}
 		return next(nil)
 	})
-	parsers.Put(p)
+	select {
+	case parsers <- p:
+	default:
+	}
 	return status
 }
 
