@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -50,9 +51,10 @@ func chromium(t *testing.T) context.Context {
 
 // tab is one window of the browser with cookies of its own.
 type tab struct {
-	t    *testing.T
-	ctx  context.Context
-	base string
+	t     *testing.T
+	ctx   context.Context
+	base  string
+	width int64 // of its window
 }
 
 func newTab(t *testing.T, browser context.Context, base string) *tab {
@@ -63,7 +65,7 @@ func newTab(t *testing.T, browser context.Context, base string) *tab {
 	if err := chromedp.Do(ctx); err != nil { // the window lives as long as the context of its first step
 		t.Fatal(err)
 	}
-	b.do(chromedp.EmulateViewport(1280, 900))
+	b.size(desk)
 	var mu sync.Mutex
 	var said []string // errors and warnings in the browser's log
 	messages := chromedp.Console(ctx)
@@ -230,6 +232,10 @@ func (b *tab) signIn(token client.Secret) *tab {
 // size makes the window of a desk, which is light, or of a telephone, which is dark.
 func (b *tab) size(width int64) {
 	b.t.Helper()
+	if b.width == width {
+		return
+	}
+	b.width = width
 	scheme := map[bool]string{true: "dark", false: "light"}[width == phone]
 	must(chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}))(b.t)
@@ -309,7 +315,11 @@ const contrast = `(() => {
 // The text must be there so many times.
 func (b *tab) harmless(what string, times int, accessible, fits bool) {
 	b.t.Helper()
-	for _, width := range []int64{desk, phone} {
+	widths := []int64{desk, phone}
+	if b.width == phone { // a page is laid out anew for each change
+		slices.Reverse(widths)
+	}
+	for _, width := range widths {
 		s := b.look(width, accessible)
 		if n := strings.Count(s.Text, evilPlain) + strings.Count(s.Text, unspaced(evilPlain)); n < times {
 			b.t.Errorf("%s shows it %d times as text, want %d\n%s", what, n, times, b.page())

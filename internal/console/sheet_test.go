@@ -36,6 +36,7 @@ func TestCSV(t *testing.T) {
 	ctx := t.Context()
 	for _, m := range []string{"shop", "other"} {
 		addMerchant(t, admin, m, client.MerchantSettings{Name: "=cmd|' /C calc'!A0"})
+		must(admin.PauseMerchant(ctx, m, "nothing is sealed for it"))(t)
 	}
 	var all []client.NewDeposit
 	for i := range 1100 {
