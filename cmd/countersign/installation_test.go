@@ -99,6 +99,12 @@ func (c *installation) goesOn(release string) {
 	if n := strings.Count(c.call("gateway", "deposits", "list"), `"trackingId":"before"`); n != 1 {
 		c.t.Errorf("the first deposit is booked %d times", n)
 	}
+	c.verified()
+}
+
+// verified holds the logs of both ends to their keys.
+func (c *installation) verified() {
+	c.t.Helper()
 	for _, end := range bothEnds {
 		c.call(end, "audit", "export")
 		c.call(end, "audit", "verify", "--key", c.call(end, "audit", "key"))

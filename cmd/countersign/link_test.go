@@ -142,6 +142,7 @@ func TestSignedLink(t *testing.T) {
 	if status, text := release("order-2", "late"); status != exitFailed || !strings.Contains(text, "answerKey") {
 		t.Errorf("status %d %s", status, text)
 	}
+	c.verified()
 }
 
 // publicOf returns the public part that gateway --check shows.
