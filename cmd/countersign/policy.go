@@ -65,7 +65,7 @@ func (c *policyCheckCmd) try(std streams, p *policy.Rules) error {
 	}
 	table := tabwriter.NewWriter(std.out, 0, 0, 2, ' ', 0)
 	ruling, err := p.Try(o, c.Now, c.Spent,
-		func(s policy.Step) { fmt.Fprintf(table, "%s\t%s\t%s\n", s.Kind, s.Name, s.Came) })
+		func(s client.PolicyStep) { fmt.Fprintf(table, "%s\t%s\t%s\n", s.Kind, s.Name, s.Came) })
 	if err := errors.Join(table.Flush(), err); err != nil {
 		return err
 	}

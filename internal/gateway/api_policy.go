@@ -54,10 +54,7 @@ func (g *Gateway) orderRuling(c *api.Call, _ api.None, _ api.None) (client.Order
 // ruling asks the policy about an order as the service's question would, and changes nothing.
 func (g *Gateway) ruling(ctx context.Context, o book.Order, now db.Millis) (client.Ruling, error) {
 	out := client.Ruling{Steps: []client.PolicyStep{}, At: api.TimeOf(now)}
-	ruling, err := g.policyOn(ctx, o, now, func(s policy.Step) {
-		out.Steps = append(out.Steps, client.PolicyStep{Kind: s.Kind, Name: s.Name, Came: s.Came, Max: s.Max,
-			Spent: shownSum(s.Spent)})
-	})
+	ruling, err := g.policyOn(ctx, o, now, func(s client.PolicyStep) { out.Steps = append(out.Steps, s) })
 	out.Effect, out.Approvals, out.Rule, out.Reason = client.Effect(ruling.Effect.String()), ruling.Approvals, ruling.Rule,
 		ruling.Reason
 	return out, err
@@ -65,17 +62,8 @@ func (g *Gateway) ruling(ctx context.Context, o book.Order, now db.Millis) (clie
 
 // decide is ruling, but returns the policy's own answer.
 func (g *Gateway) policyOn(ctx context.Context, o book.Order, now db.Millis,
-	trace func(policy.Step)) (policy.Ruling, error) {
+	trace func(client.PolicyStep)) (policy.Ruling, error) {
 	return g.c.decides(ctx, policy.Request{Order: o.Order, Now: now.Time(), Trace: trace, Spent: spentOf(g.lists)})
-}
-
-// shownSum returns a sum as an amount, or no amount if it has too many digits for one.
-func shownSum(s countersign.Sum) countersign.Amount {
-	a, err := countersign.ParseAmount(s.String())
-	if err != nil || !a.IsPositive() {
-		return countersign.Amount{}
-	}
-	return a
 }
 
 // spentOf returns the function by which limits read their sums.

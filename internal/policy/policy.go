@@ -48,20 +48,10 @@ type Request struct {
 	// Spent is required by policies that limit sums: with nil, these fail.
 	Spent SpentFunc
 	// Trace is called for every rule and limit that is evaluated, in order. Nil: it is not called.
-	Trace func(Step)
+	Trace func(client.PolicyStep)
 }
 
-// Step is the result of a rule or limit.
-type Step struct {
-	Kind string // rule or limit
-	Name string
-	Came string // such as "matches: ask"; one line for people
-	// Max is the ceiling of a limit that was compared; Spent is what was confirmed before in its window.
-	Max   countersign.Amount
-	Spent countersign.Sum
-}
-
-func (r *Request) trace(s Step) {
+func (r *Request) trace(s client.PolicyStep) {
 	if r.Trace != nil {
 		r.Trace(s)
 	}

@@ -257,7 +257,7 @@ func TestConditions(t *testing.T) {
 			changes = append(changes, c.change)
 		}
 		r, came := someRequest(t, changes...), ""
-		r.Trace = func(s Step) { came = s.Came }
+		r.Trace = func(s client.PolicyStep) { came = s.Came }
 		got := decide(t, mustPolicy(t, withRule(c.conditions)), r)
 		if matches := got.Effect == Allow && got.Rule == "the rule"; matches != (c.want == "") || !matches && came != "does not match: "+c.want {
 			t.Errorf("%s: %+v, %s; want %q", c.conditions, got, came, c.want)

@@ -86,7 +86,8 @@ func (p *Rules) Decide(ctx context.Context, r Request) (Ruling, error) {
 // Try decides on an order at now, or at the present time if now is zero. spent is what was confirmed before, in the
 // window of every limit. An order without a time counts as created now. trace gets every rule and limit that was
 // evaluated.
-func (p *Rules) Try(o client.Order, now time.Time, spent countersign.Amount, trace func(Step)) (Ruling, error) {
+func (p *Rules) Try(o client.Order, now time.Time, spent countersign.Amount,
+	trace func(client.PolicyStep)) (Ruling, error) {
 	if now.IsZero() {
 		now = time.Now().Truncate(time.Millisecond)
 	}
@@ -149,10 +150,10 @@ func (p *Rules) byRules(r *Request) Ruling {
 			return r.unable("rule", rule.name, err)
 		case matches:
 			ruling := rule.ruling(why)
-			r.trace(Step{Kind: "rule", Name: rule.name, Came: "matches, " + why + ": " + ruling.Word()})
+			r.trace(client.PolicyStep{Kind: "rule", Name: rule.name, Came: "matches, " + why + ": " + ruling.Word()})
 			return ruling
 		}
-		r.trace(Step{Kind: "rule", Name: rule.name, Came: "does not match: " + why})
+		r.trace(client.PolicyStep{Kind: "rule", Name: rule.name, Came: "does not match: " + why})
 	}
 	return p.otherwise
 }
@@ -190,7 +191,7 @@ func (p *Rules) byLimits(ctx context.Context, r *Request, ruling Ruling) (Ruling
 	var held []Limit
 	for i := range p.limits {
 		l := &p.limits[i]
-		step := Step{Kind: "limit", Name: l.name}
+		step := client.PolicyStep{Kind: "limit", Name: l.name}
 		if !stricter(l.effect, l.approvals, ruling) {
 			step.Came = "changes nothing: " + ruling.Word() + " already"
 			r.trace(step)
@@ -207,6 +208,7 @@ func (p *Rules) byLimits(ctx context.Context, r *Request, ruling Ruling) (Ruling
 		}
 		ceiling := l.ceiling(r)
 		step.Max = l.max
+		var spent countersign.Sum
 		if l.window > 0 {
 			key := Limit{Symbol: ceiling.Symbol, TenantUserID: ceiling.TenantUserID, Since: ceiling.Since}
 			sum, known := sums[key]
@@ -217,10 +219,10 @@ func (p *Rules) byLimits(ctx context.Context, r *Request, ruling Ruling) (Ruling
 				}
 				sums[key] = sum
 			}
-			step.Spent = sum
+			spent, step.Spent = sum, shown(sum)
 		}
 		step.Came = "holds"
-		if !ceiling.Holds(step.Spent, r.Order.Amount) {
+		if !ceiling.Holds(spent, r.Order.Amount) {
 			ruling = l.ruling("")
 			step.Came = "is exceeded: " + ruling.Word()
 		} else if l.window > 0 {
@@ -231,6 +233,15 @@ func (p *Rules) byLimits(ctx context.Context, r *Request, ruling Ruling) (Ruling
 	// A limit that would not make the ruling stricter need not hold.
 	ruling.Limits = slices.DeleteFunc(held, func(l Limit) bool { return !stricter(l.Above, l.Approvals, ruling) })
 	return ruling, nil
+}
+
+// shown returns a sum as an amount, or no amount if it has too many digits for one.
+func shown(s countersign.Sum) countersign.Amount {
+	a, err := countersign.ParseAmount(s.String())
+	if err != nil || !a.IsPositive() {
+		return countersign.Amount{}
+	}
+	return a
 }
 
 func (r *Request) sum(ctx context.Context, l Limit) (countersign.Sum, error) {
@@ -251,7 +262,7 @@ func (l *limit) ceiling(r *Request) Limit {
 
 // unable returns the Ruling for a condition that could not be evaluated: it denies, whatever the rule's effect.
 func (r *Request) unable(kind, name string, err error) Ruling {
-	r.trace(Step{Kind: kind, Name: name, Came: "cannot be evaluated, because " + err.Error() + ": deny"})
+	r.trace(client.PolicyStep{Kind: kind, Name: name, Came: "cannot be evaluated, because " + err.Error() + ": deny"})
 	return Ruling{Effect: Deny, Rule: name, Reason: "cannot be evaluated: " + err.Error()}
 }
 
