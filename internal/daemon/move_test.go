@@ -2,11 +2,13 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
 )
 
@@ -36,8 +38,21 @@ func TestMoveBrokenOff(t *testing.T) {
 		if err != nil || first.Rows == 0 {
 			t.Fatalf("%+v, %v", first, err)
 		}
+		again := func() (m MovedDatabase, err error) {
+			file := filepath.Join(dir, DatabaseFile)
+			ok(t, os.Rename(file+".moved", file))
+			return p.Move(t.Context())
+		}
+		if second, err := again(); err != nil || second.Digest != first.Digest {
+			t.Errorf("the same rows again: %+v, %v", second, err)
+		}
 		// It fits the data directory: a start takes it for the database that was there.
 		d = must(Storage{Dir: dir, DB: to}.open(t.Context(), slog.New(slog.DiscardHandler), endOf(gateway)))
+		must(d.Exec(t.Context(), `UPDATE feeds SET last_seq = last_seq + 1 WHERE name = 'alarms'`))
 		ok(t, d.Close())
+		// As many rows as in the file, and one of them is another.
+		if _, err := again(); !errors.Is(err, db.ErrTargetUsed) {
+			t.Errorf("another row was taken for that of the file: %v", err)
+		}
 	}
 }
