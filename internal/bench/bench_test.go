@@ -31,7 +31,7 @@ func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
 var wantFigures = map[string][]wantFigure{
 	"system": {
 		{"deposits, API to settled", 0.1, 1e6}, {"RSA of both ends alone, all cores", 0.1, 1e6}, {"of what RSA alone allows", 0.1, 1e3},
-		{"processor, both ends and the load", 0.05, 1e5}, {"of that in RSA", 0.5, 150}, {"written to disk by this process", 0, 1e4}, {"kept in the service's database", 0.1, 1e3},
+		{"processor, both ends and the load", 0.05, 1e5}, {"of that in RSA", 0.5, 150}, {"kept in the service's database", 0.1, 1e3},
 	},
 	"latency":     {{"deposits at 20/s, due to settled", 0.1, 3e5}},
 	"withdrawals": {{"(order|confirmation|release|outcome|notice|whole)", 0, 3e5}},

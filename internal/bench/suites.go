@@ -122,16 +122,15 @@ func (r *rig) system(ctx context.Context) error {
 	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
-	var rates, bounds, shares, cpus, inRSA, written []float64
+	var rates, bounds, shares, cpus, inRSA []float64
 	for i := range r.Rounds {
 		r.progress("system: round %d of %d, %d deposits", i+1, r.Rounds, n)
-		used, wrote := processorTime(), writtenBytes()
+		used := processorTime()
 		took, err := r.round(ctx, n)
 		if err != nil {
 			return err
 		}
 		cpu := ms(processorTime()-used) / float64(n)
-		written = append(written, float64(writtenBytes()-wrote)/1000/float64(n))
 		if sent := r.body.Load(); sent != int64(len(request)) {
 			return fmt.Errorf("the service sends bodies of %d bytes, and RSA alone was measured with %d", sent, len(request))
 		}
@@ -156,7 +155,6 @@ func (r *rig) system(ctx context.Context) error {
 		// by rounds: the medians of rates and bounds are of different times
 		Figure{"system", "processor, both ends and the load", "ms a deposit", cpus, false},
 		Figure{"system", "of that in RSA", "%", inRSA, false},
-		Figure{"system", "written to disk by this process", "KB a deposit", written, false},
 		Figure{"system", "kept in the service's database", "KB a deposit", []float64{kept}, false})
 	r.report.Needs = fmt.Sprintf("for %s deposits a second of %d bits you need about %s cores and %s GB a day",
 		number(r.SizeFor), r.Bits, number(r.SizeFor*quantile(cpus, 0.5)/1000), number(r.SizeFor*kept*86_400/1e6))

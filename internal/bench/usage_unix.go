@@ -14,10 +14,3 @@ func processorTime() time.Duration {
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // it fails for a wrong pointer only
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
-
-// writtenBytes returns how much this process has written to disks. On Linux, files in memory do not count.
-func writtenBytes() int64 {
-	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
-	return int64(u.Oublock) * 512
-}
