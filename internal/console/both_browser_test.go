@@ -88,7 +88,7 @@ func TestInBrowser(t *testing.T) {
 }
 
 // walk opens pages in both windows: in the whole check all of them, otherwise the one of each kind that shows evil most
-// often, at which axe-core looks. pages says how often each shows it as text at least; below 0 it shows long values, and
+// often, at which axe-core looks, and the others without a browser. pages says how often each shows it as text at least; below 0 it shows long values, and
 // its tables fit.
 func walk(b *tab, c *console.Console, pages map[string]int, token client.Secret) {
 	b.t.Helper()
@@ -97,6 +97,7 @@ func walk(b *tab, c *console.Console, pages map[string]int, token client.Secret)
 	b.fill(map[string]string{"#token": token.Reveal()})
 	b.click(".signin button")
 	b.await(`location.pathname === "/console/alarms"`) // where it wanted to go
+	unscripted := newSite(b.t, b.base).signIn(token)
 	mux, seen := http.NewServeMux(), map[string]bool{}
 	for _, pattern := range c.Patterns() {
 		mux.Handle(pattern, http.NotFoundHandler())
@@ -104,6 +105,9 @@ func walk(b *tab, c *console.Console, pages map[string]int, token client.Secret)
 	for _, path := range slices.SortedFunc(maps.Keys(pages), func(x, y string) int { return cmp.Or(pages[y]-pages[x], strings.Compare(x, y)) }) {
 		_, pattern := mux.Handler(httptest.NewRequest(http.MethodGet, path, nil))
 		if seen[pattern] && !dbtest.IsWhole() {
+			if p := unscripted.get(path); p.status >= 500 || strings.Contains(p.body, "<b id=evil>") {
+				b.t.Errorf("%s: status %d, or hostile text is markup", path, p.status)
+			}
 			continue
 		}
 		b.open(path)
