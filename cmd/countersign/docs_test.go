@@ -112,6 +112,7 @@ const everyday = "docs/provider/README.md checkout"
 // shows it; expected has more.
 func TestDocuments(t *testing.T) {
 	dbtest.NotRaced(t, "what is built and run here is not watched by the detector")
+	t.Parallel()
 	for _, program := range []string{"sh", "sed", "openssl", "split", "base64", "curl"} {
 		needs(t, program)
 	}
