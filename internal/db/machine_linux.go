@@ -57,6 +57,13 @@ func lockDatabase(f *os.File) error {
 	return nil
 }
 
+// unlock frees the locks of lockDatabase and lockFile on f and closes it. A program that is being started still has f at
+// that moment, and closing alone would leave the locks to it.
+func unlock(f *os.File) error {
+	every := unix.Flock_t{Type: unix.F_UNLCK, Whence: io.SeekStart}
+	return errors.Join(unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &every), unix.Flock(int(f.Fd()), unix.LOCK_UN), f.Close())
+}
+
 // inUse reports whether a process holds the lock of lockDatabase. It takes no lock.
 func inUse(f *os.File) bool {
 	lock := unix.Flock_t{Type: unix.F_RDLCK, Whence: io.SeekStart, Start: lockedByte, Len: 1}

@@ -400,8 +400,8 @@ func (db *sqliteDB) closeFiles() error {
 		errs = append(errs, db.conn.close())
 	}
 	if db.file != nil {
-		errs = append(errs, db.file.Close())
+		errs = append(errs, unlock(db.file))
 	}
-	errs = append(errs, db.lock.Close())
+	errs = append(errs, unlock(db.lock))
 	return errors.Join(errs...)
 }

@@ -109,7 +109,7 @@ func Free(path string) error {
 	}
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
-		return errors.Join(err, lock.Close())
+		return errors.Join(err, unlock(lock))
 	}
-	return errors.Join(lockDatabase(f), f.Close(), lock.Close())
+	return errors.Join(lockDatabase(f), unlock(f), unlock(lock))
 }
