@@ -97,6 +97,7 @@ func limit(t *testing.T, d *process, what int, to uint64) {
 // TestOneMachine: one pair of processes meets a second process, a limit of open files, a data directory that goes, and
 // an orderly end with a notice.
 func TestOneMachine(t *testing.T) {
+	dbtest.Whole(t, "this test waits ten seconds for a process to find out what was done to it")
 	t.Parallel()
 	c, n := newMachine(t, t.TempDir(), "--drain-notice", "1h")
 	book := func() {
