@@ -54,8 +54,8 @@ const longSum, longUser, longTo = "123456789012345678901.987654321098765432", "u
 
 var longMerchant = strings.Repeat("a-merchant-", 5) + "of-64-cha"
 
-// TestInBrowser opens every page of both consoles in a real browser, in two windows, with hostile and with long text in
-// every member, and goes through what a person does there by clicking.
+// TestInBrowser opens the pages of the consoles in a real browser, in two windows, with hostile and with long text in
+// every member, and goes through what a person does there by clicking. Only the whole check opens every page of both.
 func TestInBrowser(t *testing.T) {
 	browser := chromium(t)
 	t.Parallel()
